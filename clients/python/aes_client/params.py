@@ -514,7 +514,7 @@ class SetRetentionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
+    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
 
     name: str
     scopes: list[str] | None
@@ -530,14 +530,14 @@ class RotateKeyBody(TypedDict, total=False):
 
 
 class TokenBody(TypedDict, total=False):
-    """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
+    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
 
     scopes: list[str] | None
     expires_in: int
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """``POST /connections/``: a public key for one agent, named by its id or its key."""
+    """``POST /connections/``: a public key for one agent, given by its ID or key."""
 
     name: str
     agent_id: str | None
@@ -558,7 +558,7 @@ class CreateWebhookBody(TypedDict, total=False):
 
 
 class UpdateWebhookBody(TypedDict, total=False):
-    """``PATCH /webhooks/{id}/``. What is left out stays as it is."""
+    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
 
     url: str | None
     event_types: list[str] | None

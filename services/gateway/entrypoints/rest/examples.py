@@ -5,25 +5,25 @@ from typing import Any, Final
 _CONVERSATION: Final[dict[str, Any]] = {
     "name": "Support",
     "agent_type": "llm_agent",
-    "system_prompt": "You answer questions about our product, briefly and kindly.",
+    "system_prompt": "Answer questions about our product, briefly and kindly.",
     "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
 }
 _REASONING: Final[dict[str, Any]] = {
     "name": "Researcher",
     "agent_type": "react_agent",
-    "system_prompt": "You work step by step and use tools for what they can do better than you.",
+    "system_prompt": "Work step by step, and use tools where they do better than you.",
     "llm_config": {"model": "builtin:extractive", "temperature": 0, "max_steps": 8},
     "tools": ["calculator", "current_time"],
 }
 CONFIGURATIONS: Final = {"conversation": _CONVERSATION, "reasoning with tools": _REASONING}
 CHANGES: Final = {
-    "other instructions": {"system_prompt": "You answer in one sentence."},
+    "other instructions": {"system_prompt": "Answer in one sentence."},
     "shared with the company": {"is_shared": True},
 }
 SESSIONS: Final = {
     "with a configuration": _CONVERSATION,
     "with a stored agent": {"agent_key": "support"},
-    "with a conversation from elsewhere": {
+    "with an imported conversation": {
         "agent_key": "support",
         "messages": [
             {"role": "user", "content": "Does the ferry to Vardo run today?"},
@@ -44,7 +44,7 @@ MESSAGES: Final = {
     },
     "blocks": {
         "content": [
-            {"type": "text", "text": "What is on this picture?"},
+            {"type": "text", "text": "What's in this picture?"},
             {"type": "image_url", "image_url": {"url": "https://example.com/picture.png"}},
         ]
     },
@@ -52,8 +52,8 @@ MESSAGES: Final = {
 ACTION_ANSWERS: Final = {
     "approval": {"decision": "approve"},
     "denial": {"decision": "deny", "reason": "Refunds above 100 need a second opinion."},
-    "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
-    "failure of a tool of the caller": {"error": "The printer is out of paper."},
+    "result of a client tool": {"output": {"seat": "12A", "price": 49.5}},
+    "failure of a client tool": {"error": "The printer is out of paper."},
 }
 TOOLSETS: Final[dict[str, Any]] = {
     "an MCP server": {
@@ -92,7 +92,7 @@ TOOLSET_CHANGES: Final[dict[str, Any]] = {
     "an approval": {"tool_settings": {"close_ticket": {"approval": "always"}}},
 }
 TOOL_CALLS: Final[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
-SECRETS: Final = {"a token": {"value": "the token of the ticket office"}}
+SECRETS: Final = {"a token": {"value": "the ticket office's token"}}
 KEYS: Final = {
     "reader": {
         "name": "dashboard",
@@ -100,7 +100,7 @@ KEYS: Final = {
         "expires_at": "2031-01-31T00:00:00Z",
     }
 }
-ROTATION: Final = {"an hour of both": {"grace_seconds": 3600}}
+ROTATION: Final = {"both secrets for an hour": {"grace_seconds": 3600}}
 TOKENS: Final = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 CONNECTIONS: Final = {
     "help on a web site": {
@@ -114,7 +114,7 @@ _FILE: Final = "01980f4f-6f42-727a-9394-8192a3b4c5da"
 _COLLECTION: Final = "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"
 BULK: Final = {
     "other tags": {"operation": "update_tags", "file_ids": [_FILE], "parameters": {"tags": ["handbook"]}},
-    "leave out of retrieval": {
+    "exclude from retrieval": {
         "operation": "change_status",
         "file_ids": [_FILE],
         "parameters": {"status": "inactive"},

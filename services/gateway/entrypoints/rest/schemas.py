@@ -1,4 +1,4 @@
-"""Bodies that only the gateway knows: credentials, the caller, and shapes for the reference."""
+"""Bodies owned by the gateway: credentials, the caller, and schemas for the reference."""
 
 from datetime import UTC
 from typing import Annotated, Any
@@ -54,16 +54,16 @@ SortedScopes = Annotated[list[str], BeforeValidator(sorted)]
 
 
 class CreateKeyBody(StrictModel):
-    """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
+    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
 
     name: str = Field(default="", max_length=200)
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
-    expires_at: Moment | None = Field(default=None, description="In the future; 90 days from now when left out.")
+    expires_at: Moment | None = Field(default=None, description="In the future; by default 90 days from now.")
     rate_limit: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests a minute, at most the maker's own, which is the default.",
+        description="Requests per minute; at most the creator's own, which is the default.",
     )
 
 
@@ -71,23 +71,21 @@ class RotateKeyBody(StrictModel):
     """``POST /api-keys/{id}/rotate/``."""
 
     expires_at: Moment | None = Field(
-        default=None, description="Of the new key; it lives as long as the old one when left out."
+        default=None, description="Expiry of the new key; by default it lives as long as the old one."
     )
-    # Not shorter than a key is cached: the old key's end is only known for sure after that time.
-    grace_seconds: int = Field(
-        default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid beside the new one."
-    )
+    # At least as long as keys are cached: before that, the old key may still be accepted.
+    grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 
 class TokenBody(StrictModel):
-    """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
+    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
 
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
     expires_in: int = Field(default=LONGEST_TOKEN_SECONDS, ge=60, le=LONGEST_TOKEN_SECONDS, description="Seconds.")
 
 
 class TokenReply(BaseModel):
-    """A bearer token, which is not kept. It ends with its key at the latest."""
+    """A bearer token, which isn't stored. It ends with its key at the latest."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105
@@ -97,24 +95,24 @@ class TokenReply(BaseModel):
 
 
 class CreateConnectionBody(StrictModel):
-    """``POST /connections/``: a public key for one agent, named by its id or its key."""
+    """``POST /connections/``: a public key for one agent, given by its ID or key."""
 
-    name: str = Field(default="", max_length=200, description="The agent's name when left out.")
+    name: str = Field(default="", max_length=200, description="Defaults to the agent's name.")
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     agent_key: str | None = Field(default=None, min_length=1, max_length=300)
     allowed_origins: list[OriginText] = Field(
-        min_length=1, max_length=50, description="Of the pages that may use the key, such as `https://example.com`."
+        min_length=1, max_length=50, description="Origins of pages that may use the key, such as `https://example.com`."
     )
     scopes: list[PublicScopeName] | None = Field(
-        default=None, min_length=1, max_length=10, description="All that visitors may have when left out."
+        default=None, min_length=1, max_length=10, description="Defaults to all scopes that visitors may have."
     )
     quota: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests a minute, of all visitors together; at most the maker's rate limit, the default.",
+        description="Requests per minute for all visitors together; at most the creator's rate limit, the default.",
     )
-    expires_at: Moment | None = Field(default=None, description="In the future; never when left out.")
+    expires_at: Moment | None = Field(default=None, description="In the future; by default never.")
 
     @model_validator(mode="after")
     def _names_one_agent(self) -> "CreateConnectionBody":
@@ -124,7 +122,7 @@ class CreateConnectionBody(StrictModel):
 
 
 class Connection(BaseModel):
-    """A connection. ``connection_key`` is public: it stands in web pages. ``quota`` counts requests a minute."""
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
 
     id: str
     name: str
@@ -144,7 +142,7 @@ class ConnectionPage(ListPage):
 
 
 class Key(BaseModel):
-    """An API key. ``prefix`` is how its secret begins; ``rate_limit`` counts requests a minute, null for no limit."""
+    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
 
     id: str
     name: str
@@ -159,7 +157,7 @@ class Key(BaseModel):
 
 
 class IssuedKeyReply(Key):
-    """A new key with its secret, which is shown this once."""
+    """A new key with its secret, which is only returned this once."""
 
     secret: str
 
@@ -169,17 +167,17 @@ class KeyPage(ListPage):
 
 
 class LimitOfCompany(BaseModel):
-    """`limit` is null where there is none, `used` while the service that counts does not answer."""
+    """`limit` is null if there is none, `used` while the service that counts doesn't answer."""
 
     limit: int | None
     used: int | None
 
 
 class Me(BaseModel):
-    """The credential's owner and its rights, and the limits of its company with what is used of each.
+    """The credential's owner and rights, and the company's limits with their use.
 
-    Of a rate, the requests or turns that were taken and are not given back yet: a sixtieth of the limit every second.
-    Gateways take what is counted while it happens in blocks, so that up to a twentieth for each may be unused.
+    For rates, `used` counts requests or turns not yet refilled: a sixtieth of the limit returns every second. Each
+    gateway reserves some in advance, so up to a twentieth per gateway may be unused.
     """
 
     user_id: str
@@ -205,7 +203,7 @@ class AgentVersionPage(ListPage):
 
 
 class TimelineEventView(BaseModel):
-    """An event of the timeline. `position` counts the company's events; `type` is without prefix and version."""
+    """An event of the timeline. `position` counts the company's events; `type` has no prefix or version."""
 
     id: str
     position: int

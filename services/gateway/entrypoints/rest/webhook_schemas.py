@@ -40,7 +40,7 @@ EventTypes = Annotated[
 ]
 Url = Annotated[
     str,
-    Field(min_length=1, max_length=2000, description="Called by POST. A public address, `https` or `http`."),
+    Field(min_length=1, max_length=2000, description="Receives POST requests. A public address, `https` or `http`."),
 ]
 Status = Literal["enabled", "disabled"]
 
@@ -55,26 +55,24 @@ class CreateWebhookBody(StrictModel):
 
 
 class UpdateWebhookBody(StrictModel):
-    """``PATCH /webhooks/{id}/``. What is left out stays as it is."""
+    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
 
     url: Url | None = None
     event_types: EventTypes | None = None
     description: str | None = Field(default=None, max_length=1000)
     status: Status | None = Field(
-        default=None, description="One that is enabled again gets what happened meanwhile, as far as it is recorded."
+        default=None, description="A re-enabled webhook receives the events since then, as far as they are recorded."
     )
 
 
 class RotateWebhookBody(StrictModel):
     """``POST /webhooks/{id}/rotate/``."""
 
-    grace_seconds: int = Field(
-        default=_DAY, ge=0, le=30 * _DAY, description="How long the secret before it signs along."
-    )
+    grace_seconds: int = Field(default=_DAY, ge=0, le=30 * _DAY, description="How long the previous secret also signs.")
 
 
 WEBHOOKS: Final[dict[str, Any]] = {
-    "ends of turns": {
+    "finished turns": {
         "url": "https://example.com/hooks/agents",
         "event_types": ["turn.completed", "turn.failed"],
         "description": "Tickets",
@@ -85,4 +83,4 @@ CHANGES: Final[dict[str, Any]] = {
     "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
     "enabled again": {"status": "enabled"},
 }
-ROTATION: Final = {"an hour of both": {"grace_seconds": 3600}}
+ROTATION: Final = {"both secrets for an hour": {"grace_seconds": 3600}}
