@@ -21,7 +21,7 @@ from benchmarks.report import Result, percentile
 from benchmarks.stack import Say, own_home, stack_postgres, whole_stack
 from deploy.local.errors import StackError
 from deploy.local.files import tail
-from libs.confined import give_way
+from libs.confined import lower_priority
 from services.gateway.administration import administration
 
 GOAL: Final = 2.0
@@ -187,7 +187,7 @@ async def _key_of_new_company(url: str, name: str) -> str:
 async def flood(base_url: str, api_key: str, failing_url: str) -> None:
     """Runs until it is ended."""
     # A caller's own work is not what the service does for it.
-    give_way()
+    lower_priority()
     async with Company.at(base_url, api_key) as company, asyncio.TaskGroup() as tasks:
         for _ in range(_WEBHOOKS):
             await _persistently(company.post, "/webhooks/", {"url": failing_url, "event_types": ["*"]}, 201)

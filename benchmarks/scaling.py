@@ -76,7 +76,7 @@ class Purges:
     def __post_init__(self) -> None:
         for each in expiry.EXPIRIES:
             self._retention.add(each, _KEPT_DAYS)
-        self._retention.know(*expiry.ENTITIES)
+        self._retention.register_subject_tables(*expiry.ENTITIES)
 
     async def measure(self) -> dict[str, float]:
         """Adds expired rows and has them removed; milliseconds by what was removed."""

@@ -1,260 +1,355 @@
-"""Writes `models.py` (answers) and `params.py` (requests) of the client from the contracts of the service.
+"""Generates the client's models, parameters, errors and plain operations from the service's OpenAPI document.
 
     python clients/python/generate.py          # from the project's root
 
-Answers become pydantic models that ignore constraints and accept what a newer service adds; request bodies become typed
-dictionaries, so that methods take their fields by name.
+Responses become pydantic models without constraints, which keep the fields of newer services. Request bodies become
+typed dictionaries, and an operation becomes a method of the resource that its id names.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
+import asyncio
+import json
+import re
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from enum import Enum
 from pathlib import Path
-from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
-
-from pydantic import BaseModel, RootModel
-from pydantic.fields import FieldInfo
+from typing import Any, Final
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = Path(__file__).parent / "aes_client"
 sys.path.insert(0, str(_ROOT))
 
-from libs.contracts.messages import Event, Message, public_name  # noqa: E402
-from libs.contracts.models import StrictModel  # noqa: E402
-from libs.contracts.timestamps import Timestamp  # noqa: E402
+from tests.contract.public_api.documents import served  # noqa: E402
 
-_MODULES = (
-    "libs.contracts.errors",
-    "libs.contracts.citations",
-    "libs.contracts.resources.agents",
-    "libs.contracts.resources.messages",
-    "libs.contracts.resources.sessions",
-    "libs.contracts.resources.turns",
-    "libs.contracts.resources.actions",
-    "libs.contracts.resources.files",
-    "libs.contracts.resources.collections",
-    "libs.contracts.resources.knowledge_bases",
-    "libs.contracts.resources.artifacts",
-    "libs.contracts.resources.toolsets",
-    "libs.contracts.resources.secrets",
-    "libs.contracts.resources.budgets",
-    "libs.contracts.resources.retention",
-    "services.gateway.entrypoints.rest.operations_schemas",
-    "services.gateway.entrypoints.rest.schemas",
-    "libs.contracts.resources.usage",
-    "libs.contracts.resources.webhooks",
-    "services.gateway.entrypoints.rest.webhook_schemas",
+Schema = dict[str, Any]
+# They stream, wait, transfer files or act on several resources: see `aes_client/resources/`.
+_BY_HAND: Final = frozenset(
+    {"actions.resolve", "artifacts.content", "artifacts.download_all", "artifacts.upload", "events.list"}
+    | {"files.upload", "sessions.create", "sessions.execute", "sessions.fork", "sessions.list", "toolsets.call"}
+    | {"turns.stream", "usage.get"}
 )
-# Bases without meaning of their own, and bodies between services.
-_LEFT_OUT = frozenset(
-    {"TurnEvent", "RunEvent", "ArtifactEvent", "ArtifactIndexEvent", "ArtifactRecord", "ArtifactText"}
-    | {"ArtifactPassage", "ArtifactPassages", "ArtifactSearchBody", "ArtifactLinkBody", "ErrorBody", "HistoryMessage"}
-    | {"SessionBeginning", "ClientCalls", "SealedSecret"}
+_KNOWN: Final = {"sessions": ["session_id"], "turns": ["session_id", "turn_id"], "artifacts": ["session_id"]}
+"""Parameters that an object keeps for all of its methods."""
+_RENAMED: Final = {"from": "begin", "to": "end"}
+"""Fields whose name is a keyword of Python, and those that go with them."""
+_ERRORS: Final = {"permission_error": "PermissionDeniedError", "timeout_error": "ServiceTimeoutError"}
+"""Names other than those of Python's own errors."""
+_PAGING: Final = frozenset({"limit", "offset", "after"})
+_PLAIN: Final = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
+# Each module keeps those that it uses.
+_IMPORTS: Final = (
+    "from __future__ import annotations",
+    "from collections.abc import Mapping, Sequence",
+    "from datetime import datetime",
+    "from typing import TYPE_CHECKING, Any, Literal, TypedDict",
+    "from pydantic import BaseModel, ConfigDict, Field",
+    "from aes_client import models as answers",
+    "from aes_client.errors import ApiError",
+    "from aes_client.flows import Emit, Emitting",
+    "from aes_client.requests import TRANSFER_SECONDS, Request, content, given, nothing, one, path_of",
+    "from aes_client.resource import R, Resource, iteration, operation",
+    "if TYPE_CHECKING:",
+    "    from typing_extensions import Required, Unpack",
+    "    from aes_client import params",
 )
-_DISCRIMINATORS = frozenset({"McpToolsetType", "OpenApiToolsetType", "HttpToolsetType"})
-_HEAD = '"""{}\n\nMade by `generate.py` from the contracts of the service: change those.\n"""\n\n'
-_MODELS_HEAD = (
-    _HEAD.format("Answers of the service.")
-    + """from __future__ import annotations
-
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
-
-
+_NOTE: Final = "# Generated by `generate.py` from the OpenAPI document. Edits are lost.\n"
+_MODEL: Final = '''
 class Model(BaseModel):
-    \"\"\"An answer. Fields that a newer service has are kept, and are attributes as well.\"\"\"
+    """An answer. Fields that a newer service has are kept, and are attributes as well."""
 
     # Built when it is first used: programs read a few of these, and start faster without the others.
     model_config = ConfigDict(extra="allow", frozen=True, protected_namespaces=(), defer_build=True)
 
-"""
-)
-_PARAMS_HEAD = (
-    _HEAD.format("Bodies of requests.")
-    + """from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
-
-if TYPE_CHECKING:
-    from typing_extensions import Required
-
-"""
-)
+'''
 
 
-def source_of_models() -> str:
-    """The text of `models.py`."""
-    types = _Types(is_answer=True)
-    models = {each.__name__: each for each in _contracts() if not issubclass(each, StrictModel)}
-    classes = [_model_class(each, models, types) for each in models.values()]
-    events = {public_name(each.TYPE): each for each in models.values() if issubclass(each, Event)}
-    by_name = "".join(f"    {name!r}: {model.__name__},\n" for name, model in events.items())
-    table = f"TURN_EVENTS: dict[str, type[Model]] = {{\n{by_name}}}\n"
-    unions = ["Toolset = Annotated[McpToolset | OpenApiToolset | HttpToolset, Field(discriminator='type')]\n"]
-    return _formatted(_MODELS_HEAD + "\n".join([types.aliases_source(), *classes, *unions, table]))
+def sources(document: Schema) -> dict[str, str]:
+    """The text of each generated module by its name."""
+    made = {
+        "models": ("Answers of the service.", _MODEL + _models(document)),
+        "params": ("Bodies of requests.", _params(document)),
+        "api_errors": ("Errors of the service, by their types.", _api_errors(document)),
+        "operations": ("Plain operations, by resource.", _operations(document)),
+    }
+    return {
+        name: _formatted("\n".join([f'"""{title}"""', _NOTE, *_IMPORTS, source]))
+        for name, (title, source) in made.items()
+    }
 
 
-def source_of_params() -> str:
-    """The text of `params.py`."""
-    types = _Types(is_answer=False)
-    bodies = [each for each in _contracts() if issubclass(each, StrictModel)]
-    classes = [_typed_dictionary(each, types) for each in bodies]
-    unions = [
-        "ContentBlock = TextBlock | ImageUrlBlock | FileBlock | ImageBlock\n",
-        "ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody\n",
+def _models(document: Schema) -> str:
+    schemas = document["components"]["schemas"]
+    types = _Types(schemas, is_answer=True)
+    classes = [
+        _class(name, "Model", schemas[name], [_attribute(types, name, schemas[name], field) for field in fields])
+        for name in _reachable((each["responses"] for *_, each in _described(document)), schemas)
+        if (fields := schemas[name].get("properties")) and not (name.endswith("Page") or _is_strict(schemas[name]))
     ]
-    return _formatted(_PARAMS_HEAD + "\n".join([types.aliases_source(), *classes, *unions]))
+    events = [each["properties"] for each in schemas["TurnStreamEvent"]["oneOf"]]
+    table = "".join(f"{each['event']['const']!r}: {types.of(each['data'])}," for each in events)
+    return "\n".join([types.aliases(), *classes, f"TURN_EVENTS: dict[str, type[Model]] = {{{table}}}\n"])
 
 
-def _contracts() -> Iterator[type[BaseModel]]:
-    """Public classes of the contracts, each after those that it refers to or inherits from."""
-    for name in _MODULES:
-        module = importlib.import_module(name)
-        for model in vars(module).values():
-            if _is_contract(model, module):
-                yield model
+def _attribute(types: _Types, model: str, schema: Schema, field: str) -> str:
+    described, name = schema["properties"][field], _RENAMED.get(field, field)
+    annotation, default = types.of(described, model + _camel(field)), described.get("default")
+    if field in schema.get("required", ()):
+        value = "" if name == field else f" = Field(alias={field!r})"
+    else:
+        value = (
+            f" = Field(default_factory=lambda: {annotation}())"
+            if isinstance(default, dict) and default
+            else f" = {default!r}"
+        )
+    return f"{name}: {annotation}{value}"
 
 
-def _is_contract(model: Any, module: ModuleType) -> bool:
-    return (
-        inspect.isclass(model)
-        and issubclass(model, BaseModel)
-        and not issubclass(model, RootModel)
-        and model.__module__ == module.__name__
-        and not model.__name__.startswith("_")
-        and not model.__name__.endswith("Page")
-        and model.__name__ not in _LEFT_OUT
-        and not (model.__doc__ or "").startswith("Internal:")
-        and not (issubclass(model, Message) and not public_name(model.TYPE).startswith("turn."))
+def _params(document: Schema) -> str:
+    schemas = document["components"]["schemas"]
+    types = _Types(schemas, is_answer=False)
+    classes, unions = [], []
+    for name in _reachable((each.get("requestBody") for *_, each in _described(document)), schemas):
+        required, properties = schemas[name].get("required", ()), schemas[name].get("properties", {})
+        rendered = {field: types.of(described) for field, described in properties.items()}
+        fields = [f"{field}: {f'Required[{it}]' if field in required else it}" for field, it in rendered.items()]
+        if fields:
+            classes.append(_class(name, "TypedDict, total=False", schemas[name], fields))
+        elif "oneOf" in schemas[name]:
+            unions.append(f"{name} = {types.of(schemas[name])}\n")
+    return "\n".join([*classes, *unions])
+
+
+def _api_errors(document: Schema) -> str:
+    answers = (each["content"]["application/json"] for each in document["components"]["responses"].values())
+    kinds = {kind: each["value"]["error"] for answer in answers for kind, each in answer["examples"].items()}
+    return "\n".join(
+        _class(
+            _ERRORS.get(kind) or _camel(kind).removesuffix("Error") + "Error",
+            "ApiError",
+            {"description": error["message"]},
+            [f"type = {kind!r}"],
+        )
+        for kind, error in kinds.items()
     )
 
 
-def _model_class(model: type[BaseModel], known: dict[str, type[BaseModel]], types: _Types) -> str:
-    base = next((each for each in model.__mro__[1:] if known.get(each.__name__) is each), None)
-    inherited = base.model_fields if base else {}
-    hints = get_type_hints(model, include_extras=True)
-    fields = [
-        f"{name}: {types.of_field(model, name, hints[name])}{_default(field)}"
-        for name, field in model.model_fields.items()
-        if name not in inherited
-    ]
-    return _class(model, base.__name__ if base else "Model", fields)
+def _operations(document: Schema) -> str:
+    by_resource: dict[str, dict[str, str]] = {}
+    for method, path, described in _described(document):
+        resource, verb = described["operationId"].split(".")
+        by_resource.setdefault(resource, {})[verb] = _method(document, method, path, described)
+    classes: list[str] = []
+    reads: list[str] = []
+    for resource, methods in by_resource.items():
+        plain = [text for verb, text in methods.items() if f"{resource}.{verb}" not in _BY_HAND]
+        if methods.keys() < {"get", "list"} and plain:
+            reads.append(re.sub(r"def \w+", f"def {resource}", plain[0]))
+        elif plain:
+            known = [f"{name}: str\n" for name in _KNOWN.get(resource, ())]
+            classes.append(_class(_camel(resource), "Resource[R]", {}, [*known, *plain]))
+    return "\n".join([_class("SingleReads", "Resource[R]", {}, reads), *classes])
 
 
-def _typed_dictionary(model: type[BaseModel], types: _Types) -> str:
-    hints = get_type_hints(model, include_extras=True)
-    fields = []
-    for name, field in model.model_fields.items():
-        rendered = types.of_field(model, name, hints[name])
-        fields.append(f"{name}: Required[{rendered}]" if field.is_required() else f"{name}: {rendered}")
-    return _class(model, "TypedDict, total=False", fields)
+def _method(document: Schema, method: str, path: str, described: Schema) -> str:
+    """The source of a plain operation."""
+    resource, verb = described["operationId"].split(".")
+    types = _Types(document["components"]["schemas"], is_answer=True, inline="answers.")
+    sent_types = _Types(types.schemas, is_answer=False, inline="params.")
+    place, arguments = _place(path.removeprefix("/api/v1"), resource)
+    more, body = _body(sent_types, resource, described.get("requestBody", {}))
+    answer = next(answer for status, answer in described["responses"].items() if status.startswith("2"))
+    media_type, schema = next(((name, each["schema"]) for name, each in answer.get("content", {}).items()), ("", {}))
+    items = types.items_of(schema)
+    is_list = items is not None or schema.get("type") == "array"
+    parameters = [_resolved(each, document) for each in described["parameters"]]
+    queries = {
+        each["name"]: sent_types.of(each["schema"])
+        for each in parameters
+        if each["in"] == "query" and not (is_list and each["name"] in _PAGING)
+    }
+    keywords = [f"{name}: {annotation} | None = None" for name, annotation in queries.items()]
+    query = f"given({', '.join(f'{name}={name}' for name in queries)})" if queries else ""
+    begin = f"def {verb}({', '.join(['self', *arguments, *more, *(['*'] if keywords else []), *keywords])})"
+    if items:
+        call = f"yield from self._pages({place}, {items[0]!r}, {items[1]}, {query or '{}'})"
+        return f"@iteration\n{begin} -> Emitting[{items[1]}]:\n{_docstring(described)}    {call}\n"
+    if is_list:
+        item = types.of(schema["items"])
+        call = f"for item in (yield from self._send(Request('GET', {place}, one(list[{item}])))):"
+        return f"@iteration\n{begin} -> Emitting[{item}]:\n{_docstring(described)}    {call} yield Emit(item)\n"
+    result = types.of(schema)
+    reader = f"one({result})"
+    if media_type != "application/json":
+        reader, result = ("content", "bytes") if media_type else ("nothing", "None")
+    has_key = any(each["name"] == "Idempotency-Key" for each in parameters)
+    options = {
+        "body": body,
+        "query": query,
+        "timeout": "TRANSFER_SECONDS" if reader == "content" else "",
+        "repeat": "" if has_key or method != "delete" else "'gone_is_done'",
+    }
+    named = [f"{name}={value}" for name, value in options.items() if value]
+    call = f"return Request({', '.join([repr(method.upper()), place, reader, *named])})"
+    return f"@operation\n{begin} -> Request[{result}]:\n{_docstring(described)}    {call}\n"
 
 
-def _class(model: type[BaseModel], bases: str, fields: Iterable[str]) -> str:
-    own = vars(model).get("__doc__")
-    text = inspect.cleandoc(own) if own else ""
-    doc = [f'"""{text}{chr(10) if chr(10) in text else ""}"""', ""] if own else []
-    body = "\n".join([*doc, *fields]) or "pass"
-    return f"class {model.__name__}({bases}):\n{textwrap.indent(body, '    ')}\n\n"
+def _place(path: str, resource: str) -> tuple[str, list[str]]:
+    """The expression of a path, and the arguments that it takes."""
+    path = re.sub(r"\{(id|kb_id)\}", f"{{{resource.removesuffix('s')}_id}}", path)
+    names = re.findall(r"\{(\w+)\}", path)
+    known = _KNOWN.get(resource, ())
+    values = [f"self.{name}" if name in known else name for name in names]
+    arguments = [f"{name}: str" for name in names if name not in known]
+    return (f"path_of({', '.join([repr(path), *values])})" if values else repr(path)), arguments
 
 
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return f" = Field(alias={field.alias!r})" if field.alias else ""
-    if field.default_factory is not None:
-        raise TypeError("a default that is made cannot be written down")
-    return f" = {field.default!r}"
+def _body(types: _Types, resource: str, described: Schema) -> tuple[list[str], str]:
+    """The arguments that make up a body, and its expression: its fields by name, or the only one that there can be."""
+    named = described.get("content", {}).get("application/json", {}).get("schema", {})
+    schema = types.schemas.get(_name(named.get("$ref", "")), named)
+    fields = schema.get("properties", {})
+    if "oneOf" in schema or "anyOf" in schema:
+        # A text is the document in YAML.
+        it = resource.removesuffix("s")
+        return [f"{it}: {types.of(named)} | Mapping[str, Any] | str"], f"{it} if isinstance({it}, str) else dict({it})"
+    if len(fields) == 1 and schema.get("required"):
+        [(field, field_schema)] = fields.items()
+        # A class with a method `list` has no other `list` in its annotations.
+        annotation = re.sub(r"^list\[", "Sequence[", types.of(field_schema))
+        return [f"{field}: {annotation}"], f"{{{field!r}: {f'[*{field}]' if 'Sequence' in annotation else field}}}"
+    return ([f"**body: Unpack[{types.of(named)}]"], "dict(body)") if fields else ([], "")
+
+
+def _docstring(described: Schema) -> str:
+    text = "\n\n".join([f"{described['summary']}.", *filter(None, [described.get("description")])])
+    lines = [line for each in text.split("\n") for line in textwrap.wrap(each, 108, break_on_hyphens=False) or [""]]
+    return textwrap.indent(_quoted("\n".join(lines)), "    ") + "\n"
 
 
 class _Types:
-    """Renders annotations, without constraints: those are the service's to check.
+    """Renders schemas as annotations, without constraints: those are the service's to check.
 
-    An enumeration of an answer is a text at run time, since a newer service may know more values.
+    An enumeration of an answer is a text at run time, since a newer service may know more values. ``inline``: the
+    prefix of classes in signatures, where enumerations are literals.
     """
 
-    def __init__(self, *, is_answer: bool) -> None:
+    def __init__(self, schemas: dict[str, Schema], *, is_answer: bool, inline: str = "") -> None:
+        self.schemas = schemas
         self._is_answer = is_answer
-        self._used: dict[str, str] = {}
-        self._named: dict[tuple[Any, ...], str] = {}
-        self._place = ""
+        self._inline = inline
+        self._aliases: dict[str, str] = {}
+        discriminators = [each["discriminator"] for each in _parts(schemas) if "discriminator" in each]
+        self._told_apart = {
+            _name(model) + _camel(each["propertyName"]) for each in discriminators for model in each["mapping"].values()
+        }
 
-    def aliases_source(self) -> str:
-        lines = [f"{name} = {literal}" for name, literal in sorted(self._used.items())]
-        if not self._is_answer or not lines:
-            return "\n".join([*lines, ""])
-        names = [f"{name} = str" for name in sorted(self._used)]
-        checked, at_run_time = (textwrap.indent("\n".join(each), "    ") for each in (lines, names))
-        return f"if TYPE_CHECKING:\n{checked}\nelse:\n    # A newer service may know more values.\n{at_run_time}\n"
+    def aliases(self) -> str:
+        """The names of the enumerations that were rendered."""
+        checked = "".join(f"    {name} = {literal}\n" for name, literal in sorted(self._aliases.items()))
+        at_run_time = "".join(f"    {name} = str\n" for name in sorted(self._aliases))
+        return f"if TYPE_CHECKING:\n{checked}else:\n    # A newer service may know more values.\n{at_run_time}\n\n"
 
-    def of_field(self, model: type[BaseModel], field: str, annotation: Any) -> str:
-        self._named = _literals_in(importlib.import_module(model.__module__))
-        self._place = model.__name__ + field.title().replace("_", "")
-        return self.render(annotation)
+    def items_of(self, page: Schema) -> tuple[str, str] | None:
+        """The field with the items of a page, and their type; ``None`` for other answers."""
+        properties = self.schemas.get(_name(page.get("$ref", "")), {}).get("properties", {})
+        lists = [field for field, each in properties.items() if each.get("type") == "array"]
+        return (lists[0], self.of(properties[lists[0]]["items"])) if lists and "has_more" in properties else None
 
-    def render(self, annotation: Any) -> str:
-        if annotation is Timestamp:
-            return "datetime" if self._is_answer else "str"
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is Annotated:
-            return self.render(arguments[0])
-        if origin is Literal:
-            return self._enumeration(arguments)
-        if origin in (Union, UnionType):
-            return " | ".join(dict.fromkeys(map(self.render, arguments)))
-        if origin is not None:
-            return f"{origin.__name__}[{', '.join(map(self.render, arguments))}]"
-        if annotation is NoneType:
-            return "None"
-        if inspect.isclass(annotation) and issubclass(annotation, Enum):
-            return self._alias(annotation.__name__, tuple(each.value for each in annotation))
-        if self._is_answer and inspect.isclass(annotation) and issubclass(annotation, StrictModel):
-            # A part of a request that is given back, as it was sent.
-            return "dict[str, Any]"
-        return "Any" if annotation is Any else str(annotation.__name__)
+    def of(self, schema: Schema, place: str = "") -> str:
+        if "$ref" in schema:
+            return self._of_named(_name(schema["$ref"]))
+        if options := schema.get("anyOf") or schema.get("oneOf"):
+            return " | ".join(dict.fromkeys(self.of(option, place) for option in options))
+        if "enum" in schema:
+            return self._enumeration(place, schema["enum"])
+        if "const" in schema:
+            # Of answers it is the value of a discriminator, or the only one so far.
+            return f"Literal[{schema['const']!r}]" if not self._is_answer or place in self._told_apart else "str"
+        if schema.get("type") == "array":
+            return f"list[{self.of(schema['items'], place)}]"
+        if schema.get("type") == "object":
+            values = [*schema.get("patternProperties", {}).values(), schema.get("additionalProperties", {})]
+            return f"dict[str, {self.of(values[0], place) if isinstance(values[0], dict) else 'Any'}]"
+        if self._is_answer and schema.get("format") == "date-time":
+            return "datetime"
+        return _PLAIN.get(schema.get("type", ""), "Any")
 
-    def _enumeration(self, values: tuple[Any, ...]) -> str:
-        if len(values) == 1:
-            # The one value of a discriminator, or the only one so far.
-            return "str" if self._is_answer and self._place not in _DISCRIMINATORS else _literal(values)
-        name = self._named.get(values)
-        return self._alias(name or self._place, values) if name or self._is_answer else _literal(values)
+    def _of_named(self, name: str) -> str:
+        if "enum" in self.schemas[name]:
+            return self._enumeration(name, self.schemas[name]["enum"])
+        # A part of a request that is given back is as it was sent.
+        return "dict[str, Any]" if self._is_answer and _is_strict(self.schemas[name]) else self._inline + name
 
-    def _alias(self, name: str, values: tuple[Any, ...]) -> str:
-        self._used[name] = _literal(values)
+    def _enumeration(self, name: str, values: list[str]) -> str:
+        literal = f"Literal[{', '.join(map(repr, values))}]"
+        if self._inline or not self._is_answer:
+            return literal
+        self._aliases[name] = literal
         return name
 
 
-def _literal(values: tuple[Any, ...]) -> str:
-    return f"Literal[{', '.join(map(repr, values))}]"
+def _is_strict(schema: Schema) -> bool:
+    """Whether it is of requests: answers may have more fields."""
+    return schema.get("additionalProperties") is False
 
 
-def _literals_in(module: ModuleType) -> dict[tuple[Any, ...], str]:
-    """The names of a module's literal types by their values."""
-    named = {name: value for name, value in vars(module).items() if get_origin(value) is Literal and name != "Status"}
-    return {get_args(value): name for name, value in named.items()}
+def _described(document: Schema) -> Iterator[tuple[str, str, Schema]]:
+    """Yields method, path and description of each operation."""
+    for path, methods in document["paths"].items():
+        yield from ((method, path, described) for method, described in methods.items())
+
+
+def _parts(part: Any) -> Iterator[Schema]:
+    """Yields the objects in a part of the document, itself included."""
+    if isinstance(part, dict):
+        yield part
+    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _parts(each)
+
+
+def _reachable(parts: Iterable[Any], schemas: dict[str, Schema]) -> list[str]:
+    """The names of the schemas that parts of the document refer to, directly or not."""
+    found: set[str] = set()
+    waiting = list(parts)
+    while waiting:
+        referred = {_name(each["$ref"]) for each in _parts(waiting.pop()) if "/schemas/" in str(each.get("$ref"))}
+        waiting += [schemas[name] for name in referred - found]
+        found |= referred
+    return sorted(found)
+
+
+def _class(name: str, bases: str, schema: Schema, parts: Iterable[str]) -> str:
+    doc = [_quoted(schema["description"]), ""] if schema.get("description") else []
+    return f"class {name}({bases}):\n{textwrap.indent(chr(10).join([*doc, *parts]), '    ')}\n\n"
+
+
+def _quoted(text: str) -> str:
+    return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
+
+
+def _resolved(part: Schema, document: Schema) -> Schema:
+    return document["components"]["parameters"][_name(part["$ref"])] if "$ref" in part else part
+
+
+def _name(reference: str) -> str:
+    return reference.rpartition("/")[2]
+
+
+def _camel(name: str) -> str:
+    return name.title().replace("_", "")
 
 
 def _formatted(source: str) -> str:
     ruff = [sys.executable, "-m", "ruff"]
     name = ["--stdin-filename", str(_PACKAGE / "models.py"), "-"]
-    for step in (["check", "--quiet", "--fix-only"], ["format", "--quiet"]):
+    for step in (["check", "--quiet", "--fix-only", "--extend-select=TC005"], ["format", "--quiet"]):
         source = subprocess.run([*ruff, *step, *name], input=source, text=True, capture_output=True, check=True).stdout
     return source
 
 
-def main() -> None:
-    (_PACKAGE / "models.py").write_text(source_of_models())
-    (_PACKAGE / "params.py").write_text(source_of_params())
-
-
 if __name__ == "__main__":
-    main()
+    for module, source in sources(json.loads(asyncio.run(served())["openapi.json"])).items():
+        (_PACKAGE / f"{module}.py").write_text(source)

@@ -97,7 +97,7 @@ class Blobs:
         except BaseException as problem:
             await self._discard([blob_id])
             if limit.expired():
-                raise Conflict("The upload took so long that it was given up; repeat it.") from problem
+                raise Conflict("The upload took too long and was abandoned. Send it again.") from problem
             raise
         return ReceivedFile(
             blob_id=blob_id, name=name, content_type=content_type, size=written.size, sha256=written.sha256

@@ -67,7 +67,7 @@ async def repeated(
     )
     row = await found.fetchone()
     if row is None:
-        raise Conflict("An upload with this Idempotency-Key is just being forgotten; repeat it.")
+        raise Conflict("The upload with this Idempotency-Key has just expired. Send it again.")
     if row[0] != content_hash:
         raise ValidationFailed("The Idempotency-Key was used before with other files.")
     earlier: list[str] = row[1]
@@ -88,7 +88,7 @@ async def keep(connection: Connection, company_id: str, files: Sequence[Received
         parameters = {"company": company_id, "sha256": file.sha256, "id": file.blob_id}
         blob_id: str | None = await fetch_value(connection, _KEEP, parameters)
         if blob_id is None:
-            raise Conflict("The upload took so long that it was given up; repeat it.")
+            raise Conflict("The upload took too long and was abandoned. Send it again.")
         kept[file.blob_id] = blob_id
     return [replace(file, blob_id=kept[file.blob_id]) for file in files]
 

@@ -39,7 +39,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
         async for piece in request.stream():
             yield piece
     except ClientDisconnect:
-        raise InvalidRequest("The body broke off.") from None
+        raise InvalidRequest("The body is incomplete.") from None
 
 
 def boundary_of(content_type: str) -> str:
@@ -123,7 +123,7 @@ def _file_name(segment: MultipartSegment) -> str:
         name = (segment.name or "")[:100]
         raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
     if not segment.filename:
-        raise _invalid(FIELD, "file_name_missing", "the field isn't a file", 'give it a filename="…"')
+        raise _invalid(FIELD, "file_name_missing", "must be a file", 'give it a filename="…"')
     return _given_name(segment)
 
 

@@ -11,7 +11,7 @@ from libs.confined._limits import (
     no_parts,
 )
 from libs.confined._pool import ConfinedPool, PoolClosed
-from libs.confined._priority import give_way
+from libs.confined._priority import lower_priority
 from libs.confined._process import run_confined
 from libs.confined._worker import answer_job, answer_jobs
 
@@ -27,7 +27,7 @@ __all__ = [
     "ProcessNotStarted",
     "answer_job",
     "answer_jobs",
-    "give_way",
+    "lower_priority",
     "no_parts",
     "run_confined",
 ]

@@ -57,10 +57,10 @@ class ConfinedPool:
                 _log.warning("confined process of %s died with status %d", self._module, killed.status)
         raise AssertionError("the last attempt returns or raises")
 
-    def moved_within(self, seconds: float) -> bool:
+    def progressed_within(self, seconds: float) -> bool:
         """Whether a job started or finished a part in the last ``seconds``."""
         since = asyncio.get_running_loop().time() - seconds
-        return any(process.moved_at > since for process in self._processes)
+        return any(process.progressed_at > since for process in self._processes)
 
     async def close(self) -> None:
         """Ends all processes; running calls raise PoolClosed."""

@@ -12,7 +12,7 @@ _TRIES: Final = 5
 _SESSION: Final = Path("/proc/self/autogroup")
 
 
-def give_way() -> None:
+def lower_priority() -> None:
     """Reduces this process to a third of the CPU time that others get when CPU is scarce.
 
     It doesn't affect the other processes of its session, and does nothing where the system forbids it.

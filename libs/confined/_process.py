@@ -51,7 +51,7 @@ class ConfinedProcess:
         self._receiving = False
         self.jobs = 0
         self.worked_seconds = 0.0
-        self.moved_at = 0.0
+        self.progressed_at = 0.0
         """When its job started or last finished a part, by the event loop's clock."""
 
     @classmethod
@@ -128,8 +128,8 @@ class ConfinedProcess:
             async with asyncio.timeout(None) as limit:
 
                 def next_part() -> None:
-                    self.moved_at = clock()
-                    limit.reschedule(min(self.moved_at + self._limits.seconds, end))
+                    self.progressed_at = clock()
+                    limit.reschedule(min(self.progressed_at + self._limits.seconds, end))
 
                 next_part()
                 return await self._exchange(job, body, next_part)

@@ -11,12 +11,12 @@ from typing import BinaryIO, Final
 from libs.confined import _frames
 from libs.confined._frames import Job
 from libs.confined._limits import JobRefused, PartDone
-from libs.confined._priority import give_way
+from libs.confined._priority import lower_priority
 
 Work = Callable[[Job, bytes, PartDone], tuple[Job, bytes]]
 _OPEN_FILES: Final = 64
 _GRACE_SECONDS: Final = 5
-_TELL_SECONDS: Final = 0.5
+_REPORT_SECONDS: Final = 0.5
 
 
 def answer_jobs(work: Work) -> None:
@@ -25,7 +25,7 @@ def answer_jobs(work: Work) -> None:
     if (first := _frames.read(jobs)) is None:
         return
     limits, _ = first
-    give_way()
+    lower_priority()
     _confine(limits)
     _frames.write(answers, {"ready": True})
     while (frame := _frames.read(jobs)) is not None:
@@ -50,7 +50,7 @@ class _Parts:
 
     def __call__(self) -> None:
         now = time.monotonic()
-        if now - self._reported >= _TELL_SECONDS:
+        if now - self._reported >= _REPORT_SECONDS:
             self._reported = now
             signal.alarm(self._alarm)
             _frames.write(self._answers, {"part_done": True})

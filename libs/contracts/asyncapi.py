@@ -1,25 +1,18 @@
 """The AsyncAPI 3.0 document of the bus, generated from the declared topics and messages."""
 
 import inspect
-import json
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts import registry
 from libs.contracts.asyncapi_headers import CORRELATION_ID_SCHEMA, header_schemas, headers_of
-from libs.contracts.messages import Command, CommandRejected, Message, command_models, event_models
+from libs.contracts.messages import Command, Message
+from libs.contracts.registry import published_messages
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, topic_of
-from libs.contracts.wire_examples import records
+from libs.contracts.wire_examples import examples_of
 
-M = TypeVar("M", bound=Message)
-
-EXAMPLES: Final = Path(__file__).parent / "examples"
-_CONTRACTS: Final = registry.__package__ or ""
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
 Commands ask a service to do something. Exactly one terminal event ends each command; its `ce_causationid` is the
@@ -54,40 +47,6 @@ def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
     if server is not None:
         result["servers"] = {"kafka": {"host": server, "protocol": "kafka", "description": "Apache Kafka"}}
     return result
-
-
-def published_messages() -> dict[str, tuple[type[Message], Topic]]:
-    """Returns every message of the contracts and its topic by type, ``….rejected`` included."""
-    found: dict[str, tuple[type[Message], Topic]] = {}
-    for event in _of_contracts(event_models().values()):
-        found[event.TYPE] = (event, event.TOPIC)
-    for command in _of_contracts(command_models().values()):
-        found[command.TYPE] = (command, command.TOPIC)
-        found[command.rejected_type()] = (CommandRejected, topic_of(command.TOPIC.owner, TopicKind.EVENTS))
-    return dict(sorted(found.items()))
-
-
-def examples_of(message_type: str) -> list[dict[str, Any]]:
-    """The examples of a message: those that its resource gives, else ``<type>.json`` and ``<type>+<name>.json``."""
-    if given := _given_examples().get(message_type):
-        return given
-    files = [EXAMPLES / f"{message_type}.json", *sorted(EXAMPLES.glob(f"{message_type}+*.json"))]
-    return [json.loads(file.read_text()) for file in files if file.exists()]
-
-
-@cache
-def _given_examples() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    with_examples = [resource for resource in registry.RESOURCES if hasattr(resource, "examples")]
-    for resource in with_examples:
-        for message_type, record in records(resource.examples()):
-            found.setdefault(message_type, []).append(record)
-    return found
-
-
-def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
-    # Subclasses declared elsewhere, as by a test, are not published.
-    return [model for model in models if model.__module__.startswith(f"{_CONTRACTS}.")]
 
 
 def _channel(topic: Topic, prefix: str, messages: dict[str, tuple[type[Message], Topic]]) -> dict[str, Any]:
@@ -186,9 +145,7 @@ def schemas_of(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
 
 
 def _payload_schemas() -> dict[str, Any]:
-    return schemas_of(
-        [*_of_contracts(event_models().values()), *_of_contracts(command_models().values()), CommandRejected]
-    )
+    return schemas_of({model: None for model, _ in published_messages().values()})
 
 
 def _with_plain_discriminators(schema: Any) -> Any:

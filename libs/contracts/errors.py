@@ -72,23 +72,36 @@ class ErrorDetail(BaseModel):
 _MESSAGES: Final = {
     "missing": "is required",
     "extra_forbidden": "there is no such field",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "must be an object"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type"), "must be a list"),
     "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
+    "string_unicode": "must be text without unpaired surrogates",
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), "must be a whole number"),
+    "int_parsing_size": "must be a smaller number",
+    **dict.fromkeys(("float_type", "float_parsing", "decimal_type", "decimal_parsing"), "must be a number"),
+    **dict.fromkeys(("decimal_max_digits", "decimal_max_places", "decimal_whole_digits"), "has too many digits"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    "none_required": "must be null",
+    **dict.fromkeys(("json_invalid", "json_type"), "must be valid JSON"),
+    "invalid_key": "must have names that are text",
+    **dict.fromkeys(("url_type", "url_parsing", "url_syntax_violation", "url_scheme"), "must be a valid URL"),
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), "must be a UUID"),
+    **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing"), "must be a date such as 2026-01-31"),
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"),
+        "must be a time such as 2026-01-31T12:00:00Z",
+    ),
+    "timezone_aware": "must have a time zone",
+    "timezone_naive": "must not have a time zone",
+    "union_tag_not_found": "needs the field {discriminator}",
+    "union_tag_invalid": "must have one of these as {discriminator}: {expected_tags}",
 }
 
 
 def validation_message(error: Mapping[str, Any]) -> str:
     """A finding of Pydantic in our words, to stand behind the name of its field."""
     if (message := _MESSAGES.get(error["type"])) is not None:
-        return message
+        return message.format_map(error.get("ctx") or {})
     told: str = error["msg"]
     message = re.sub(r"^\w+ should ", "must ", told.removeprefix("Value error, ")).replace(" after validation", "")
     # Not the name of a variable.

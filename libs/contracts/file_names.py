@@ -26,7 +26,7 @@ def safe_name(given: str) -> str:
     last = re.split(r"[/\\]", given)[-1]
     name = _RESERVED.sub("_", unicodedata.normalize("NFC", _INVISIBLE.sub("", last))).strip().rstrip(". ")
     if not name:
-        detail = ErrorDetail(loc=["file"], type="file_name_missing", message="there is no name", hint='filename="…"')
+        detail = ErrorDetail(loc=["file"], type="file_name_missing", message="must have a name", hint='filename="…"')
         raise ValidationFailed("The file has no name.", details=[detail])
     stem, dot, extension = name.rpartition(".")
     if not dot:

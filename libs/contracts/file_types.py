@@ -123,7 +123,7 @@ def type_of(name: str) -> FileType:
     if found is None:
         given = f"'.{extension}'" if extension else "no extension"
         taken = ", ".join(f".{each}" for each in TYPES)
-        raise UnsupportedMediaType(f"'{name}' has {given}; these are taken: {taken}.")
+        raise UnsupportedMediaType(f"'{name}' has {given}. Supported are {taken}.")
     return found
 
 
@@ -133,7 +133,7 @@ def check_signature(name: str, kind: FileType, head: bytes) -> None:
         return
     looks = _looks_like(head)
     says = f"but looks like {looks}" if looks else "but does not begin like one"
-    raise UnsupportedMediaType(f"'{name}' is named as {kind.content_type}, {says}.")
+    raise UnsupportedMediaType(f"'{name}' has the extension of {kind.content_type}, {says}.")
 
 
 def _looks_like(head: bytes) -> str | None:

@@ -29,7 +29,7 @@ def is_id(value: str) -> bool:
 def id_of(value: str, thing: str) -> str:
     """The id as given. Raises ``NotFound`` for malformed text, which cannot be anything's."""
     if not is_id(value):
-        raise NotFound(f"There is no {thing} with this id.")
+        raise NotFound(f"There is no {thing} with this ID.")
     return value
 
 

@@ -188,6 +188,15 @@ class CommandRejected(Event):
     Its type is the command's with ``.rejected`` before the version, so the class itself has none.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "expired": {
+            "error": {
+                "type": "timeout_error",
+                "message": "The command expired before it was accepted; nothing was done.",
+            }
+        }
+    }
+
     error: ErrorInfo
 
 

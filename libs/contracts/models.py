@@ -1,6 +1,8 @@
 """Base classes and field types that several resources share."""
 
-from typing import Annotated, Any, Literal
+import operator
+from functools import partial
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -27,7 +29,4 @@ Name = Annotated[
 ]
 JsonObject = dict[str, Any]
 SearchMode = Literal["hybrid", "semantic", "keyword"]
-
-
-def is_none(value: object) -> bool:
-    return value is None
+is_none: Final = partial(operator.is_, None)

@@ -1,8 +1,11 @@
-"""All modules with messages, for documents and tests."""
+"""All resources and their messages, for documents and tests."""
 
+from collections.abc import Iterable
+from functools import cache
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeVar
 
+from libs.contracts.messages import CommandRejected, Message, command_models, event_models
 from libs.contracts.resources import (
     actions,
     agents,
@@ -22,6 +25,7 @@ from libs.contracts.resources import (
     usage,
     webhooks,
 )
+from libs.contracts.topics import Topic, TopicKind, topic_of
 
 RESOURCES: Final[tuple[ModuleType, ...]] = (
     actions,
@@ -42,3 +46,21 @@ RESOURCES: Final[tuple[ModuleType, ...]] = (
     usage,
     webhooks,
 )
+M = TypeVar("M", bound=Message)
+
+
+@cache
+def published_messages() -> dict[str, tuple[type[Message], Topic]]:
+    """Returns every message of the contracts and its topic by type, ``….rejected`` included."""
+    found: dict[str, tuple[type[Message], Topic]] = {}
+    for event in _of_contracts(event_models().values()):
+        found[event.TYPE] = (event, event.TOPIC)
+    for command in _of_contracts(command_models().values()):
+        found[command.TYPE] = (command, command.TOPIC)
+        found[command.rejected_type()] = (CommandRejected, topic_of(command.TOPIC.owner, TopicKind.EVENTS))
+    return dict(sorted(found.items()))
+
+
+def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
+    # Subclasses declared elsewhere, as by a test, are not published.
+    return [model for model in models if model.__module__.startswith(f"{__package__}.")]

@@ -1,79 +1,173 @@
-"""Examples of messages, as they are on the bus: a resource gives payloads, and the envelopes follow from them."""
+"""Examples of messages as they are on the bus, derived from the ``EXAMPLES`` of the messages and of the models in them.
+
+An example gives what does not follow: ids are those of the entities in the views' examples, and what has a default may
+be left out. ``python -m libs.contracts.wire_examples 1.0`` writes the payloads of a release, which all later versions
+have to read, to ``examples/1.0.json``.
+"""
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, get_args
 
-from libs.contracts.errors import ServiceError
-from libs.contracts.messages import Command, CommandRejected, Envelope, Message
-from libs.contracts.topics import Topic, TopicKind, topic_of
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
+from libs.contracts.messages import Command, CommandRejected, Envelope, Message, public_name
+from libs.contracts.registry import RESOURCES, published_messages
+from libs.contracts.resources.files import CopyArtifact
+
+RELEASES: Final = Path(__file__).parent / "examples"
 _LABEL: Final = "ferry-desk-2026-05-04"
-COMPANY: Final = "01980f4e-2b6a-7c11-9a53-6f0f1d8e4b01"
+_COMPANY: Final = "01980f4e-2b6a-7c11-9a53-6f0f1d8e4b01"
 _CALLER: Final = "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02"
+_KEY: Final = "01980f4e-2d11-7e02-9c4d-2a1b0c9d8e03"
+_COMMAND: Final = "01980f5f-0154-7e47-9f50-4d5e6f7a8b15"
 _TRACE: Final = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+_ASKED: Final = "2026-05-04T08:16:09.191726Z"
+_EXPIRES: Final = "2026-05-04T08:18:09.191726Z"
+_HAPPENED: Final = "2026-05-04T08:16:15.239240Z"
+# Subjects that the payload doesn't tell, by the first word of the event's name.
+_SUBJECTS: Final = {
+    "api_key": _KEY,
+    "retention": _COMPANY,
+    "secret": "01980f62-4a10-7b21-8d3e-5c6d7e8f9a0b",
+    "toolset": "01980f62-1c3e-7a4d-9b2f-6e7d8c9b0a1f",
+}
+# Owners of what isn't the caller's: nobody but those who read the whole company sees events of its budgets.
+_OWNERS: Final = {
+    "budget": "",
+    **dict.fromkeys(("agent", "collection", "file", "knowledge_base", "retention", "secret", "toolset")),
+}
+_FIRST: Final = frozenset({"created", "indexing", "queued", "stored", "uploaded"})
+# An entity that a command makes has the command's id, as has a turn.
+_MADE: Final = frozenset({"completed", "created", "stored"})
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A message about ``subject``, None for a command's own id. ``refused``: the command that a refusal ends."""
-
-    message: Message
-    subject: str | None = None
-    owner_id: str | None = None
-    refused: type[Command] | None = None
-
-    @property
-    def type(self) -> str:
-        return self.message.TYPE if self.refused is None else self.refused.rejected_type()
-
-    @property
-    def topic(self) -> Topic:
-        return self.message.TOPIC if self.refused is None else topic_of(self.refused.TOPIC.owner, TopicKind.EVENTS)
+@cache
+def examples_of(message_type: str) -> list[dict[str, Any]]:
+    """Records of a message as JSON-ready data. Raises ``LookupError`` for a field that needs an example."""
+    model, topic = published_messages()[message_type]
+    return [
+        {
+            "topic": topic.name,
+            "key": _LABEL,
+            "headers": _envelope(message_type, message, number).attributes(),
+            "payload": json.loads(message.encode()),
+        }
+        for number, message in enumerate(_messages(model))
+    ]
 
 
-def refusal(command: type[Command], error: ServiceError, subject: str | None = None) -> Example:
-    return Example(CommandRejected(error=error.info(_LABEL)), subject, refused=command)
+def write_release(file: Path) -> None:
+    payloads = {name: [each["payload"] for each in examples_of(name)] for name in published_messages()}
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(payloads, indent=1, ensure_ascii=False) + "\n")
 
 
-def records(examples: Iterable[Example]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The type of each message, and its record on the bus as JSON-ready data."""
-    for number, each in enumerate(examples, start=1):
-        headers = _envelope(each, f"01980f60-2222-7a2b-8c3d-4e5f6a7b8c{number:02}").attributes()
-        payload = json.loads(each.message.encode())
-        yield each.type, {"topic": each.topic.name, "key": _LABEL, "headers": headers, "payload": payload}
+def _messages(model: type[Message]) -> list[Message]:
+    return [model.decode(json.dumps(each).encode()) for each in _completed(model)]
 
 
-def _envelope(example: Example, message_id: str) -> Envelope:
-    event = Envelope(
-        id=message_id,
-        type=example.type,
-        source=f"/aes/{example.topic.owner}",
-        subject=example.subject or message_id,
-        time="2026-05-04T08:16:15.239240Z",
+def _completed(model: type[BaseModel]) -> Iterator[dict[str, Any]]:
+    given: dict[str, dict[str, Any]] = getattr(model, "EXAMPLES", {"": {}})
+    for example in given.values():
+        derived = {
+            name: _derived(model, name, field)
+            for name, field in model.model_fields.items()
+            if name not in example and field.is_required()
+        }
+        yield derived | example
+
+
+def _derived(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
+    for inner in get_args(field.annotation) or (field.annotation,):
+        if hasattr(inner, "EXAMPLES"):
+            return next(_completed(inner))
+    try:
+        return _ids()[name]
+    except KeyError:
+        raise LookupError(f"{model.__name__}.{name} needs an example") from None
+
+
+@cache
+def _ids() -> dict[str, str]:
+    """Ids of entities by the names of the fields that refer to them."""
+    found = {"user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
+    views = [each for module in RESOURCES for each in vars(module).values() if hasattr(each, "EXAMPLES")]
+    for view in views:
+        example = next(iter(view.EXAMPLES.values()))
+        if issubclass(view, Message) or not isinstance(example, dict):
+            continue
+        noun = re.sub(r"(?<!^)(?=[A-Z])", "_", view.__name__).lower()
+        named = {f"{noun}_id" if name == "id" else name: value for name, value in example.items()}
+        found |= {name: value for name, value in named.items() if name == f"{noun}_id"}
+    return found
+
+
+def _envelope(message_type: str, message: Message, number: int) -> Envelope:
+    topic = published_messages()[message_type][1]
+    envelope = Envelope(
+        id=f"01980f60-2222-7a2b-8c3d-4e5f{zlib.crc32(f'{message_type} {number}'.encode()):08x}",
+        type=message_type,
+        source=f"/aes/{topic.owner}",
+        subject=_COMMAND,
+        time=_HAPPENED,
         correlation_id=_LABEL,
-        company_id=COMPANY,
-        causation_id="01980f5f-0154-7e47-9f50-4d5e6f7a8b15",
-        owner_id=example.owner_id,
-        sequence=2,
+        company_id=_COMPANY,
+        sequence=1,
         traceparent=_TRACE,
     )
-    if example.refused is not None:
-        cause = "01980f55-2a21-7d36-8e4f-3c4d5e6f7b01"
-        refused_at = "2026-05-04T08:16:31.365944Z"
-        return replace(event, time=refused_at, causation_id=cause, owner_id=_CALLER, sequence=1)
-    if not isinstance(example.message, Command):
-        return event
+    if isinstance(message, Command):
+        command_id = _command_id(type(message))
+        return replace(
+            envelope,
+            id=command_id,
+            source="/aes/artifacts" if isinstance(message, CopyArtifact) else "/aes/gateway",
+            subject=message.subject() or command_id,
+            time=_ASKED,
+            sequence=0,
+            expires_at=_EXPIRES,
+            identity="<signed by the gateway>",
+        )
+    if isinstance(message, CommandRejected):
+        command_id = _causes()[message_type]
+        return replace(envelope, subject=command_id, causation_id=command_id, owner_id=_CALLER)
+    noun, *_, verb = public_name(message_type).split(".")
+    subject = _subject(noun, json.loads(message.encode()))
     return replace(
-        event,
-        # What a command makes gets its id.
-        id=message_id if example.message.SUBJECT else event.subject,
-        source="/aes/gateway",
-        time="2026-05-04T08:16:09.191726Z",
-        causation_id=None,
-        owner_id=None,
-        sequence=0,
-        expires_at="2026-05-04T08:18:09.191726Z",
-        identity="<signed by the gateway>",
+        envelope,
+        subject=subject,
+        causation_id=subject if noun == "turn" else _causes().get(message_type),
+        owner_id=_OWNERS.get(noun, _CALLER),
+        sequence=1 if verb in _FIRST or subject == _COMMAND else 2,
     )
+
+
+def _command_id(command: type[Command]) -> str:
+    outcome = command.OUTCOMES[0]
+    noun, *_, verb = public_name(outcome.TYPE).split(".")
+    return _subject(noun, json.loads(_messages(outcome)[0].encode())) if verb in _MADE else _COMMAND
+
+
+@cache
+def _causes() -> dict[str, str]:
+    """The id of the command that an event ends, by the type of the event."""
+    commands = [model for model, _ in published_messages().values() if issubclass(model, Command)]
+    return {outcome: _command_id(command) for command in commands for outcome in command.outcome_types()}
+
+
+def _subject(noun: str, payload: dict[str, Any]) -> str:
+    """The id of the entity that an event is about, else that of its command."""
+    entity = payload.get(noun) or payload
+    field = "turn_id" if noun == "cancel_turn" else f"{noun}_id"
+    return str(_SUBJECTS.get(noun) or entity.get(field) or entity.get("id") or _COMMAND)
+
+
+if __name__ == "__main__":
+    write_release(RELEASES / f"{sys.argv[1]}.json")

@@ -156,7 +156,7 @@ class CommandRouter:
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
                 raise ServiceUnavailable(
-                    "A service that this needs did not answer in time.", retry_after=2
+                    "A service that this request needs did not respond in time.", retry_after=2
                 ) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
@@ -172,7 +172,7 @@ class CommandRouter:
         self._routes[command_type.TYPE] = (command_type, handler)
 
     @staticmethod
-    async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
+    async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
         """Records several commands in the transaction of their effects, for ``handle_raw`` handlers that batch.
 
         If ``check`` on the result raises, roll the transaction back and try each command alone.
@@ -259,7 +259,7 @@ class CommandRouter:
             expired = TimedOut("The command expired before it was accepted; nothing was done.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed("The key was revoked before this was asked for; nothing was done.")
+            revoked = AuthenticationFailed("The API key was revoked before the request; nothing was done.")
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:

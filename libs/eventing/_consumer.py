@@ -12,7 +12,7 @@ import structlog
 
 from libs.contracts.errors import cause_of
 from libs.eventing import _metrics as metrics
-from libs.eventing.bus import Assignment, Bus, BusUnavailable, Consumer, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing.bus import Assignment, Bus, BusUnavailable, Consumer, Partition, PoisonMessage, Record, StaleOffset
 from libs.eventing.dead_letters import DeadLetters
 from libs.eventing.lag import set_lag
 from libs.persistence import is_unreachable
@@ -50,7 +50,7 @@ class Attempts:
     async def run(self, call: Callable[[], Awaitable[T]], record: Record) -> T:
         """Retries ``call`` until it succeeds; ``record`` is the first message affected.
 
-        Raises ``GivenUp`` and ``Overtaken``.
+        Raises ``GivenUp`` and ``StaleOffset``.
         """
         attempts = 1
 
@@ -69,7 +69,7 @@ class Attempts:
 
         try:
             return await self._policy.run(call, when=_may_succeed, outage=is_outage, before_sleep=log)
-        except Overtaken:
+        except StaleOffset:
             raise
         except Exception as problem:
             raise GivenUp(problem, attempts) from problem
@@ -106,7 +106,7 @@ def is_outage(problem: Exception) -> bool:
 
 
 def _may_succeed(problem: Exception) -> bool:
-    return not isinstance(problem, PoisonMessage | Overtaken)
+    return not isinstance(problem, PoisonMessage | StaleOffset)
 
 
 class Handler(Protocol):

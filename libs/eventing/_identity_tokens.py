@@ -62,14 +62,14 @@ class IdentitySigner:
         if envelope.signature is None:
             raise AuthenticationFailed("The command carries no signature.")
         if not any(hmac.compare_digest(_signature(key, envelope, token, payload), given) for key in self._command_keys):
-            raise AuthenticationFailed("The command is not the one that was signed.")
+            raise AuthenticationFailed("The command differs from the one that was signed.")
         return identity
 
     def verify_call(self, token: str) -> Identity:
         """Returns the identity in an internal call's token, which must expire. Raises ``AuthenticationFailed``."""
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():
-            raise AuthenticationFailed("The identity token is not valid any more.")
+            raise AuthenticationFailed("The identity token has expired.")
         return identity
 
     def _decode(self, token: str) -> Identity:

@@ -31,7 +31,7 @@ async def enter(connection: Connection, consumer: str, message_id: str, company_
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PendingEntries:
     """Messages with a pending insert; in a pipeline its result arrives later."""
 
     count: int
@@ -43,10 +43,10 @@ class Entry:
             raise AlreadyProcessed("one of a batch")
 
 
-async def enter_all(connection: Connection, consumer: str, messages: Collection[tuple[str, str]]) -> Entry:
+async def enter_all(connection: Connection, consumer: str, messages: Collection[tuple[str, str]]) -> PendingEntries:
     """Like ``enter``, for a batch of ``(message_id, company_id)`` pairs."""
     ids, companies = [message_id for message_id, _ in messages], [company_id for _, company_id in messages]
-    return Entry(len(ids), await connection.execute(_ENTER_ALL, (consumer, ids, companies)))
+    return PendingEntries(len(ids), await connection.execute(_ENTER_ALL, (consumer, ids, companies)))
 
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:

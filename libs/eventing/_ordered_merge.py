@@ -17,7 +17,7 @@ _PUBLISHED: Final = attrgetter("published")
 
 
 @dataclass(slots=True)
-class Waiting(Generic[T]):
+class BufferedRecord(Generic[T]):
     """A buffered record and its decoded ``value``.
 
     ``published`` is in seconds by the producer's clock, ``fetched`` by this process's. The record and all later ones
@@ -35,10 +35,10 @@ class Waiting(Generic[T]):
 
 @dataclass(slots=True)
 class _Queue(Generic[T]):
-    waiting: deque[Waiting[T]] = field(default_factory=deque)
+    waiting: deque[BufferedRecord[T]] = field(default_factory=deque)
     size: int = 0
 
-    def empty(self) -> Iterable[Waiting[T]]:
+    def empty(self) -> Iterable[BufferedRecord[T]]:
         waiting, self.waiting, self.size = self.waiting, deque(), 0
         return waiting
 
@@ -80,17 +80,17 @@ class OrderedMerge(Generic[T]):
             if len(queue.waiting) < most and queue.size < most_bytes
         )
 
-    def add(self, record: Waiting[T]) -> None:
+    def add(self, record: BufferedRecord[T]) -> None:
         queue = self._queues[record.partition.number][record.partition]
         queue.waiting.append(record)
         queue.size += record.size
 
-    def take(self, drained: Mapping[Partition, float], most: int, most_bytes: int) -> list[Waiting[T]]:
+    def take(self, drained: Mapping[Partition, float], most: int, most_bytes: int) -> list[BufferedRecord[T]]:
         """Removes and returns the records that can be handled now, in order.
 
         ``drained``: when each partition was last known to have no record beyond the added ones.
         """
-        taken: list[Waiting[T]] = []
+        taken: list[BufferedRecord[T]] = []
         # Start at the next number each time, so that a backlog in one doesn't starve the others.
         self._first += 1
         order = deque(self._queues.values())

@@ -337,7 +337,7 @@ class CommandSender:
         except MalformedEnvelope as problem:
             _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
             return
-        self._tell_waiters(envelope, record.value)
+        self._notify_waiters(envelope, record.value)
         for callback in (*self._every[self._kinds[record.topic]], *self._callbacks.get(envelope.type, ())):
             try:
                 callback(envelope, record.value)
@@ -345,7 +345,7 @@ class CommandSender:
                 # If the reader ended here, all other waiters would miss events.
                 _log.exception("event.callback_failed", type=envelope.type, event_id=envelope.id)
 
-    def _tell_waiters(self, envelope: Envelope, payload: bytes) -> None:
+    def _notify_waiters(self, envelope: Envelope, payload: bytes) -> None:
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
             # Command ids aren't secret: a guess must not reveal another company's events.
             if waiter.identity.company_id == envelope.company_id:

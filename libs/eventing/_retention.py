@@ -209,7 +209,7 @@ class Retention:
         """Counts expired rows that the service deleted itself."""
         metrics.PURGED.labels(self._service, table).inc(rows)
 
-    def know(self, *entities: EntityTable) -> None:
+    def register_subject_tables(self, *entities: EntityTable) -> None:
         """Registers tables of event subjects. An event number is deleted once none of these tables has its subject.
 
         The list must be complete.

@@ -8,8 +8,8 @@ from typing import Final, Generic, Protocol, TypeVar
 import structlog
 
 from libs.eventing._consumer import POLL_RECORDS, POLL_SECONDS, Attempts, GivenUp, GroupMember, is_outage
-from libs.eventing._ordered_merge import OrderedMerge, Waiting
-from libs.eventing.bus import Bus, Consumer, OffsetMove, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing._ordered_merge import BufferedRecord, OrderedMerge
+from libs.eventing.bus import Bus, Consumer, OffsetMove, Partition, PoisonMessage, Record, StaleOffset
 from libs.eventing.dead_letters import DeadLetters
 from libs.retry import RetryPolicy
 
@@ -30,7 +30,7 @@ _FETCHED_BYTES: Final = 1024 * 1024
 _FETCHES: Final = 4
 # The broker removes a member that doesn't poll for two minutes.
 _STILL_HERE_SECONDS: Final = 20.0
-_OVERTAKEN_SECONDS: Final = 0.5
+_STALE_SECONDS: Final = 0.5
 # A batch that fails for a minute is stored record by record; a record that fails for another minute is dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=60.0)
 # The service that holds the rest of a record may be restarting.
@@ -55,8 +55,8 @@ class BatchHandler(Protocol[T]):
     async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
         """Stores the items and moves the offsets in one transaction.
 
-        Raises ``Overtaken`` when an offset isn't where its move starts. For several items, ``PoisonMessage`` means that
-        one of them can never be stored.
+        Raises ``StaleOffset`` when an offset isn't where its move starts. For several items, ``PoisonMessage`` means
+        that one of them can never be stored.
         """
 
 
@@ -69,7 +69,7 @@ class _Content(Generic[T]):
     failure: GivenUp | None = None
 
 
-_Batch = Sequence[Waiting[_Content[T]]]
+_Batch = Sequence[BufferedRecord[_Content[T]]]
 
 
 class BatchConsumer(GroupMember, Generic[T]):
@@ -156,9 +156,9 @@ class BatchConsumer(GroupMember, Generic[T]):
             if self.joined and record.topic_partition in self._partitions:
                 self._merge.add(self._read(record))
 
-    def _read(self, record: Record) -> Waiting[_Content[T]]:
+    def _read(self, record: Record) -> BufferedRecord[_Content[T]]:
         content: _Content[T] = _Content(record)
-        waiting = Waiting(
+        waiting = BufferedRecord(
             record.topic_partition, record.offset, record.published, record.fetched, len(record.value), content
         )
         try:
@@ -173,7 +173,7 @@ class BatchConsumer(GroupMember, Generic[T]):
             task.add_done_callback(self._fetching.discard)
         return waiting
 
-    async def _fetch(self, waiting: Waiting[_Content[T]], item: T) -> None:
+    async def _fetch(self, waiting: BufferedRecord[_Content[T]], item: T) -> None:
         """Fetches a record's payload. Partitions of its number wait for it; the others continue."""
         content = waiting.value
         async with self._fetches:
@@ -201,10 +201,10 @@ class BatchConsumer(GroupMember, Generic[T]):
             return
         try:
             storing.result()
-        except Overtaken:
-            _log.warning("consumer.overtaken", group=self.group)
+        except StaleOffset:
+            _log.warning("consumer.stale_offset", group=self.group)
             self._forget()
-            await asyncio.sleep(_OVERTAKEN_SECONDS)
+            await asyncio.sleep(_STALE_SECONDS)
 
     async def _store(self, batch: _Batch[T]) -> None:
         for waiting in batch:

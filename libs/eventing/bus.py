@@ -27,7 +27,7 @@ class Partition(NamedTuple):
     number: int
 
 
-class Overtaken(Exception):
+class StaleOffset(Exception):
     """Another process has already stored later offsets; this one must resume after them."""
 
 

@@ -44,7 +44,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 }
 
 
-class Attendance:
+class LivenessTracker:
     """Decides from periodic checks which processes are dead. Times are seconds of one clock.
 
     ``grace``: how long a lock is missing before its process counts as dead.
@@ -126,7 +126,7 @@ class Presence:
         self._name = name
         self._clock = clock
         self._distrust = distrust
-        self._attendance = Attendance(grace=grace)
+        self._tracker = LivenessTracker(grace=grace)
         self._callbacks: list[Callable[[], None]] = []
         self._has_held = False
         self._is_missed = False
@@ -138,7 +138,7 @@ class Presence:
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
         """Returns the numbers of dead processes. A new number is watched from now on."""
-        return self._attendance.of(numbers, self._clock())
+        return self._tracker.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Registers a callback for the death of a process, and for this one regaining its lock."""
@@ -183,8 +183,8 @@ class Presence:
             else:
                 self._missed("a connection of before holds it, whose end the server has not noticed yet")
             return
-        if self._attendance.looked(frozenset(present), self._clock()):
-            _log.info("presence.processes_gone", numbers=sorted(self._attendance.gone))
+        if self._tracker.looked(frozenset(present), self._clock()):
+            _log.info("presence.processes_gone", numbers=sorted(self._tracker.gone))
             self._call_back()
 
     def _missed(self, reason: str) -> None:
@@ -195,7 +195,7 @@ class Presence:
 
     def _got(self) -> None:
         again, self._has_held, self._is_missed = self._has_held, True, False
-        self._attendance.begin(self._clock() + (self._distrust if again else 0.0))
+        self._tracker.begin(self._clock() + (self._distrust if again else 0.0))
         self.held.set()
         if again:
             _log.info("presence.held_again")
@@ -204,7 +204,7 @@ class Presence:
     def _lost(self) -> None:
         if self.held.is_set():
             self.held.clear()
-            self._attendance.end()
+            self._tracker.end()
 
     def _call_back(self) -> None:
         for callback in self._callbacks:

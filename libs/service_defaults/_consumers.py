@@ -23,7 +23,7 @@ Router = CommandRouter | EventRouter
 Member = ConsumerLoop | BatchConsumer[Any]
 
 
-class Departures:
+class DeadMemberReaper:
     """Removes dead processes of the service from the Kafka groups that this process is in."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
@@ -42,7 +42,7 @@ class Departures:
         """Checks the groups now and whenever a process dies, until cancelled."""
 
         def log(problem: Exception, _attempt: int) -> None:
-            _log.info("groups.not_looked_at", problem=str(problem))
+            _log.info("groups.check_failed", problem=str(problem))
 
         while True:
             await _RETRIES.run(self._expel, on=BusUnavailable, before_sleep=log)
@@ -61,14 +61,14 @@ class Consumers:
     """
 
     def __init__(
-        self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness, departures: Departures
+        self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness, reaper: DeadMemberReaper
     ) -> None:
         self.tasks: list[asyncio.Task[None]] = []
         self._service = service
         self._bus = bus
         self._producer = producer
         self._readiness = readiness
-        self._departures = departures
+        self._reaper = reaper
         self.routers: dict[str, Router] = {}
         self._lingering: set[str] = set()
         self._conditions: dict[str, Hook] = {}
@@ -99,7 +99,7 @@ class Consumers:
         ]
         for member in self._members:
             self._readiness.add(f"consumer {member.group}", _joined(member))
-            self._departures.watch(member.group)
+            self._reaper.watch(member.group)
         self.tasks = [supervised(member.group, partial(self._run, member), once=True) for member in self._members]
         self.tasks.append(supervised("consumers.measure", self._measure))
 

@@ -139,7 +139,7 @@ class HttpServer(uvicorn.Server):
         await self.on_tick(0)
         await self._ending.wait()
 
-    async def serve_until_told(self) -> None:
+    async def serve_until_stopped(self) -> None:
         """Serves until ``should_exit`` is set; returns immediately if the port is taken."""
         try:
             listener = self.config.bind_socket()
@@ -153,7 +153,7 @@ class HttpServer(uvicorn.Server):
             # In a task, SystemExit would end the event loop before the other parts are stopped.
             return
 
-    def turn_away(self) -> None:
+    def stop_accepting(self) -> None:
         """Stops accepting connections, closes idle ones now and the others after their current response.
 
         Callers use another process while this one finishes its requests.
@@ -208,7 +208,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._head_size += len(data)
         if self._head_size > LARGEST_HEAD and not self.transport.is_closing():
-            self._refuse("431 Request Header Fields Too Large", TooLarge("The request's head is too large."))
+            self._refuse("431 Request Header Fields Too Large", TooLarge("The request's headers are too large."))
         elif self._head_timer is None:
             self._start_head_timer()
 

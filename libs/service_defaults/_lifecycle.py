@@ -87,10 +87,10 @@ class Lifecycle:
         """The time left in the current stop for all hooks together."""
         return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
 
-    def turn_away(self) -> None:
+    def stop_accepting(self) -> None:
         """Refuses new requests during a stop; running ones continue, and other processes serve the new ones."""
         if self._server is not None and self._server.started:
-            self._server.turn_away()
+            self._server.stop_accepting()
 
     def stop(self) -> None:
         """Ends ``run`` gracefully."""
@@ -109,7 +109,7 @@ class Lifecycle:
             grace_seconds=settings.shutdown_grace_seconds,
         )
         # HTTP first: a service that waits for its database is alive but not ready.
-        serving = asyncio.create_task(server.serve_until_told(), name="http")
+        serving = asyncio.create_task(server.serve_until_stopped(), name="http")
         serving.add_done_callback(lambda _: self.stop())
         tasks: list[asyncio.Task[None]] = []
         try:

@@ -1,4 +1,4 @@
-"""Renders errors over HTTP: one table from kinds to statuses, one body format."""
+"""Renders errors over HTTP: one body format."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -10,31 +10,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError, validation_details
 from libs.persistence import is_outage
 from libs.tracing import current_correlation_id
 
 _log = structlog.get_logger("http")
 
-STATUSES: Final[dict[ErrorKind, int]] = {
-    ErrorKind.INVALID_REQUEST: 400,
-    ErrorKind.AUTHENTICATION: 401,
-    ErrorKind.QUOTA: 403,
-    ErrorKind.PERMISSION: 403,
-    ErrorKind.NOT_FOUND: 404,
-    ErrorKind.METHOD_NOT_ALLOWED: 405,
-    ErrorKind.CONFLICT: 409,
-    ErrorKind.TOO_LARGE: 413,
-    ErrorKind.UNSUPPORTED_MEDIA_TYPE: 415,
-    ErrorKind.RANGE: 416,
-    ErrorKind.VALIDATION: 422,
-    ErrorKind.BUDGET: 429,
-    ErrorKind.RATE_LIMIT: 429,
-    ErrorKind.INTERNAL: 500,
-    ErrorKind.MODEL: 502,
-    ErrorKind.UNAVAILABLE: 503,
-    ErrorKind.TIMEOUT: 504,
-}
+STATUSES: Final = {kind: entry.status for kind, entry in ERRORS.items()}
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
 # Replaces the framework's status names.
 _SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path does not take this method."}

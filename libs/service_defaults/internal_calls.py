@@ -242,14 +242,14 @@ class UpstreamClient:
         if response.status == 200:
             return LookUp(ReplyState.ANSWERED, decode_event(response.body))
         if response.status not in (202, 404):
-            raise ServiceUnavailable(f"The {upstream} service answered {response.status}.")
+            raise ServiceUnavailable(f"The {upstream} service returned status {response.status}.")
         return LookUp(ReplyState.ACCEPTED if response.status == 202 else ReplyState.WAITING)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
         """Loads a payload that is too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
         response = await self.get(upstream, path, _service(company_id))
         if response.status != 200:
-            raise ServiceUnavailable(f"The {upstream} service answered {response.status} for a payload.")
+            raise ServiceUnavailable(f"The {upstream} service returned status {response.status} for a payload.")
         return response.body
 
     def _headers(self, identity: Identity) -> dict[str, str]:
@@ -304,7 +304,7 @@ def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> Service
             return error_from(_ErrorBody.model_validate_json(body).error)
         except ValidationError:
             pass
-    return ServiceUnavailable("A part of the service did not answer as expected.", retry_after=5)
+    return ServiceUnavailable("A part of the service returned an unexpected response.", retry_after=5)
 
 
 async def _first_reached(

@@ -95,7 +95,9 @@ class ObservedRequests:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    info = ErrorInfo(type=ErrorKind.INVALID_REQUEST, message=f"{HEADER} must be 1 to 128 characters of A-Za-z0-9._:-")
+    info = ErrorInfo(
+        type=ErrorKind.INVALID_REQUEST, message=f"{HEADER} must be 1 to 128 letters, digits or characters of ._:-."
+    )
     await error_response(info)(scope, receive, send)
 
 

@@ -34,7 +34,7 @@ from libs.persistence import (
     retry_until_available,
 )
 from libs.quotas import CompanyAmounts
-from libs.service_defaults._consumers import Consumers, Departures
+from libs.service_defaults._consumers import Consumers, DeadMemberReaper
 from libs.service_defaults._health import Readiness, health_routes
 from libs.service_defaults._lifecycle import API, WORKER, Lifecycle
 from libs.service_defaults._supervision import supervised
@@ -127,8 +127,8 @@ class Service:
         self.calls = UpstreamClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
-        self.departures = Departures(self.bus, self.presence)
-        self.consumers = Consumers(name, self.bus, self.producer, self.readiness, self.departures)
+        self.reaper = DeadMemberReaper(self.bus, self.presence)
+        self.consumers = Consumers(name, self.bus, self.producer, self.readiness, self.reaper)
         self.consumers.add("commands", self.commands, after=self.revoked_keys.wait)
         self.http = self._http_app()
         self.lifecycle = Lifecycle(
@@ -143,14 +143,14 @@ class Service:
         )
         self.on_start, self.on_stop = self.lifecycle.on_start, self.lifecycle.on_stop
         self.mount, self.background, self.stop = self.lifecycle.mount, self.lifecycle.background, self.lifecycle.stop
-        self.turn_away, self.seconds_to_stop = self.lifecycle.turn_away, self.lifecycle.seconds_to_stop
+        self.stop_accepting, self.seconds_to_stop = self.lifecycle.stop_accepting, self.lifecycle.seconds_to_stop
         self.ready_check = self.readiness.add
         self._schema = AwaitedSchema(name, migrations)
         self._attending: asyncio.Task[None] | None = None
         self._waits_for_database: list[Callable[[], int]] = [lambda: self.database.waiting]
         self.background("outbox", self.relay.run, role=None)
         self.background("keys.revoked", self._follow_revocations, role=worker)
-        self.background("groups.departures", self.departures.run, role=None)
+        self.background("groups.reaper", self.reaper.run, role=None)
         self.background("retention", lambda: self.retention.run(self.database), role=API)
         self.ready_check("started", self._is_up)
         self.ready_check("database", self._database_answers)
@@ -179,7 +179,7 @@ class Service:
         """
         for expiry in expiries:
             self.retention.add(expiry, self.settings.tombstone_days)
-        self.retention.know(*entities)
+        self.retention.register_subject_tables(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:
         """Exposes the amounts that companies have stored, and folds their changes."""

@@ -87,7 +87,7 @@ class Administration:
         """``expires_at`` ``None``: never. ``rate_limit`` ``None``: the company's. The secret isn't stored."""
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
-            raise ValidationFailed(f"There are no such scopes: {', '.join(unknown)}.")
+            raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
         owner = await self.company(company)
         user_id = (await self.user(company, user)).id
         wanted = KeyRequest(
@@ -172,7 +172,7 @@ async def ensure_development_key(database_url: str, existing: str | None = None)
 
 def _name(text: str) -> str:
     if not 1 <= len(text.strip()) <= 200 or "\0" in text:
-        raise ValidationFailed("A name has 1 to 200 characters.")
+        raise ValidationFailed("A name must have 1 to 200 characters.")
     return text.strip()
 
 

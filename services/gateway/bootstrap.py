@@ -75,7 +75,7 @@ def _serve(service: Service, api: PublicApi) -> None:
 
     async def drain() -> None:
         # Requests that arrive later would end with the process.
-        service.turn_away()
+        service.stop_accepting()
         # Timeline streams have no end of their own to wait for.
         api.feeds.stop()
         await api.in_flight.drain(service.seconds_to_stop() * 0.8)

@@ -220,7 +220,7 @@ def _add_ingestion(
 
     async def stuck(seconds: float) -> bool:
         # A long file moves by its parts, which the queue does not see.
-        return not pool.moved_within(seconds) and await queue.stuck(seconds)
+        return not pool.progressed_within(seconds) and await queue.stuck(seconds)
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
@@ -241,7 +241,7 @@ def _add_ingestion(
         service.background(name, run, role="streams")
     service.reclaim(PostgresHolders(database), settings.lease_seconds / 4, role="streams")
     service.ready_check("streams", joined)
-    service.departures.watch(GROUP)
+    service.reaper.watch(GROUP)
     service.on_stop(streams.stop)
 
 

@@ -11,14 +11,14 @@ from services.registry.adapters.postgres.agents import PostgresAgentReader
 from services.registry.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
-from services.registry.entrypoints.commands import register_commands
-from services.registry.entrypoints.http.agents import agents_router, configurations_router
-from services.registry.entrypoints.http.toolsets import runtime_router, toolsets_router
+from services.registry.entrypoints.resources.agents import serve_agents
+from services.registry.entrypoints.resources.secrets import serve_secrets
+from services.registry.entrypoints.resources.toolsets import serve_toolsets
 from services.registry.settings import RegistrySettings
-from services.registry.use_cases.change_agents import ChangeAgents
-from services.registry.use_cases.change_toolsets import ChangeToolsets
+from services.registry.use_cases.agents import Agents
 from services.registry.use_cases.configurations import Configurations
 from services.registry.use_cases.read_toolsets import ReadToolsets
+from services.registry.use_cases.toolsets import Toolsets
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -32,19 +32,11 @@ def build(settings: RegistrySettings) -> Service:
     secrets = PostgresSecretReader(database)
     catalogues, runtime = HttpRuntimeCatalogues(service.calls, time.monotonic), HttpToolsetRuntime(service.calls)
     configurations = Configurations(agents, catalogues, HttpKnowledgeBases(service.calls), toolsets)
-    register_commands(
-        service.commands,
-        ChangeAgents(agents, configurations),
-        ChangeToolsets(toolsets, secrets, runtime, _asking_targets()),
-    )
     reading = ReadToolsets(toolsets, secrets, catalogues, runtime)
-    for router in (
-        configurations_router(configurations),
-        agents_router(agents),
-        runtime_router(reading),
-        toolsets_router(toolsets, secrets, reading),
-    ):
-        service.http.include_router(router)
+    commands, http = service.commands, service.http
+    serve_agents(commands, http, Agents(agents, configurations), agents, configurations)
+    serve_toolsets(commands, http, Toolsets(toolsets, secrets, runtime, _asking_targets()), toolsets, reading)
+    serve_secrets(commands, http, secrets)
     return service
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from libs.contracts.asyncapi import document, examples_of, published_messages
+from libs.contracts.asyncapi import document
 from libs.contracts.messages import Command, public_name
+from libs.contracts.registry import published_messages
 from libs.contracts.topics import TOPICS
+from libs.contracts.wire_examples import examples_of
 from services.gateway.entrypoints.rest.client_messages import MODELS, message_of
 from services.gateway.entrypoints.rest.reference import asyncapi as sockets
 from services.gateway.entrypoints.rest.reference.asyncapi import CHANNEL

@@ -34,7 +34,10 @@ OTHER_PORTS = {
     "8201": "the example toolset",
     "9555": "the example receiver of webhooks",
 }
-PORTS_OF_A_PAGE = {ROOT / "examples" / "widget" / "README.md": ("8000",)}
+PORTS_OF_A_PAGE = {
+    ROOT / "examples" / "widget" / "README.md": ("8000",),
+    ROOT / "docs" / "tutorials" / "chat-product.md": ("8000",),
+}
 # Its paths stand under an address of their own.
 OF_OPENAI = ROOT / "docs" / "how-to" / "openai.md"
 # Paths of the example toolset, and of every process beside those of the public API.

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from libs import eventing
-from libs.contracts.errors import ServiceError
 from libs.service_defaults import RELEASE
 
 ROOT = Path(__file__).parents[2]
@@ -50,27 +49,6 @@ def test_a_service_has_the_rooms_that_every_service_has(service: str) -> None:
     own = OF_ONE_SERVICE.get(service, set())
     assert names_in(home) - own <= ROOMS | FILES
     assert names_in(home / "entrypoints") - own <= ENTRYPOINTS
-
-
-def first_text(message: ast.expr) -> str:
-    """The beginning of a message; empty when that is a value."""
-    if isinstance(message, ast.JoinedStr):
-        message = message.values[0]
-    return message.value if isinstance(message, ast.Constant) and isinstance(message.value, str) else ""
-
-
-@pytest.mark.parametrize("part", ["services", "libs"])
-def test_what_callers_are_refused_with_is_a_sentence(part: str) -> None:
-    """Names of fields are as they are."""
-    errors = {error.__name__ for error in ServiceError.__subclasses__()}
-    begun_small = [
-        f"{file.relative_to(ROOT)}:{node.lineno}: {text}"
-        for file in sorted((ROOT / part).rglob("*.py"))
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in errors and node.args
-        if (text := first_text(node.args[0]))[:1].islower() and "_" not in text.split()[0]
-    ]
-    assert begun_small == []
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -14,7 +14,7 @@ from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_routes import caller
 from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
-from services.registry.entrypoints.http.toolsets import runtime_router
+from services.registry.entrypoints.resources.toolsets import for_the_runtime
 from services.runtime.adapters.internal_api.toolsets import HttpToolsets
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Toolbox, ToolContext, ToolFailed, ToolOutput, ToolsetVersion
@@ -147,7 +147,7 @@ class Connect:
 
 async def test_the_runtime_reads_toolsets() -> None:
     app, connect = FastAPI(), Connect()
-    app.include_router(runtime_router(connect))  # type: ignore[arg-type]
+    app.include_router(for_the_runtime(connect))  # type: ignore[arg-type]
     app.dependency_overrides[caller] = lambda: identity()
     toolsets = HttpToolsets(InProcessCalls(app))  # type: ignore[arg-type]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running_stack import RunningStack
+from deploy.local.ports import choose_free
+from tests.e2e.running_stack import RECEIVERS, RunningStack
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "get-started" / "quickstart.md")
@@ -37,6 +38,10 @@ def test_the_quickstart_with_curl(stack: RunningStack) -> None:
     script = replaced(script, ".aes/development-key", str(stack.home / "development-key"))
     script = replaced(script, ".aes/kafka-password", str(stack.home / "kafka-password"))
     script = replaced(script, ".aes/venv/bin/python", sys.executable)
+    # The one address that this stack's webhooks may lead to.
+    port = str(choose_free())
+    script = replaced(script, "http://127.0.0.1:9555/", f"http://{RECEIVERS}:{port}/")
+    script = replaced(script, "--port 9555", f"--host {RECEIVERS} --port {port}")
 
     done = subprocess.run(
         ["bash", "-c", PREAMBLE + script],
@@ -64,6 +69,7 @@ def test_the_quickstart_with_curl(stack: RunningStack) -> None:
         '"has_more":false',
     ):
         assert promised in done.stdout, done.stdout
+    assert re.search(r"^\S+Z \d+ turn\.completed \{", done.stdout, re.MULTILINE), "no webhook came\n" + done.stdout
     recorded = [line for line in done.stdout.splitlines() if re.match(r"\d{4}-\d\d-\d\dT\S+  runtime ", line)]
     assert sum("turn.completed" in line for line in recorded) == 3, done.stdout
     assert sum("turn.tool_call.completed" in line for line in recorded) == 3, done.stdout

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from libs.eventing.bus import OffsetMove, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, Record, StaleOffset
 
 
 @dataclass
@@ -51,7 +51,7 @@ class BatchSink:
             raise PoisonMessage("cannot be stored")
         if any(self.offsets_stored.get(partition) != move.before for partition, move in moves.items()):
             self.overtaken += 1
-            raise Overtaken
+            raise StaleOffset
         self.offsets_stored |= {partition: move.after for partition, move in moves.items()}
         self.stored += items
         self.batches.append(len(items))

@@ -116,11 +116,7 @@ def _awaiting(found: Any) -> Any:
         return _taken(found)
     if callable(found):
         return lambda *arguments, **keywords: _awaiting(found(*arguments, **keywords))
-    return Awaiting(found) if type(found).__module__.startswith("aes_client.resources") and _acts(found) else found
-
-
-def _acts(found: Any) -> bool:
-    return hasattr(found, "_runner")
+    return Awaiting(found) if hasattr(found, "_runner") else found
 
 
 def _taken(series: AsyncIterator[Any]) -> Iterator[Any]:

@@ -108,13 +108,13 @@ class FakeDeadLetters:
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
         held = self.letters.get(topic.name, [])
         if offset >= len(held):
-            raise NotFound(f"{topic.name} has no letter {offset}.")
+            raise NotFound(f"{topic.name} has no message at offset {offset}.")
         return held[offset]
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
         if self.overtaken:
             self.overtaken -= 1
-            raise ReplayOvertaken(f"Somebody else has begun to replay {topic.name}.")
+            raise ReplayOvertaken(f"Another replay has begun for {topic.name}.")
         # Others have their turn before it is sent.
         await asyncio.sleep(0)
         done = self.replayed.get(topic.name, ReplayOffsets())

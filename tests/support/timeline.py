@@ -8,7 +8,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope
 from libs.contracts.timeline import RecordedEvent, TimelineFilter
 from libs.contracts.timestamps import now_text
-from libs.eventing.bus import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Partition, StaleOffset
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 from services.timeline.domain.events import NewEvent
 
@@ -59,7 +59,7 @@ class FakeTimeline:
 
     async def store(self, events: Sequence[RecordedEvent], moves: Mapping[Partition, OffsetMove]) -> int:
         if any(self.stored_offsets.get(partition) != move.before for partition, move in moves.items()):
-            raise Overtaken
+            raise StaleOffset
         self.stored_offsets |= {partition: move.after for partition, move in moves.items()}
         known = {stored.id for log in self.events.values() for stored in log}
         fresh = list({event.id: event for event in events if event.id not in known}.values())

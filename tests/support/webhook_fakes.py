@@ -5,10 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.resources.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.resources.webhooks import WebhookStatus
 from libs.secrets import SecretCipher, id_of
 from services.timeline.domain.deliveries import (
     Answer,
@@ -62,7 +63,7 @@ class FakeWebhooks:
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         if sum(row.webhook.company_id == webhook.company_id for row in self.rows.values()) >= most:
-            raise Conflict(f"Your company has {most} webhooks, which is as many as it may have.")
+            raise Conflict(f"Your company already has {most} webhooks, the most it may have.")
         self.rows[webhook.id] = _Row(webhook, await self.timeline.head(webhook.company_id), [secret])
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:

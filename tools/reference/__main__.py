@@ -10,6 +10,7 @@ def main() -> None:
     from tools.reference.pages import pages
 
     for file, text in pages().items():
+        file.parent.mkdir(exist_ok=True)
         file.write_text(text)
 
 

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from libs.contracts.asyncapi import document, published_messages
+from libs.contracts.asyncapi import document
 from libs.contracts.messages import Command, CommandRejected, Event, public_name
+from libs.contracts.registry import published_messages
 from libs.contracts.topics import TOPICS, Topic, TopicKind
 from tools.reference.markdown import MARK, table
 

@@ -1,4 +1,4 @@
-"""Every metric that the services declare."""
+"""The metrics that the services declare, and their tables in docs/operate/metrics.md."""
 
 import importlib
 from dataclasses import dataclass
@@ -7,8 +7,17 @@ from pathlib import Path
 
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
+from tools.reference.markdown import names, table
+
 ROOT = Path(__file__).parents[2]
 _SUFFIXES = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+_SECTIONS = {
+    "gateway": ("aes_gateway_",),
+    "timeline": ("aes_timeline_", "aes_webhook_"),
+    "runtime": ("aes_runtime_",),
+    "ingestion": ("aes_ingestion_",),
+    "artifacts": ("aes_artifacts_",),
+}
 
 
 @dataclass(frozen=True)
@@ -39,3 +48,12 @@ def declared_metrics() -> dict[str, Metric]:
             name = collector._name + ("_total" if isinstance(collector, Counter) else "")
             found[name] = Metric(name, collector._type, frozenset(collector._labelnames), collector._documentation)
     return found
+
+
+def parts() -> dict[str, str]:
+    sections: dict[str, list[tuple[str, ...]]] = {name: [] for name in ("every service", *_SECTIONS)}
+    for name, metric in sorted(declared_metrics().items()):
+        section = next((part for part, prefixes in _SECTIONS.items() if name.startswith(prefixes)), "every service")
+        labels = names(sorted(metric.labels)) or "none"
+        sections[section].append((f"`{name}`", metric.kind, labels, metric.meaning))
+    return {name: table(("metric", "type", "labels", "meaning"), rows) for name, rows in sections.items()}

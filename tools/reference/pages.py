@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import command_line, configuration, events, routes
+from tools.reference import command_line, configuration, errors, events, metrics, routes, tables
 from tools.reference.markdown import filled
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
+    "operate/data.md": tables.parts,
+    "operate/metrics.md": metrics.parts,
     "reference/configuration.md": configuration.parts,
+    "reference/errors.md": errors.parts,
 }
 """Pages written by hand, but for some tables."""
 _WHOLE: Final[Mapping[str, Callable[[], str]]] = {
     "reference/command-line.md": command_line.page,
-    "reference/routes.md": routes.page,
 }
 
 
@@ -24,4 +26,5 @@ def pages() -> dict[Path, str]:
         **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
         **{DOCS / name: page() for name, page in _WHOLE.items()},
         **{DOCS / "reference/events" / name: page for name, page in events.pages().items()},
+        **{DOCS / "reference" / name: page for name, page in routes.pages().items()},
     }

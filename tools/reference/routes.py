@@ -1,74 +1,181 @@
-"""docs/reference/routes.md, from the OpenAPI document."""
+"""docs/reference/routes.md and a page for each resource, from the OpenAPI document."""
 
 import asyncio
 import json
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.contract.public_api.documents import served
-from tools.reference.markdown import MARK, names
+from tools.reference.examples import Examples, path
+from tools.reference.markdown import MARK, names, table
 
 _HEAD: Final = """# Routes
 
-Paths follow the [base URL](conventions.md). A `?` marks optional fields; examples show one of several where a route has
-more. [Errors](errors.md) are the same everywhere.
+Each route has a request and a response on its resource's page. Paths follow the [base URL](conventions.md), and
+[errors](errors.md) are the same everywhere.
+"""
+_RESOURCE_HEAD: Final = """
+Paths follow the [base URL](../conventions.md), and requests carry a [key](../access.md). A `?` marks optional fields.
+[Errors](../errors.md) are the same everywhere.
 """
 _BASE: Final = "/api/v1"
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
+_JSON: Final = "application/json"
+_SCOPE: Final = re.compile(r"`([a-z]+:[a-z]+)`")
+_NEEDED: Final = re.compile(r"\s*Needs the scope `[a-z]+:[a-z]+`\.")
+_WIDTH: Final = 100
+_EVERYWHERE: Final = "X-Correlation-ID"
+_PART: Final = (
+    'Content-Disposition: form-data; name="{field}"; filename="handbook.pdf"\nContent-Type: application/pdf\n\n…'
+)
 
 
-def page() -> str:
+@dataclass(frozen=True)
+class _Route:
+    method: str
+    path: str
+    operation: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def anchor(self) -> str:
+        return re.sub(r"[^\w\- ]", "", self.title.lower()).replace(" ", "-")
+
+    @property
+    def scopes(self) -> list[str]:
+        return list(dict.fromkeys(_SCOPE.findall(self.operation.get("description", ""))))
+
+
+def pages() -> dict[str, str]:
+    """The index, and the page of each tag."""
     document = json.loads(asyncio.run(served())["openapi.json"])
-    by_tag: dict[str, list[str]] = {}
-    for path, methods in document["paths"].items():
+    by_tag: dict[str, list[_Route]] = {each["name"]: [] for each in document["tags"]}
+    for template, methods in document["paths"].items():
         for method in _METHODS:
             if operation := methods.get(method):
-                block = _operation(f"{method.upper()} {path.removeprefix(_BASE)}", operation, document)
-                by_tag.setdefault(operation["tags"][0], []).append(block)
-    return "\n".join([MARK, _HEAD, *(f"## {tag}\n\n" + "\n".join(blocks) for tag, blocks in by_tag.items())])
+                route = _Route(method.upper(), template.removeprefix(_BASE), operation)
+                by_tag[operation["tags"][0]].append(route)
+    return {
+        "routes.md": "\n".join([MARK, _HEAD, *(_listed(tag, routes) for tag, routes in by_tag.items())]),
+        **{_page(tag): _Resource(document).page(tag, routes) for tag, routes in by_tag.items()},
+    }
 
 
-def _operation(heading: str, operation: dict[str, Any], document: dict[str, Any]) -> str:
-    scopes = dict.fromkeys(re.findall(r"`([a-z]+:[a-z]+)`", operation.get("description", "")))
-    lines = [f"### {heading}", "", f"{operation['summary']}.", ""]
-    if scopes:
-        lines.append(f"* Scopes: {names(list(scopes))}")
-    parameters = [_resolved(each, document) for each in operation.get("parameters", ())]
-    if query := [each["name"] for each in parameters if each["in"] == "query"]:
-        lines.append(f"* Query: {names(query)}")
-    contents = _resolved(operation.get("requestBody", {}), document).get("content", {})
-    media_type, content = next(iter(contents.items()), ("", dict[str, Any]()))
-    if media_type == "application/json":
-        lines.append(f"* Body: {_fields(content['schema'], document)}")
-    elif media_type:
-        lines.append(f"* Body: `{media_type}` with {_fields(content['schema'], document)}")
-    for status, answer in operation["responses"].items():
-        if status.startswith("2"):
-            answered = _resolved(answer, document).get("content", {}).get("application/json", {}).get("schema")
-            fields = _fields(answered, document) if answered else ""
-            lines.append(f"* {status}: {fields}" if fields else f"* {status}")
-    if media_type == "application/json":
-        example = next(iter(content["examples"].values()))["value"]
-        lines += ["", "```json", json.dumps(example, ensure_ascii=False), "```"]
-    return "\n".join(lines) + "\n"
+def response_examples(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    """The path, schema and example of each response in JSON."""
+    for template, methods in document["paths"].items():
+        for operation in methods.values():
+            request = operation.get("requestBody", {}).get("content", {}).get(_JSON, {})
+            examples = Examples(document["components"]["schemas"], _given(request))
+            for status, answer in operation["responses"].items():
+                if status.startswith("2") and (content := answer.get("content", {}).get(_JSON)):
+                    yield template, content["schema"], examples.body(content["schema"])
 
 
-def _fields(schema: dict[str, Any], document: dict[str, Any]) -> str:
-    schema = _resolved(schema, document)
-    for choice in ("anyOf", "oneOf"):
-        if choice in schema:
-            options = (_fields(option, document) for option in schema[choice])
-            return "; or ".join(dict.fromkeys(option for option in options if option))
-    if schema.get("type") == "array":
-        return f"array of {_fields(schema['items'], document)}"
-    required = schema.get("required", ())
-    return names([name if name in required else f"{name}?" for name in schema.get("properties", ())])
+def _given(content: Mapping[str, Any]) -> Any:
+    """The first example of a request."""
+    return next((each["value"] for each in content.get("examples", {}).values()), None)
 
 
-def _resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    while "$ref" in schema:
-        found = document
-        for part in schema["$ref"].removeprefix("#/").split("/"):
-            found = found[part]
-        schema = found
-    return schema
+def _page(tag: str) -> str:
+    return f"routes/{tag.lower().replace(' ', '-')}.md"
+
+
+def _listed(tag: str, routes: list[_Route]) -> str:
+    rows = (
+        (f"[`{each.title}`]({_page(tag)}#{each.anchor})", f"{each.operation['summary']}.", names(each.scopes) or "none")
+        for each in routes
+    )
+    return f"## {tag}\n\n{table(('route', 'what it does', 'scopes'), rows)}"
+
+
+class _Resource:
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def page(self, tag: str, routes: list[_Route]) -> str:
+        return "\n".join([MARK, f"# {tag}", _RESOURCE_HEAD, *("\n".join(self._route(each)) for each in routes)])
+
+    def _route(self, route: _Route) -> Iterator[str]:
+        operation = route.operation
+        yield f"## {route.title}\n\n{operation['summary']}.\n"
+        contents = self._resolved(operation.get("requestBody", {})).get("content", {})
+        media_type, content = next(iter(contents.items()), ("", {}))
+        if facts := "".join(f"{fact}\n" for fact in self._facts(route, media_type, content)):
+            yield facts
+        if text := _NEEDED.sub("", operation.get("description", "")):
+            yield f"{text}\n"
+        body = _given(content)
+        yield f"```http\n{self._request(route, media_type, content, body)}\n```\n"
+        examples = Examples(self._document["components"]["schemas"], body)
+        for status, answer in operation["responses"].items():
+            if status.startswith("2"):
+                yield from self._response(status, self._resolved(answer), examples)
+
+    def _facts(self, route: _Route, media_type: str, content: Mapping[str, Any]) -> Iterator[str]:
+        if route.scopes:
+            yield f"* Scopes: {names(route.scopes)}"
+        parameters = [self._resolved(each) for each in route.operation.get("parameters", ())]
+        for place, title in (("query", "Query"), ("header", "Headers")):
+            if listed := [each["name"] for each in parameters if each["in"] == place and each["name"] != _EVERYWHERE]:
+                yield f"* {title}: {names(listed)}"
+        if media_type:
+            yield f"* Body: {self._fields(content['schema'])}"
+
+    def _request(self, route: _Route, media_type: str, content: Mapping[str, Any], body: Any) -> str:
+        line = f"{route.method} {_BASE}{path(route.path)}"
+        if not media_type:
+            return line
+        if media_type == _JSON:
+            return f"{line}\nContent-Type: {_JSON}\n\n{_pretty(body)}"
+        field = next(iter(content["schema"]["properties"]))
+        return f"{line}\nContent-Type: {media_type}; boundary=x\n\n--x\n{_PART.format(field=field)}\n--x--"
+
+    def _response(self, status: str, answer: Mapping[str, Any], examples: Examples) -> Iterator[str]:
+        contents = answer.get("content", {})
+        if not contents:
+            yield f"Response {status}, without a body.\n"
+        for media_type, content in sorted(contents.items()):
+            if media_type == _JSON:
+                yield f"Response {status}:\n\n```json\n{_pretty(examples.body(content['schema']))}\n```\n"
+            elif "examples" in content:
+                text = next(iter(content["examples"].values()))["value"].strip()
+                yield f"Response {status}, as `{media_type}`:\n\n```text\n{text}\n```\n"
+            else:
+                yield f"Response {status}: {answer['description'][0].lower()}{answer['description'][1:]}\n"
+
+    def _fields(self, schema: Mapping[str, Any]) -> str:
+        schema = self._resolved(schema)
+        for choice in ("anyOf", "oneOf"):
+            if choice in schema:
+                options = (self._fields(option) for option in schema[choice])
+                return "; or ".join(dict.fromkeys(option for option in options if option))
+        if schema.get("type") == "array":
+            return f"array of {self._fields(schema['items'])}"
+        required = schema.get("required", ())
+        return names(name if name in required else f"{name}?" for name in schema.get("properties", ()))
+
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        while "$ref" in schema:
+            found: Any = self._document
+            for part in schema["$ref"].removeprefix("#/").split("/"):
+                found = found[part]
+            schema = found
+        return schema
+
+
+def _pretty(value: Any, indent: str = "") -> str:
+    """JSON with a line for what fits in one."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(flat) <= _WIDTH or not isinstance(value, dict | list) or not value:
+        return flat
+    inner = indent + "  "
+    if isinstance(value, dict):
+        lines = [f"{inner}{json.dumps(name)}: {_pretty(each, inner)}" for name, each in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    return "[\n" + ",\n".join(f"{inner}{_pretty(each, inner)}" for each in value) + f"\n{indent}]"

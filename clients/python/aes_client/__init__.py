@@ -1,19 +1,13 @@
 """Client of the Agent Execution Service: ``Client`` for blocking programs, ``AsyncClient`` for asyncio."""
 
-from aes_client.clients import AsyncClient, Client
-from aes_client.errors import (
-    ActionRequired,
-    AesError,
-    ApiError,
+from aes_client.api_errors import (
     AuthenticationError,
     BudgetExceededError,
     ConflictError,
-    ConnectionFailed,
     InternalError,
     InvalidRequestError,
     MethodNotAllowedError,
     ModelError,
-    NotConfigured,
     NotFoundError,
     PermissionDeniedError,
     QuotaExceededError,
@@ -22,10 +16,18 @@ from aes_client.errors import (
     RequestTooLargeError,
     ServiceTimeoutError,
     ServiceUnavailableError,
-    TimeLimitReached,
-    UnexpectedAnswer,
     UnsupportedMediaTypeError,
     ValidationError,
+)
+from aes_client.clients import AsyncClient, Client
+from aes_client.errors import (
+    ActionRequired,
+    AesError,
+    ApiError,
+    ConnectionFailed,
+    NotConfigured,
+    TimeLimitReached,
+    UnexpectedAnswer,
 )
 from aes_client.resources.files import UploadProgress
 from aes_client.resources.sessions import SessionHandle

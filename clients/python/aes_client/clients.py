@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from aes_client.requests import Request, document_or_none
+from aes_client import operations
+from aes_client.flows import Flow
+from aes_client.models import UsageItem, UsageReport
+from aes_client.requests import Request, document_or_none, given, one
 from aes_client.resource import R, operation
-from aes_client.resources.access import Access, ApiKeys, Connections, Tokens
 from aes_client.resources.actions import Actions
-from aes_client.resources.agents import Agents
-from aes_client.resources.catalogues import Catalogues
-from aes_client.resources.collections import Collections
 from aes_client.resources.events import Events
 from aes_client.resources.files import Files
 from aes_client.resources.knowledge_bases import KnowledgeBases
-from aes_client.resources.operations import DeadLetters, Operations
-from aes_client.resources.retention import Retention
 from aes_client.resources.sessions import SessionHandle, Sessions
-from aes_client.resources.toolsets import Secrets, Toolsets
-from aes_client.resources.usage import Budgets, Usage
-from aes_client.resources.webhooks import Webhooks
+from aes_client.resources.toolsets import Toolsets
 from aes_client.retries import RetryPolicy
 from aes_client.runners import Address, AsyncRunner, SyncRunner
 from aes_client.tools import Tools
@@ -31,32 +26,33 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _TIMEOUT_SECONDS = 60.0
+_USAGE_PAGE = 1000
 # Streams hold a connection each, for as long as they last.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
-class _Service(Catalogues[R], Access[R], Usage[R]):
+class _Service(operations.SingleReads[R]):
     """The whole API, by resource."""
 
     def __init__(self, runner: R, policy: RetryPolicy) -> None:
         super().__init__(runner, policy)
-        self.agents: Agents[R] = Agents(runner, policy)
-        self.sessions: Sessions[R] = Sessions(runner, policy)
-        self.actions: Actions[R] = Actions(runner, policy)
-        self.events: Events[R] = Events(runner, policy)
-        self.files: Files[R] = Files(runner, policy)
-        self.collections: Collections[R] = Collections(runner, policy)
-        self.knowledge_bases: KnowledgeBases[R] = KnowledgeBases(runner, policy)
-        self.toolsets: Toolsets[R] = Toolsets(runner, policy)
-        self.secrets: Secrets[R] = Secrets(runner, policy)
-        self.webhooks: Webhooks[R] = Webhooks(runner, policy)
-        self.api_keys: ApiKeys[R] = ApiKeys(runner, policy)
-        self.tokens: Tokens[R] = Tokens(runner, policy)
-        self.connections: Connections[R] = Connections(runner, policy)
-        self.budgets: Budgets[R] = Budgets(runner, policy)
-        self.retention: Retention[R] = Retention(runner, policy)
-        self.operations: Operations[R] = Operations(runner, policy)
-        self.dead_letters: DeadLetters[R] = DeadLetters(runner, policy)
+        self.agents = operations.Agents(runner, policy)
+        self.sessions = Sessions(runner, policy)
+        self.actions = Actions(runner, policy)
+        self.events = Events(runner, policy)
+        self.files = Files(runner, policy)
+        self.collections = operations.Collections(runner, policy)
+        self.knowledge_bases = KnowledgeBases(runner, policy)
+        self.toolsets = Toolsets(runner, policy)
+        self.secrets = operations.Secrets(runner, policy)
+        self.webhooks = operations.Webhooks(runner, policy)
+        self.api_keys = operations.ApiKeys(runner, policy)
+        self.tokens = operations.Tokens(runner, policy)
+        self.connections = operations.Connections(runner, policy)
+        self.budgets = operations.Budgets(runner, policy)
+        self.retention = operations.Retention(runner, policy)
+        self.operations = operations.Operations(runner, policy)
+        self.dead_letters = operations.DeadLetters(runner, policy)
 
     @operation
     def request(
@@ -74,6 +70,23 @@ class _Service(Catalogues[R], Access[R], Usage[R]):
         """
         request: Request[Any] = Request(method.upper(), path, document_or_none, body=body, query=query or {})
         return request.with_key(idempotency_key)
+
+    @operation
+    def usage(
+        self, *, begin: str | None = None, end: str | None = None, group_by: Iterable[str] = ()
+    ) -> Flow[UsageReport]:
+        """Returns sums over turns, told apart by ``day``, ``agent``, ``model``, ``user`` and ``key``, as asked for.
+
+        ``begin`` and ``end`` are days (``2026-05-01``), which are both included, or timestamps; 30 days when left out.
+        """
+        query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=_USAGE_PAGE)
+        items: list[UsageItem] = []
+        while True:
+            report = yield from self._send(Request("GET", "/usage/", one(UsageReport), query=query))
+            items += report.usage
+            if not (report.has_more and report.usage):
+                return report.model_copy(update={"usage": items})
+            query["offset"] = len(items)
 
     def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
         """Returns the session of that id, without asking for it. ``tools`` run when its turns wait for them."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, Literal, TypeVar, Union
+from typing import Any, BinaryIO, Generic, Literal, TypeVar, Union, overload
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -22,6 +23,8 @@ Answer = Callable[[httpx.Response], T]
 Content = Union["str | os.PathLike[str]", bytes, BinaryIO]
 """A file to upload: its path, its bytes, or an open file."""
 Repeat = Literal["always", "unless_sent", "gone_is_done"]
+TRANSFER_SECONDS = 300.0
+"""For one attempt to transfer a file, and between two pieces of it."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,13 @@ class Request(Generic[T]):
         return replace(self, headers={**self.headers, "Idempotency-Key": key or str(uuid4())})
 
 
-def path_of(template: str, **parts: str) -> str:
+def path_of(template: str, *parts: str) -> str:
     """Fills in a path. Raises ``ValueError`` for an empty part, which would name another thing."""
-    for name, part in parts.items():
+    names = re.findall(r"\{(\w+)\}", template)
+    for name, part in zip(names, parts, strict=True):
         if not part:
             raise ValueError(f"{name} is empty")
-    return template.format(**{name: quote(part, safe="") for name, part in parts.items()})
+    return template.format(**{name: quote(part, safe="") for name, part in zip(names, parts, strict=True)})
 
 
 def given(**values: Any) -> dict[str, Any]:
@@ -115,23 +119,21 @@ def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)
 
 
-def one(kind: type[T]) -> Answer[T]:
-    """Returns the reader of an answer that is one such thing."""
+@overload
+def one(kind: type[T]) -> Answer[T]: ...
+@overload
+def one(kind: Any) -> Answer[Any]: ...
+def one(kind: Any) -> Answer[Any]:
+    """Returns the reader of an answer of that type, which raises ``UnexpectedAnswer`` for any other."""
 
-    def read(response: httpx.Response) -> T:
-        found: T = validated(kind, response)
-        return found
+    def read(response: httpx.Response) -> Any:
+        try:
+            return _adapter(kind).validate_json(response.content)
+        except pydantic.ValidationError as problem:
+            place = f"{response.request.method} {response.request.url} answered {response.status_code}"
+            raise UnexpectedAnswer(f"{place} with something else: {problem}") from problem
 
     return read
-
-
-def validated(kind: Any, response: httpx.Response) -> Any:
-    """Reads an answer of that type. Raises ``UnexpectedAnswer`` for any other."""
-    try:
-        return _adapter(kind).validate_json(response.content)
-    except pydantic.ValidationError as problem:
-        place = f"{response.request.method} {response.request.url}"
-        raise UnexpectedAnswer(f"{place} answered {response.status_code} with something else: {problem}") from problem
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Resource(Generic[R]):
             found = yield from self._send(Request("GET", path, page(kind, name), query=wanted))
             for item in found.items:
                 yield Emit(shown(item))
-            if not (found.has_more and found.items):
+            if not found.has_more or (found.next is None and not found.items):
                 return
             # Short lists have no cursors.
             offset += len(found.items)

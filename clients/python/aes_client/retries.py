@@ -8,8 +8,10 @@ from typing import TypeVar
 
 import httpx
 
-from aes_client.errors import ApiError, ConnectionFailed, RateLimitError, ServiceTimeoutError, error_in
+from aes_client.api_errors import RateLimitError, ServiceTimeoutError
+from aes_client.errors import ApiError, ConnectionFailed
 from aes_client.flows import Flow, NeverAnswered, Pause, Send
+from aes_client.refusals import refusal
 from aes_client.requests import Request
 
 T = TypeVar("T")
@@ -80,13 +82,6 @@ def attempts(request: Request[T], policy: RetryPolicy) -> Flow[T]:
                 raise error
             may_be_done = may_be_done or isinstance(error, ServiceTimeoutError)
         yield Pause(pause)
-
-
-def refusal(response: httpx.Response, body: bytes) -> ApiError:
-    """The error of an answer with that body, together with its ``Retry-After``."""
-    given = response.headers.get("retry-after", "")
-    seconds = float(given) if given.isascii() and given.isdigit() else None
-    return error_in(body, status=response.status_code, retry_after=seconds)
 
 
 def _pause_after_refusal(request: Request[T], error: ApiError, failures: int, policy: RetryPolicy) -> float | None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import httpx
 
-from aes_client.errors import ApiError, ConnectionFailed, UnexpectedAnswer, error_in
+from aes_client.errors import ApiError, ConnectionFailed, UnexpectedAnswer
 from aes_client.flows import Call, Close, Deadline, Open, OpenAnswer, Pause, Read
+from aes_client.refusals import error_in, refusal
 from aes_client.requests import Request, nothing
-from aes_client.retries import RetryPolicy, refusal
+from aes_client.retries import RetryPolicy
 from aes_client.sse import EventParser, ServerEvent
 
 # The service sends a comment after 15 s without an event; longer silence is a lost connection.

@@ -1,6 +1,6 @@
 """Actions: answers from outside that waiting turns need."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,13 @@ class ResolveActionBody(StrictModel):
     well) and ``error`` answer a call that the caller ran.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "approval": {"decision": "approve"},
+        "denial": {"decision": "deny", "reason": "Refunds above 100 need a second opinion."},
+        "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
+        "failure of a tool of the caller": {"error": "The printer is out of paper."},
+    }
+
     decision: Literal["approve", "deny"] | None = None
     reason: str | None = Field(default=None, max_length=10_000)
     output: Any = None
@@ -58,6 +65,11 @@ class ResolveAction(
 
     Without ``decision`` and ``error`` it is an ``output``, which may be null.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"action_id": "01980f52-4c50-7f58-a061-5e6f7a8b0050", **body}
+        for name, body in ResolveActionBody.EXAMPLES.items()
+    }
 
     session_id: str
     turn_id: str

@@ -1,6 +1,6 @@
 """Agents: configurations of models, tools and knowledge, and their versions."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -111,9 +111,30 @@ class AgentSettings(StrictModel):
 class CreateAgentBody(AgentConfiguration, AgentSettings):
     """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "conversation": {
+            "name": "Support",
+            "agent_type": "llm_agent",
+            "system_prompt": "You answer questions about our product, briefly and kindly.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
+        },
+        "reasoning with tools": {
+            "name": "Researcher",
+            "agent_type": "react_agent",
+            "system_prompt": "You work step by step and use tools for what they can do better than you.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0, "max_steps": 8},
+            "tools": ["calculator", "current_time"],
+        },
+    }
+
 
 class UpdateAgentBody(StrictModel):
     """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other instructions": {"system_prompt": "You answer in one sentence."},
+        "shared with the company": {"is_shared": True},
+    }
 
     name: Name | None = None
     agent_type: AgentType | None = None
@@ -137,6 +158,34 @@ class UpdateAgentBody(StrictModel):
 
 class Agent(BaseModel):
     """A stored agent. ``owner`` and ``company`` are identifiers."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "shared with the company": {
+            "id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
+            "agent_key": "harbour-desk",
+            "name": "Harbour desk",
+            "architecture": "react_agent",
+            "entry_point": "",
+            "is_public": False,
+            "is_shared": True,
+            "origin_url": None,
+            "allowed_origins": [],
+            "owner": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+            "company": "01980f4e-2b6a-7c11-9a53-6f0f1d8e4b01",
+            "system_config": {
+                "name": "Harbour desk",
+                "agent_type": "react_agent",
+                "system_prompt": "You answer questions of passengers about fares and crossings.",
+                "llm_config": {"model": "openai:gpt-4o-mini", "temperature": 0.2},
+                "tools": ["calculator", "current_time"],
+                "knowledge_bases": [],
+            },
+            "version_number": "1.0.0",
+            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "created_at": "2026-05-04T08:15:30.120455Z",
+            "updated_at": "2026-05-04T08:15:30.120455Z",
+        }
+    }
 
     id: str
     agent_key: str
@@ -177,6 +226,8 @@ class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
 
 
 class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"by its owner": {"agent_key": "harbour-desk"}}
+
     agent_id: str
     agent_key: str
 
@@ -184,12 +235,16 @@ class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
 class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentCreated,)):
     """Store an agent; ``agent`` is a ``CreateAgentBody``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {name: {"agent": body} for name, body in CreateAgentBody.EXAMPLES.items()}
+
     agent_id: str
     agent: dict[str, Any]
 
 
 class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
     """Fields left out of ``changes`` (an ``UpdateAgentBody``) stay as they are."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {name: {"changes": body} for name, body in UpdateAgentBody.EXAMPLES.items()}
 
     agent_id: str
     changes: dict[str, Any]

@@ -1,6 +1,6 @@
 """Artifacts: files of one session."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -23,6 +23,22 @@ class ArtifactRecord(BaseModel):
     ``metadata`` is what processing found out: ``width`` and ``height`` of an image, ``characters`` and ``passages``
     of a document, ``sheets`` and ``rows`` of tables. ``platform_file_id``: the file that it was copied to.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of an agent": {
+            "artifact_id": "01980f52-1a2b-7c3d-8e4f-5a6b7c8d9e0f",
+            "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
+            "name": "timetable.csv",
+            "content_type": "text/csv",
+            "size": 2183,
+            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "origin": "generated",
+            "processing_strategy": "structural_parsing",
+            "processing_status": "pending",
+            "created_at": "2026-05-04T08:15:02.114870Z",
+            "updated_at": "2026-05-04T08:15:02.114870Z",
+        }
+    }
 
     artifact_id: str
     session_id: str
@@ -141,17 +157,25 @@ class ArtifactEvent(Event):
 class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1"):
     """The progress of processing an artifact, in percent."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of a document": {"progress": 40}}
+
     progress: int
 
 
 class ArtifactReady(ArtifactEvent, type="aes.artifacts.artifact.ready.v1"):
     """Processing has succeeded. ``metadata`` has its results, such as numbers of sheets, rows or passages."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a table": {"metadata": {"sheets": 1, "rows": 42}}}
+
     metadata: dict[str, Any] = {}
 
 
 class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
     """Processing has failed. The artifact's bytes can still be downloaded."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a password": {"error": {"type": "validation_error", "message": "The file is protected by a password."}}
+    }
 
     error: ErrorInfo
 
@@ -182,17 +206,25 @@ class ArtifactIndexEvent(Event):
 class ArtifactIndexing(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing.v1"):
     """The progress of indexing an artifact, in percent."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"half-way": {"progress": 40}}
+
     progress: int
 
 
 class ArtifactIndexed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexed.v1"):
     """The artifact's text is extracted and its passages can be searched."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a document": {"characters": 18211, "passages": 23}}
+
     characters: int
     passages: int
 
 
 class ArtifactIndexingFailed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing_failed.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a password": {"error": {"type": "validation_error", "message": "The file is protected by a password."}}
+    }
+
     error: ErrorInfo
 
 

@@ -1,19 +1,15 @@
 """Budgets: limits on the tokens or the cost of turns in a period."""
 
-from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from libs.contracts.decimals import decimal_text
-from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
-from libs.contracts.wire_examples import Example, refusal
 
 MAX_BUDGETS: Final = 100
 """Budgets of a company."""
@@ -104,6 +100,35 @@ class BudgetUse(BaseModel):
 class Budget(BaseModel):
     """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of the company": {
+            "id": "01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
+            "description": "All agents",
+            "period": "month",
+            "cost": "250",
+            "warning_percent": 80,
+            "used": {"cost": "200.1", "tokens": 131_000_000},
+            "exceeded": False,
+            "period_started_at": "2026-05-01T00:00:00.000000Z",
+            "renews_at": "2026-06-01T00:00:00.000000Z",
+            "created_at": "2026-05-04T08:16:20.000000Z",
+            "updated_at": "2026-05-04T08:16:20.000000Z",
+        },
+        "used up": {
+            "id": "01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
+            "description": "All agents",
+            "period": "month",
+            "cost": "250",
+            "warning_percent": 80,
+            "used": {"cost": "250.0121", "tokens": 163_000_000},
+            "exceeded": True,
+            "period_started_at": "2026-05-01T00:00:00.000000Z",
+            "renews_at": "2026-06-01T00:00:00.000000Z",
+            "created_at": "2026-05-04T08:16:20.000000Z",
+            "updated_at": "2026-05-04T08:16:20.000000Z",
+        },
+    }
+
     id: str
     description: str
     user_id: str | None = None
@@ -147,6 +172,8 @@ class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
 class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
     """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of the company": {"budget": Budget.EXAMPLES["used up"]}}
+
     budget: Budget
 
 
@@ -156,6 +183,13 @@ class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(Budge
     ``used``: the amount already used in the day or month that began at ``period_started_at``; it does not count in a
     later one. ``owner_id``: the budget's user or the owner of its key; empty for the company's.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of the company, by the month": {
+            "used": {"cost": "12.3456", "tokens": 8_120_334},
+            "period_started_at": "2026-05-01T00:00:00.000000Z",
+        }
+    }
 
     budget: CreateBudgetBody
     used: BudgetUse = BudgetUse()
@@ -175,35 +209,3 @@ class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(Budge
 
 class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,), subject="budget_id"):
     budget_id: str
-
-
-def examples() -> Iterator[Example]:
-    body = CreateBudgetBody(description="All agents", period="month", cost="250")
-    used = BudgetUse(cost="12.3456", tokens=8_120_334)
-    budget = Budget(
-        **body.model_dump(),
-        id="01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
-        used=used,
-        exceeded=False,
-        period_started_at="2026-05-01T00:00:00.000000Z",
-        renews_at="2026-06-01T00:00:00.000000Z",
-        created_at="2026-05-04T08:16:20.000000Z",
-        updated_at="2026-05-04T08:16:20.000000Z",
-    )
-    warned = {"used": BudgetUse(cost="200.1", tokens=131_000_000)}
-    exceeded = {"used": BudgetUse(cost="250.0121", tokens=163_000_000), "exceeded": True}
-    missing = NotFound("There is no such budget.")
-    of_company = partial(Example, subject=budget.id, owner_id="")
-    yield of_company(CreateBudget(budget=body, used=used, period_started_at=budget.period_started_at))
-    yield refusal(
-        CreateBudget, Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first."), budget.id
-    )
-    yield of_company(UpdateBudget(budget_id=budget.id, changes=UpdateBudgetBody(cost="400")))
-    yield refusal(UpdateBudget, missing, budget.id)
-    yield of_company(DeleteBudget(budget_id=budget.id))
-    yield refusal(DeleteBudget, missing, budget.id)
-    yield of_company(BudgetCreated(budget=budget))
-    yield of_company(BudgetUpdated(budget=budget.model_copy(update={"cost": "400"})))
-    yield of_company(BudgetDeleted(budget_id=budget.id))
-    yield of_company(BudgetWarning(budget=budget.model_copy(update=warned)))
-    yield of_company(BudgetExhausted(budget=budget.model_copy(update=exceeded)))

@@ -1,6 +1,6 @@
 """Collections: groups of files."""
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
@@ -14,17 +14,46 @@ CollectionStatus = Literal["pending", "running", "completed", "failed"]
 
 
 class CreateCollectionBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"documents": {"name": "Handbooks", "description": "What customers ask about"}}
+
     name: Name
     description: str = Field(default="", max_length=10_000)
 
 
 class UpdateCollectionBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"another name": {"name": "Manuals"}}
+
     name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)
 
 
 class Collection(BaseModel):
     """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "being read": {
+            "id": "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb",
+            "name": "Passenger documents",
+            "description": "What passengers may ask about",
+            "status": "pending",
+            "progress": 0,
+            "data_source_count": 0,
+            "total_size": 0,
+            "created_at": "2026-05-04T08:14:05.310022Z",
+            "updated_at": "2026-05-04T08:14:05.310022Z",
+        },
+        "with a file": {
+            "id": "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb",
+            "name": "Passenger documents",
+            "description": "What passengers may ask about",
+            "status": "completed",
+            "progress": 100,
+            "data_source_count": 1,
+            "total_size": 18423,
+            "created_at": "2026-05-04T08:14:05.310022Z",
+            "updated_at": "2026-05-04T08:14:12.004411Z",
+        },
+    }
 
     id: str
     name: str
@@ -42,10 +71,20 @@ class CollectionPage(ListPage):
 
 
 class CollectionFilesBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one file": {"file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]}}
     file_ids: FileIds
 
 
 class CollectionFilesReply(BaseModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "one file": {
+            "success": True,
+            "added": 1,
+            "failed": 0,
+            "results": [{"file_id": "01980f4f-6f42-727a-9394-8192a3b4c5da", "status": "added"}],
+        }
+    }
+
     success: bool
     added: int
     failed: int
@@ -73,6 +112,8 @@ class CollectionCreated(Event, type="aes.ingestion.collection.created.v1"):
 class CollectionUpdated(Event, type="aes.ingestion.collection.updated.v1"):
     """Name, description, counts, status or progress changed."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a file was read": {"collection": Collection.EXAMPLES["with a file"]}}
+
     collection: Collection
 
 
@@ -91,6 +132,8 @@ class CollectionDeleted(Event, type="aes.ingestion.collection.deleted.v1"):
 
 
 class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outcomes=(CollectionCreated,)):
+    EXAMPLES: ClassVar[dict[str, Any]] = CreateCollectionBody.EXAMPLES
+
     collection_id: str
     name: str
     description: str = ""
@@ -99,6 +142,8 @@ class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outco
 class UpdateCollection(
     Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,), subject="collection_id"
 ):
+    EXAMPLES: ClassVar[dict[str, Any]] = UpdateCollectionBody.EXAMPLES
+
     collection_id: str
     name: str | None = None
     description: str | None = None
@@ -115,6 +160,8 @@ class DeleteCollection(
 class AddCollectionFiles(
     Command, type="aes.ingestion.add_collection_files.v1", outcomes=(CollectionFilesAdded,), subject="collection_id"
 ):
+    EXAMPLES: ClassVar[dict[str, Any]] = CollectionFilesBody.EXAMPLES
+
     collection_id: str
     file_ids: list[str]
 

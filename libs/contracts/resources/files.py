@@ -1,6 +1,6 @@
 """Files of a company."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -18,6 +18,33 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 class File(BaseModel):
     """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "new": {
+            "id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
+            "name": "passenger-handbook.md",
+            "content_type": "text/markdown",
+            "size": 18423,
+            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "status": "active",
+            "tags": [],
+            "collection_ids": [],
+            "created_at": "2026-05-04T08:14:02.114870Z",
+            "updated_at": "2026-05-04T08:14:02.114870Z",
+        },
+        "with a tag, in a collection": {
+            "id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
+            "name": "passenger-handbook.md",
+            "content_type": "text/markdown",
+            "size": 18423,
+            "sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+            "status": "active",
+            "tags": ["handbook"],
+            "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"],
+            "created_at": "2026-05-04T08:14:02.114870Z",
+            "updated_at": "2026-05-04T08:14:31.126107Z",
+        },
+    }
 
     id: str
     name: str
@@ -59,6 +86,20 @@ class BulkParameters(StrictModel):
 
 
 class BulkBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other tags": {
+            "operation": "update_tags",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "parameters": {"tags": ["handbook"]},
+        },
+        "leave out of retrieval": {
+            "operation": "change_status",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "parameters": {"status": "inactive"},
+        },
+        "delete": {"operation": "delete", "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]},
+    }
+
     operation: BulkOperation
     file_ids: FileIds
     parameters: BulkParameters = BulkParameters()
@@ -86,6 +127,22 @@ class FileResult(BaseModel):
 class BulkReply(BaseModel):
     """``processed`` counts the successes; ``success`` is false only when there was none."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "one of two files": {
+            "success": True,
+            "processed": 1,
+            "failed": 1,
+            "results": [
+                {"file_id": "01980f4f-6f42-727a-9394-8192a3b4c5da", "status": "success"},
+                {
+                    "file_id": "01980f4f-6f42-727a-9394-8192a3b4c5db",
+                    "status": "failed",
+                    "error": {"type": "not_found_error", "message": "There is no such file."},
+                },
+            ],
+        }
+    }
+
     success: bool
     processed: int
     failed: int
@@ -99,6 +156,8 @@ class FileUploaded(Event, type="aes.ingestion.file.uploaded.v1"):
 class FileUpdated(Event, type="aes.ingestion.file.updated.v1"):
     """Tags or status of a file changed."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a new tag": {"file": File.EXAMPLES["with a tag, in a collection"]}}
+
     file: File
 
 
@@ -109,6 +168,8 @@ class FileDeleted(Event, type="aes.ingestion.file.deleted.v1"):
 class FilesChanged(Event, type="aes.ingestion.file.bulk_changed.v1"):
     """The outcome of a bulk operation, file by file."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"new tags": {"operation": "update_tags"}}
+
     operation: str
     reply: BulkReply
 
@@ -117,8 +178,17 @@ class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDel
     file_id: str
 
 
-class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,)):
+class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,), subject="file_id"):
     """Copy an artifact to a new file with this id. Its bytes are fetched from the artifacts service."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a table": {
+            "artifact_id": "01980f52-1a2b-7c3d-8e4f-5a6b7c8d9e0f",
+            "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
+            "name": "timetable.csv",
+            "content_type": "text/csv",
+        }
+    }
 
     file_id: str
     artifact_id: str
@@ -129,6 +199,14 @@ class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(Fil
 
 class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(FilesChanged,)):
     """Apply one operation to many files. Each file succeeds or fails on its own."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "new tags": {
+            "operation": "update_tags",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da", "01980f4f-6f42-727a-9394-8192a3b4c5db"],
+            "tags": ["handbook"],
+        }
+    }
 
     operation: str
     file_ids: list[str]

@@ -1,6 +1,6 @@
 """Knowledge bases, their ingestion and their search."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -53,6 +53,17 @@ class EmbeddingConfig(StrictModel):
 class CreateKnowledgeBaseBody(StrictModel):
     """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a collection": {"name": "Handbooks", "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        "with settings": {
+            "name": "Handbooks",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "processing_engine": "pgvector",
+            "chunking_strategy": {"strategy": "sentence", "chunk_size": 200, "chunk_overlap": 20, "split_by": "word"},
+            "embedding_config": {"provider": "wordllama"},
+        },
+    }
+
     name: Name
     description: str = Field(default="", max_length=10_000)
     collection_ids: list[Id] = Field(default=[], max_length=1000)
@@ -66,6 +77,8 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 class UpdateKnowledgeBaseBody(StrictModel):
     """Replaces the given fields; other content or settings take effect with the next ingestion."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
 
     name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)
@@ -103,6 +116,49 @@ class DatasourceError(BaseModel):
 
 class KnowledgeBase(BaseModel):
     """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "being ingested": {
+            "id": "01980f4f-5e31-7169-8283-708192a3b4c9",
+            "name": "Passenger handbook",
+            "description": "Fares, timetables and rules",
+            "processing_engine": "pgvector",
+            "dataset_name": "",
+            "normalized_dataset_name": "passenger_handbook",
+            "status": "pending",
+            "progress": 0,
+            "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"],
+            "file_ids": [],
+            "datasources": [{"id": "01980f4f-6f42-727a-9394-8192a3b4c5da", "name": "passenger-handbook.md"}],
+            "datasource_count": 0,
+            "total_datasources": 1,
+            "ingested_datasources": [],
+            "failed_datasources": [],
+            "datasource_errors": {},
+            "datasource_snapshots": {
+                "01980f4f-6f42-727a-9394-8192a3b4c5da": {
+                    "id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
+                    "name": "passenger-handbook.md",
+                    "ingestion_status": "pending",
+                }
+            },
+            "success_rate": 0.0,
+            "chunking_strategy": {
+                "strategy": "recursive",
+                "chunk_size": 512,
+                "chunk_overlap": 64,
+                "split_by": "token",
+                "recursive_separators": ["\n\n", "\n", ". ", " "],
+            },
+            "embedding_config": {"provider": "wordllama", "model": "l2_supercat", "dimensions": 256},
+            "llm_config": {},
+            "processing_metadata": {},
+            "created_by_name": "Ada",
+            "company_name": "Harbour Ferries",
+            "created_at": "2026-05-04T08:14:08.551200Z",
+            "updated_at": "2026-05-04T08:14:08.551200Z",
+        }
+    }
 
     id: str
     name: str
@@ -152,6 +208,16 @@ class SearchFilters(StrictModel):
 
 
 class SearchBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "hybrid": {"query": "How much is a ticket?"},
+        "by words, in one collection": {
+            "query": "ticket price",
+            "mode": "keyword",
+            "top_k": 3,
+            "filters": {"collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        },
+    }
+
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     mode: SearchMode = "hybrid"
     top_k: int = Field(default=5, ge=1, le=100)
@@ -196,6 +262,10 @@ class RunEvent(Event):
 class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.queued.v1"):
     """The ingestion is queued. ``total_datasources`` may grow while its files are being listed."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of one file": {"ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc", "total_datasources": 1}
+    }
+
     total_datasources: int
     knowledge_base: KnowledgeBase | None = None
 
@@ -206,6 +276,21 @@ class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.p
     ``metadata`` has ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "embedding": {
+            "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
+            "progress": 40,
+            "finished_datasources": 4,
+            "total_datasources": 10,
+            "metadata": {
+                "phase": "embedding",
+                "total_chunks": 180,
+                "processed_chunks": 72,
+                "message": "4 of 10 files",
+            },
+        }
+    }
+
     progress: int
     finished_datasources: int
     total_datasources: int
@@ -213,12 +298,34 @@ class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.p
 
 
 class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.failed.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a password": {
+            "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
+            "file_name": "timetable.pdf",
+            "error": {
+                "code": "encrypted",
+                "message": "The document is protected by a password; upload it without.",
+                "phase": "parsing",
+                "attempt": 1,
+                "retryable": False,
+            },
+        }
+    }
+
     file_id: str
     file_name: str
     error: DatasourceError
 
 
 class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.completed.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of ten files": {
+            "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
+            "datasource_count": 10,
+            "chunk_count": 180,
+        }
+    }
+
     datasource_count: int
     chunk_count: int
 
@@ -230,6 +337,15 @@ class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.fai
     the knowledge base was deleted.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "one of ten files": {
+            "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
+            "datasource_count": 9,
+            "failed_count": 1,
+            "error": {"type": "validation_error", "message": "1 of 10 datasources could not be ingested."},
+        }
+    }
+
     datasource_count: int
     failed_count: int
     error: ErrorInfo
@@ -237,6 +353,10 @@ class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.fai
 
 class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
     """``settings`` is a ``CreateKnowledgeBaseBody``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"settings": body} for name, body in CreateKnowledgeBaseBody.EXAMPLES.items()
+    }
 
     knowledge_base_id: str
     settings: dict[str, Any]
@@ -252,6 +372,10 @@ class UpdateKnowledgeBase(
 
     ``add_file_ids`` and ``remove_file_ids`` change the list, whatever is in it by then. ``ingest`` begins an ingestion.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"changes": body} for name, body in UpdateKnowledgeBaseBody.EXAMPLES.items()
+    }
 
     knowledge_base_id: str
     changes: dict[str, Any]

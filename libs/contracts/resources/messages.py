@@ -1,6 +1,6 @@
 """Messages of a session, and the blocks of their content."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -94,6 +94,8 @@ class HistoryMessage(WireModel):
     message before it asks for.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of a user": {"role": "user", "content": "When does the ferry leave?"}}
+
     role: Literal["user", "assistant", "tool"]
     content: str | list[Annotated[TextBlock | ImageUrlBlock | SaidFile, Field(discriminator="type")]]
     tool_calls: list[RequestedToolCall] = []
@@ -140,6 +142,31 @@ class Message(WireModel):
 
     A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a user": {
+            "id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
+            "role": "user",
+            "content": "When does the ferry leave?",
+            "timestamp": "2026-05-04T08:16:15.239240Z",
+            "content_blocks": [{"type": "text", "text": "When does the ferry leave?"}],
+        },
+        "of a tool": {
+            "id": "01980f52-3b51-7e47-9f50-4d5e6f7a8b08",
+            "role": "tool",
+            "content": "at nine",
+            "timestamp": "2026-05-04T08:16:15.239240Z",
+            "content_blocks": [
+                {
+                    "type": "tool_result",
+                    "call_id": "call_1",
+                    "name": "timetable",
+                    "output": "at nine",
+                    "status": "completed",
+                }
+            ],
+        },
+    }
 
     id: str
     role: Literal["user", "assistant", "tool"]

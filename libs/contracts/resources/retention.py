@@ -1,14 +1,11 @@
 """Retention: how long a company keeps what its users made."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.errors import TimedOut
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel
-from libs.contracts.wire_examples import COMPANY, Example, refusal
 
 MOST_DAYS: Final = 36_500
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
@@ -19,6 +16,10 @@ class Retention(BaseModel):
 
     It is the company's own number, else ``default_session_retention_days``, that of the installation.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a quarter": {"session_retention_days": 90, "default_session_retention_days": None}
+    }
 
     session_retention_days: int | None
     default_session_retention_days: int | None
@@ -44,11 +45,6 @@ class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
 class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
     """Sets the retention of the caller's company."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = SetRetentionBody.EXAMPLES
+
     session_retention_days: Days | None
-
-
-def examples() -> Iterator[Example]:
-    retention = Retention(session_retention_days=90, default_session_retention_days=None)
-    yield Example(SetRetention(session_retention_days=90))
-    yield refusal(SetRetention, TimedOut("The command expired before it was accepted; nothing was done."))
-    yield Example(RetentionUpdated(retention=retention), COMPANY, owner_id="")

@@ -1,5 +1,7 @@
 """Secrets: values that the headers of toolsets refer to."""
 
+from typing import Any, ClassVar
+
 from pydantic import BaseModel, Field
 
 from libs.contracts.messages import Command, Event
@@ -16,11 +18,21 @@ def secret_place(company_id: str, name: str) -> str:
 class PutSecretBody(StrictModel):
     """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the token of the ticket office"}}
+
     value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
 
 
 class Secret(BaseModel):
     """A secret without its value, which nobody gets to see again."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of the ticket office": {
+            "name": "TICKETS_TOKEN",
+            "created_at": "2026-05-04T08:19:40.900000Z",
+            "updated_at": "2026-05-04T08:19:40.900000Z",
+        }
+    }
 
     name: str
     created_at: Timestamp
@@ -38,15 +50,23 @@ class SecretStored(Event, type="aes.registry.secret.stored.v1"):
 
 
 class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
+
     name: str
 
 
 class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
     """Store a secret, or another value for it; ``ciphertext`` in base64, bound to ``secret_place``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a token": {"name": "TICKETS_TOKEN", "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ="}
+    }
+
     name: str
     ciphertext: str
 
 
 class DeleteSecret(Command, type="aes.registry.delete_secret.v1", outcomes=(SecretDeleted,)):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
+
     name: str

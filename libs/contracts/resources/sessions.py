@@ -1,7 +1,7 @@
 """Sessions: conversations with an agent."""
 
 import operator
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -25,6 +25,12 @@ class AgentReference(StrictModel):
 class ForkSessionBody(StrictModel):
     """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "the whole history": {},
+        "up to a turn": {"up_to_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+        "before a turn": {"before_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+    }
+
     up_to_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
     before_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
 
@@ -47,6 +53,18 @@ class Session(BaseModel):
     ``metadata``: pairs that another protocol's client gave it; left out when there are none.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a stored agent": {
+            "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
+            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "created_at": "2026-05-04T08:16:02.114870Z",
+            "status": "active",
+            "agent_config": {"name": "Harbour desk", "agent_type": "react_agent"},
+            "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
+            "owner_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+        }
+    }
+
     session_id: str
     config_hash: str
     created_at: Timestamp
@@ -65,9 +83,29 @@ class SessionPage(ListPage):
 class ConfiguredSession(AgentConfiguration, GivenHistory):
     """``POST /sessions/`` with an agent of its own."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a configuration": {
+            "name": "Support",
+            "agent_type": "llm_agent",
+            "system_prompt": "You answer questions about our product, briefly and kindly.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
+        }
+    }
+
 
 class ReferencedSession(AgentReference, GivenHistory):
     """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a stored agent": {"agent_key": "support"},
+        "with a conversation from elsewhere": {
+            "agent_key": "support",
+            "messages": [
+                {"role": "user", "content": "Does the ferry to Vardo run today?"},
+                {"role": "assistant", "content": "Yes, at 16:10 from the north quay."},
+            ],
+        },
+    }
 
 
 CreateSessionBody = ConfiguredSession | ReferencedSession
@@ -80,6 +118,14 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
     such a session is found by its id alone.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a stored agent": {
+            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
+            "owner_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+        }
+    }
+
     session_id: str
     config_hash: str
     agent_id: str | None = None
@@ -90,6 +136,11 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
 
 class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
     """The session's metadata was replaced, its agent set, or ``messages`` were added to its history between turns."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "new metadata": {},
+        "a tool's result": {"messages": [Message.EXAMPLES["of a tool"]]},
+    }
 
     session_id: str
     messages: list[Message] = Field(default=[], exclude_if=operator.not_)
@@ -107,6 +158,20 @@ class SessionBeginning(WireModel):
     ``messages`` are said before its first turn. A session that is not ``listed`` is found by its id alone. One that has
     ``expires_after`` is deleted that many seconds after it was created, once none of its turns is queued or runs.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a stored agent": {
+            "agent_config": {
+                "name": "Harbour desk",
+                "agent_type": "react_agent",
+                "system_prompt": "You answer questions of passengers about fares and crossings.",
+                "llm_config": {"model": "openai:gpt-4o-mini", "temperature": 0.2},
+                "tools": ["calculator", "current_time"],
+            },
+            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
+        }
+    }
 
     agent_config: dict[str, Any]
     config_hash: str
@@ -132,6 +197,8 @@ class CreateSession(
 class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(SessionUpdated,), subject="session_id"):
     """Replace a session's ``metadata``, or set the ``agent`` of one that was opened without and has no turns."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"new metadata": {"metadata": {"ticket": "4711"}}}
+
     session_id: str
     metadata: dict[str, str] | None = None
     agent: SessionBeginning | None = None
@@ -139,6 +206,20 @@ class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(Ses
 
 class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,), subject="session_id"):
     """Add to a session's history between its turns, before what is said next: refused while a turn is under way."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a tool's result": {
+            "messages": [
+                {"role": "user", "content": "When does the ferry leave?"},
+                {
+                    "role": "assistant",
+                    "content": "",
+                    "tool_calls": [{"id": "call_1", "name": "timetable", "arguments": {"day": "monday"}}],
+                },
+                {"role": "tool", "content": "at nine", "tool_call_id": "call_1"},
+            ]
+        }
+    }
 
     session_id: str
     messages: list[HistoryMessage]
@@ -150,6 +231,11 @@ class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(Session
     ``session_id`` is the new session's; without a turn all completed ones are copied. ``listed`` and ``expires_after``
     as of a ``SessionBeginning``.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"source_session_id": "01980f51-9c40-7d14-8b2e-3c4d5e6f7081", **body}
+        for name, body in ForkSessionBody.EXAMPLES.items()
+    }
 
     session_id: str
     source_session_id: str

@@ -1,7 +1,7 @@
 """Toolsets of custom tools."""
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
@@ -106,12 +106,50 @@ ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
 class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
     """``POST /toolsets/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an MCP server": {
+            "name": "tickets",
+            "type": "mcp",
+            "url": "https://tickets.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${secret:TICKETS_TOKEN}"},
+        },
+        "an OpenAPI document": {
+            "name": "harbour",
+            "type": "openapi",
+            "document_url": "https://harbour.example.com/openapi.json",
+            "operations": ["listBerths", "GET /ships/{id}"],
+        },
+        "HTTP requests": {
+            "name": "fares",
+            "type": "http",
+            "tools": [
+                {
+                    "name": "fare",
+                    "description": "The fare of a crossing.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"crossing": {"type": "string"}, "cars": {"type": "integer"}},
+                        "required": ["crossing"],
+                    },
+                    "method": "GET",
+                    "url": "https://fares.example.com/crossings/{crossing}",
+                    "query": {"cars": "{cars}"},
+                }
+            ],
+        },
+    }
+
 
 class UpdateToolsetBody(CallSettings):
     """``PATCH /toolsets/{name}/``: whatever is given replaces what stands; null removes what may be left out.
 
     Name and type stay. A ``document`` replaces a ``document_url``, and the other way round.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "fewer tools": {"allowed_tools": ["find_tickets"]},
+        "an approval": {"tool_settings": {"close_ticket": {"approval": "always"}}},
+    }
 
     description: Description | None = None
     tool_settings: dict[ToolName, CallSettings] | None = Field(default=None, max_length=MAX_TOOLS)
@@ -202,6 +240,8 @@ class TryToolCall(BaseModel):
 class CallToolBody(StrictModel):
     """``POST /toolsets/{name}/tools/{tool}/call/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
+
     arguments: JsonObject = {}
 
 
@@ -230,6 +270,33 @@ class _Toolset(_CallSettings):
 
 
 class McpToolset(_Toolset):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an MCP server": {
+            "name": "tickets",
+            "description": "Tickets of passengers.",
+            "timeout_seconds": 10.0,
+            "tool_settings": {"close_ticket": {"approval": "always"}},
+            "version": 1,
+            "created_at": "2026-05-04T08:20:11.004120Z",
+            "updated_at": "2026-05-04T08:20:11.004120Z",
+            "refreshed_at": "2026-05-04T08:20:11.004120Z",
+            "type": "mcp",
+            "url": "https://tickets.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${secret:TICKETS_TOKEN}"},
+            "allowed_tools": None,
+            "tools": [
+                {
+                    "name": "close_ticket",
+                    "description": "Closes a ticket.",
+                    "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+                    "safe_to_repeat": False,
+                    "approval": "always",
+                    "timeout_seconds": 10.0,
+                }
+            ],
+        }
+    }
+
     type: Literal["mcp"]
     url: str
     headers: dict[str, str]
@@ -239,6 +306,31 @@ class McpToolset(_Toolset):
 
 class OpenApiToolset(_Toolset):
     """``document`` is in the answer to ``GET /toolsets/{name}/`` alone: it may be large."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an OpenAPI document": {
+            "name": "harbour",
+            "description": "",
+            "tool_settings": {},
+            "version": 3,
+            "created_at": "2026-05-04T08:20:11.004120Z",
+            "updated_at": "2026-05-04T09:30:00.000000Z",
+            "refreshed_at": "2026-05-05T06:00:00.500000Z",
+            "type": "openapi",
+            "document_url": "https://harbour.example.com/openapi.json",
+            "base_url": None,
+            "operations": ["listBerths"],
+            "headers": {"X-Api-Key": "${secret:HARBOUR_KEY}"},
+            "tools": [
+                {
+                    "name": "listBerths",
+                    "description": "Berths and what lies at them.",
+                    "parameters": {"type": "object", "properties": {}},
+                    "safe_to_repeat": True,
+                }
+            ],
+        }
+    }
 
     type: Literal["openapi"]
     document: JsonObject | str | None = None
@@ -260,6 +352,35 @@ class HttpToolsetTool(ToolsetTool):
 
 
 class HttpToolset(_Toolset):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "HTTP requests": {
+            "name": "fares",
+            "description": "",
+            "tool_settings": {},
+            "version": 2,
+            "created_at": "2026-05-04T08:20:11.004120Z",
+            "updated_at": "2026-05-04T09:00:00.120000Z",
+            "refreshed_at": "2026-05-04T09:00:00.120000Z",
+            "type": "http",
+            "tools": [
+                {
+                    "name": "fare",
+                    "description": "The fare of a crossing.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"crossing": {"type": "string"}, "cars": {"type": "integer"}},
+                        "required": ["crossing"],
+                    },
+                    "safe_to_repeat": True,
+                    "method": "GET",
+                    "url": "https://fares.example.com/crossings/{crossing}",
+                    "headers": {},
+                    "query": {"cars": "{cars}"},
+                }
+            ],
+        }
+    }
+
     type: Literal["http"]
     tools: list[HttpToolsetTool]
 
@@ -278,27 +399,41 @@ class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
 class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
     """A toolset has changed. ``version`` is a new one unless the change changed nothing."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": toolset} for name, toolset in HttpToolset.EXAMPLES.items()}
+
     toolset: Toolset
 
 
 class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
     """A toolset's tools were asked for again. ``version`` is a new one when they are others."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"toolset": toolset} for name, toolset in OpenApiToolset.EXAMPLES.items()
+    }
+
     toolset: Toolset
 
 
 class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an MCP server": {"name": "tickets"}}
+
     name: str
 
 
 class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
     """Ask for the tools of a toolset and store both; ``toolset`` is a ``CreateToolsetBody``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": body} for name, body in CreateToolsetBody.EXAMPLES.items()}
+
     toolset: dict[str, Any]
 
 
 class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
     """Fields left out of ``changes`` (an ``UpdateToolsetBody``) stay as they are."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"name": "tickets", "changes": body} for name, body in UpdateToolsetBody.EXAMPLES.items()
+    }
 
     name: str
     changes: dict[str, Any]
@@ -307,8 +442,12 @@ class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(To
 class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):
     """Ask for the tools of a toolset again."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an MCP server": {"name": "tickets"}}
+
     name: str
 
 
 class DeleteToolset(Command, type="aes.registry.delete_toolset.v1", outcomes=(ToolsetDeleted,)):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an MCP server": {"name": "tickets"}}
+
     name: str

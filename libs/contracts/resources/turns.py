@@ -3,7 +3,9 @@
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
 
-from typing import Annotated, Any, Final, Literal
+import operator
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -75,6 +77,20 @@ class ExecuteBody(StrictModel):
     Models refuse texts of white space only.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
+        "with options": {
+            "content": "Which ferries leave today?",
+            "options": {"instructions": "Answer in one sentence.", "temperature": 0, "stop": ["\n\n"]},
+        },
+        "blocks": {
+            "content": [
+                {"type": "text", "text": "What is on this picture?"},
+                {"type": "image_url", "image_url": {"url": "https://example.com/picture.png"}},
+            ]
+        },
+    }
+
     content: MessageText | MessageBlocks
     correlation_id: str | None = Field(default=None, pattern=CORRELATION_ID_PATTERN)
     options: TurnOptions | None = None
@@ -86,6 +102,17 @@ class Usage(WireModel):
     ``cost`` is an exact decimal at the price that its model had then; null without a price.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of two model calls": {
+            "input_tokens": 412,
+            "output_tokens": 38,
+            "model_calls": 2,
+            "tool_calls": 1,
+            "seconds": 1.384,
+            "cost": "0.000391",
+        }
+    }
+
     input_tokens: int = 0
     output_tokens: int = 0
     model_calls: int = 0
@@ -96,6 +123,15 @@ class Usage(WireModel):
 
 class Attribution(WireModel):
     """The agent and model of a turn, and the user and key that began it."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a user's key": {
+            "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
+            "model": "openai:gpt-5-mini",
+            "user_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+            "key_id": "01980f4e-2d11-7e02-9c4d-2a1b0c9d8e03",
+        }
+    }
 
     agent_id: str | None = None
     model: str = ""
@@ -120,12 +156,23 @@ class ToolCallRecord(WireModel):
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 
 
-def _is_stop(reason: str) -> bool:
-    return reason == "stop"
-
-
 class Reply(WireModel):
     """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a tool call": {
+            "content": "Together they pay 396 crowns for the return journey.",
+            "tool_calls": [
+                {
+                    "id": "call_7Qm2",
+                    "name": "calculator",
+                    "arguments": {"expression": "2 * (2 * 84 + 30)"},
+                    "status": "completed",
+                    "output": "396",
+                }
+            ],
+        }
+    }
 
     content: str
     output: Any = Field(default=None, exclude_if=is_none)
@@ -141,6 +188,16 @@ class ExecuteReply(Attribution):
     ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a tool call": {
+            **Attribution.EXAMPLES["of a user's key"],
+            "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
+            "correlation_id": "ferry-desk-2026-05-04",
+            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
+        }
+    }
+
     success: bool = True
     message_id: str
     response: Reply
@@ -151,7 +208,7 @@ class ExecuteReply(Attribution):
     usage: Usage
     config_hash: str
     warnings: list[str] = []
-    finish_reason: FinishReason = Field(default="stop", exclude_if=_is_stop)
+    finish_reason: FinishReason = Field(default="stop", exclude_if=partial(operator.eq, "stop"))
 
 
 class RequiredAction(WireModel):
@@ -160,6 +217,15 @@ class RequiredAction(WireModel):
     ``approval``: a person decides whether the call is made, with exactly these arguments. ``tool_result``: the caller
     runs the tool and gives its result. At ``expires_at`` the call fails and the turn goes on.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an approval": {
+            "action_id": "01980f52-4c50-7f58-a061-5e6f7a8b0050",
+            "kind": "approval",
+            "tool_call": {"id": "call_7Qm2", "name": "desk.cancel_booking", "arguments": {"booking": "F-2041"}},
+            "expires_at": "2026-05-05T08:16:21.286754Z",
+        }
+    }
 
     action_id: str
     kind: ActionKind
@@ -202,6 +268,20 @@ class Turn(WireModel):
     ``blocked_by`` while it is queued behind a waiting turn.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "queued": {
+            "turn_id": "01980f52-3b42-7d36-8e4f-3c4d5e6f7a06",
+            "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
+            "status": "queued",
+            "attempt": 1,
+            "position": 0,
+            "correlation_id": "ferry-desk-2026-05-04",
+            "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
+            "created_at": "2026-05-04T08:16:10.104451Z",
+            "started_at": "2026-05-04T08:16:10.104451Z",
+        }
+    }
+
     turn_id: str
     session_id: str
     status: TurnStatus
@@ -215,7 +295,7 @@ class Turn(WireModel):
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
     blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
-    toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
+    toolsets: list[TurnToolset] = Field(default=[], exclude_if=operator.not_)
     """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """Options as they were given (``TurnOptions``); left out when there were none."""
@@ -252,18 +332,28 @@ class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
     ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "behind another turn": {"position": 2, "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07"}
+    }
+
     position: int
     user_message_id: str
-    blocked_by: BlockedBy | None = Field(default=None, exclude_if=lambda turn: turn is None)
+    blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
 
 
 class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "the first attempt": {"attempt": 1, "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07"}
+    }
+
     attempt: int
     user_message_id: str
 
 
 class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
     """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"after the first step": {"attempt": 2, "resumed_from_step": 1}}
 
     attempt: int
     resumed_from_step: int
@@ -276,12 +366,31 @@ class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
 class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
     """``usage`` is that of the model's answers that were recorded or came with the failure."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "no model": {
+            **Attribution.EXAMPLES["of a user's key"],
+            "error": {"type": "model_error", "message": "The model provider answered 529 four times."},
+            "usage": Usage.EXAMPLES["of two model calls"],
+        }
+    }
+
     error: ErrorInfo
     usage: Usage = Usage()
 
 
 class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"):
-    """``usage`` is that of the model's answers that were recorded until then."""
+    """``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
+
+    ``usage`` is that of the model's answers that were recorded until then.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "by the caller": {
+            **Attribution.EXAMPLES["of a user's key"],
+            "reason": "requested",
+            "usage": Usage.EXAMPLES["of two model calls"],
+        }
+    }
 
     reason: str
     usage: Usage = Usage()
@@ -300,6 +409,15 @@ class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
 class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
     """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a calculation": {
+            "step": 1,
+            "call_id": "call_7Qm2",
+            "name": "calculator",
+            "arguments": {"expression": "2 * (2 * 84 + 30)"},
+        }
+    }
+
     step: int
     call_id: str
     name: str
@@ -308,6 +426,10 @@ class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
 
 
 class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a calculation": {"step": 1, "call_id": "call_7Qm2", "name": "calculator", "output": "396"}
+    }
+
     step: int
     call_id: str
     name: str
@@ -315,7 +437,16 @@ class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1
 
 
 class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
+    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason``, a text, as the result."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a calculation": {
+            "step": 1,
+            "call_id": "call_7Qm2",
+            "name": "calculator",
+            "reason": "The expression isn't complete.",
+        }
+    }
 
     step: int
     call_id: str
@@ -325,6 +456,8 @@ class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
 
 class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
     """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an approval": {"step": 1}}
 
     step: int
     action: RequiredAction
@@ -337,6 +470,16 @@ class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
     approval once the call was made. The end of the turn closes its open actions without this event.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an approval": {
+            "action_id": "01980f52-4c50-7f58-a061-5e6f7a8b0050",
+            "kind": "approval",
+            "call_id": "call_7Qm2",
+            "decision": "approve",
+            "by": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+        }
+    }
+
     action_id: str
     kind: ActionKind
     call_id: str
@@ -346,6 +489,14 @@ class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
 
 class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
     """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a price in words": {
+            "step": 1,
+            "problems": ['price: "four euros" is not of type "number"'],
+            "text_length": 23,
+        }
+    }
 
     step: int
     problems: list[str]
@@ -359,6 +510,10 @@ class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
 class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", topic=RUNTIME_DELTAS):
     """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "the beginning": {"attempt": 1, "step": 2, "offset": 0, "text": "Together they pay 396 "}
+    }
+
     attempt: int
     step: int
     offset: int
@@ -367,6 +522,8 @@ class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", t
 
 class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", topic=RUNTIME_DELTAS):
     """A step's text is complete; ``length`` counts its characters."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 52}}
 
     attempt: int
     step: int
@@ -399,6 +556,10 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_END
     becomes the turn of that number, from 0. With ``whole_history`` it fails (``context_length_exceeded``) when the
     conversation is longer than what a model is given; else the oldest messages are left out, with a warning.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with deltas": {"content": "What do two adults and a bicycle pay to Skarholm and back?", "stream": True}
+    }
 
     session_id: str
     content: str | list[Annotated[ContentBlock, Field()]]

@@ -1,10 +1,11 @@
 """Webhooks and their deliveries."""
 
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.messages import Command, Event
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
@@ -17,20 +18,27 @@ class WebhookStatus(StrEnum):
     DISABLED = "disabled"
 
 
-class DisabledReason(StrEnum):
-    """Why a webhook gets nothing."""
-
-    REQUESTED = "requested"
-    GONE = "gone"
-    UNREACHABLE = "unreachable"
-    KEY_REVOKED = "key_revoked"
-
-
 class Webhook(BaseModel):
     """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
 
     ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "ends of turns": {
+            "id": "01980f5a-1c3e-7b20-9d41-2f6a8c0b7e13",
+            "url": "https://example.com/hooks/agents",
+            "event_types": ["turn.completed", "turn.failed"],
+            "description": "Tickets",
+            "status": "enabled",
+            "disabled_reason": None,
+            "failing_since": None,
+            "company_wide": False,
+            "user_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+            "created_at": "2026-05-04T08:20:11.402817Z",
+            "updated_at": "2026-05-04T08:20:11.402817Z",
+        }
+    }
 
     id: str
     url: str
@@ -85,6 +93,14 @@ def secret_place(webhook_id: str, secret_id: str) -> str:
 class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
     """``secret_id``: the secret that signs, by the id that the command gave it."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "ends of turns": {
+            "event_types": ["turn.completed", "turn.failed"],
+            "secret_id": "01980f5a-1c3d-7c44-8e52-3a7b9d1c8f24",
+            "created_at": "2026-05-04T08:20:11.402817Z",
+        }
+    }
+
     webhook_id: str
     user_id: str
     event_types: list[str]
@@ -94,6 +110,8 @@ class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
 
 class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
     """Its address, event types, description or status was changed, or it was given a new secret, ``secret_id``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"other events": {"event_types": ["turn.*"], "status": "enabled"}}
 
     webhook_id: str
     user_id: str
@@ -105,9 +123,10 @@ class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
 class WebhookDisabled(Event, type="aes.timeline.webhook.disabled.v1"):
     """Nothing is delivered to it any more until somebody enables it.
 
-    ``reason``: ``gone`` (it answered 410), ``unreachable`` (nothing was delivered for five days), ``key_revoked`` (the
-    API key that it was made with) or ``requested``.
+    ``reason`` is ``gone``, ``unreachable``, ``key_revoked`` or ``requested``.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"unreachable": {"reason": "unreachable"}}
 
     webhook_id: str
     user_id: str
@@ -122,6 +141,14 @@ class WebhookDeleted(Event, type="aes.timeline.webhook.deleted.v1"):
 class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_requested.v1"):
     """Somebody asked for a test, or for an event to be delivered again; it is due ``due_at``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a test": {
+            "delivery_id": "01980f60-3e5f-7d55-9f63-4b8cae2d9035",
+            "event_id": "01980f60-3e5e-7d55-9f63-4b8cae2d9036",
+            "due_at": "2026-05-06T08:20:11.398214Z",
+        }
+    }
+
     webhook_id: str
     user_id: str
     delivery_id: str
@@ -132,12 +159,28 @@ class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_reques
 class SealedSecret(BaseModel):
     """A signing secret; ``ciphertext`` in base64, bound to ``secret_place``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a webhook": {
+            "id": "01980f5a-1c3d-7c44-8e52-3a7b9d1c8f24",
+            "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ=",
+        }
+    }
+
     id: str
     ciphertext: str
 
 
 class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(WebhookCreated,)):
     """Deliver events of these types from now on. The webhook's id is the command's."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "ends of turns": {
+            "url": "https://example.com/hooks/agents",
+            "event_types": ["turn.completed", "turn.failed"],
+            "description": "Tickets",
+            "status": "enabled",
+        }
+    }
 
     url: str
     event_types: tuple[str, ...]
@@ -148,6 +191,10 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
 
 class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,), subject="webhook_id"):
     """Change a webhook; what is null stays as it is."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other events, enabled again": {"event_types": ["turn.*"], "status": "enabled"}
+    }
 
     webhook_id: str
     url: str | None = None
@@ -165,6 +212,8 @@ class RotateWebhookSecret(
 ):
     """Sign with another secret; the one before it signs along for ``grace_seconds``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
     webhook_id: str
     secret: SealedSecret
     grace_seconds: int
@@ -180,6 +229,8 @@ class SendTestEvent(
 
 class Redeliver(Command, type="aes.timeline.redeliver.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"):
     """Begin a delivery anew."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a failed delivery": {"delivery_id": "01980f60-3e5f-7d55-9f63-4b8cae2d9035"}}
 
     webhook_id: str
     delivery_id: str

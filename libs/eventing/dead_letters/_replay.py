@@ -91,9 +91,9 @@ class Replay:
                 )
                 await self._producer.send_offsets_to_transaction(done, self._session.prefix + REPLAY_GROUP)
         except MetadataTooLong:
-            raise Conflict("Too many letters were passed over. Replay the earlier ones of the topic first.") from None
+            raise Conflict("Too many messages were skipped. Replay the topic's earlier ones first.") from None
         except _FENCED:
-            raise ReplayOvertaken(f"Somebody else has begun to replay {self._topic.name}.") from None
+            raise ReplayOvertaken(f"Another replay has begun for {self._topic.name}.") from None
 
 
 @asynccontextmanager

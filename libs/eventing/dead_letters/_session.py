@@ -100,7 +100,7 @@ class DeadLetterSession:
         """Returns the message at the offset. Raises ``NotFound`` if there is none."""
         record = await self.record(topic.name, 0, offset)
         if record is None:
-            raise NotFound(f"{topic.name} has no letter {offset}.")
+            raise NotFound(f"{topic.name} has no message at offset {offset}.")
         return _letter(record)
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> list[DeadLetter]:

@@ -37,14 +37,14 @@ class ArtifactNotFound(NotFound):
     """The artifact does not exist, or the caller may not see it."""
 
     def __init__(self) -> None:
-        super().__init__("There is no artifact with this id.")
+        super().__init__("There is no artifact with this ID.")
 
 
 class SessionNotFound(NotFound):
     """The session does not exist, or the caller may not use it."""
 
     def __init__(self) -> None:
-        super().__init__("There is no session with this id.")
+        super().__init__("There is no session with this ID.")
 
 
 class BytesMissing(ServiceUnavailable):

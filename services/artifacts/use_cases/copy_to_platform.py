@@ -35,9 +35,9 @@ async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlat
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.artifact.origin != "generated":
-        raise Conflict("Only an artifact that an agent made can be copied; files are uploaded to the platform.")
+        raise Conflict("Only artifacts made by agents can be copied. Upload other files to the platform.")
     if copy.state == "removing":
-        raise Conflict("The copy is just being removed; try again.")
+        raise Conflict("The copy is being removed. Try again.")
     if copy.state == "copied":
         _emit(transaction, copy, context.message)
         return
@@ -55,7 +55,7 @@ async def remove_from_platform(
     if copy.file_id is None:
         raise NotCopied
     if copy.state == "copying":
-        raise Conflict("The artifact is just being copied; try again.")
+        raise Conflict("The artifact is being copied. Try again.")
     if copy.state == "none":
         _emit(transaction, copy, context.message)
         return

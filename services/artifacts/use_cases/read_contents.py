@@ -44,7 +44,7 @@ class PreviewTables:
         if artifact.status == "failed":
             raise Conflict(f"'{artifact.name}' could not be read: {_reason(artifact)}")
         if "sheets" not in artifact.metadata:
-            raise UnsupportedMediaType(f"'{artifact.name}' isn't an array of objects, so it has no rows to show.")
+            raise UnsupportedMediaType(f"'{artifact.name}' is not an array of objects, so it has no rows.")
         try:
             found = ArtifactPreview.model_validate_json(
                 await read_all(self.store, derived_key(artifact.blob_id, "tables", artifact.content_type))
@@ -63,7 +63,7 @@ class PreviewTables:
             if artifact.status != "pending" or artifact.strategy != "structural_parsing":
                 return artifact
             if left <= 0:
-                raise Conflict(f"'{artifact.name}' is still being read; try again later.")
+                raise Conflict(f"'{artifact.name}' is still being read. Try again later.")
             await asyncio.sleep(_POLL_SECONDS)
             left -= _POLL_SECONDS
 

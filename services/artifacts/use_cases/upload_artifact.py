@@ -87,7 +87,7 @@ class UploadArtifact:
             raise UnsupportedMediaType(f"'{name}' isn't a readable image: its size is missing.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
-                f"'{name}' has {found.width} x {found.height} pixels; at most {self.limits.max_pixels} are taken.",
+                f"'{name}' has {found.width} x {found.height} pixels. At most {self.limits.max_pixels} are allowed.",
                 "image_too_large",
                 "scale it down",
             )

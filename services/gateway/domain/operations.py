@@ -57,7 +57,7 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 def no_such_letter() -> NotFound:
     """The same error for another company's dead letter and for a missing one."""
-    return NotFound("There is no dead letter with this id.")
+    return NotFound("There is no dead letter with this ID.")
 
 
 ReplicaStatus = Literal["ready", "not ready", "unreachable"]

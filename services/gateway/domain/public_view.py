@@ -47,7 +47,7 @@ def public_error(error: ErrorInfo) -> ErrorInfo:
     message = _NEUTRAL.get(error.type)
     if error.type is ErrorKind.VALIDATION and not error.details:
         # The message doesn't fit the agent's model, which visitors don't know of.
-        message = "The assistant cannot take this message."
+        message = "The assistant cannot accept this message."
     if message is None:
         return error
     return error.model_copy(update={"message": message, "details": None})

@@ -61,7 +61,7 @@ class TimelineQuery:
         Raises ``PermissionDenied`` for a public principal that names no session, since it has nothing else.
         """
         if caller.public is not None and self.session_id is None:
-            raise PermissionDenied("A public key sees the events of one of its own sessions: name it by session_id.")
+            raise PermissionDenied("A public key can only read the events of one session. Name it with session_id.")
         identity = caller.identity
         return TimelineFilter(
             company_id=identity.company_id,

@@ -17,7 +17,7 @@ def check_options(options: TurnOptions | None, caller: Principal) -> None:
     if options is None:
         return
     if caller.public is not None:
-        raise PermissionDenied("A public key executes with the agent's own settings: options are not for visitors.")
+        raise PermissionDenied("A public key cannot send options. The agent's own settings apply.")
     if findings := list(_findings(options)):
         place = ".".join(str(part) for part in findings[0].loc)
         raise ValidationFailed(f"The body is not valid: {place}: {findings[0].message}.", details=findings)

@@ -20,11 +20,11 @@ _ACCEPTANCE_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
 _EXPIRES_SECONDS: Final = 120.0
 NOT_ACCEPTED: Final = (
-    "The request was not accepted in time. It may still be carried out; repeating it with the same Idempotency-Key"
+    "The request was not accepted in time. It may still be carried out; retrying it with the same Idempotency-Key"
     " is safe."
 )
 _UNFINISHED: Final = (
-    "The request was accepted but is not done yet. It may still be carried out; repeating it with the same"
+    "The request was accepted but is not done yet. It may still be carried out; retrying it with the same"
     " Idempotency-Key is safe."
 )
 _TRANSIENT: Final = frozenset(
@@ -133,7 +133,7 @@ class CommandDispatcher:
 
     async def _record(self, write: Write) -> IdempotencyRecord:
         if write.command_id is not None:
-            # Any request may have been the first with this ID.
+            # Any request may have been the first one with this ID.
             return IdempotencyRecord(command_id=write.command_id, correlation_id=write.correlation_id, repeated=True)
         command_id = new_id()
         if write.request is None:

@@ -17,7 +17,7 @@ from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_c
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore
 
-_ABOVE: Final = "A connection cannot be given a quota above its maker's rate limit"
+_ABOVE: Final = "A connection cannot have a higher quota than its creator's rate limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +76,21 @@ class Connections:
     async def get(self, reader: Identity, connection_id: str) -> Connection:
         connection = await self.store.connection(reader.company_id, connection_id) if is_id(connection_id) else None
         if connection is None or not reader.may_read_of(connection.user_id):
-            raise NotFound("There is no connection with this id.")
+            raise NotFound("There is no connection with this ID.")
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
         """Ends the connection's key. Its sessions stay."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
-            raise NotFound("There is no connection with this id.")
+            raise NotFound("There is no connection with this ID.")
         await self.store.delete(connection, write)
         # This replica doesn't wait for its own event.
         self.forget(connection.id)
 
     async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:
         if wanted.agent_id is not None and not is_id(wanted.agent_id):
-            raise NotFound("There is no agent with this id.")
+            raise NotFound("There is no agent with this ID.")
         if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
             raise NotFound("There is no agent with this key.")
         place = wanted.agent_id or f"by-key/{wanted.agent_key}"
@@ -101,7 +101,7 @@ class Connections:
         reuse.require_same_body(write)
         connection = await self.store.connection(write.identity.company_id, reuse.entity_id)
         if connection is None:
-            raise Conflict("The connection that this request made has been deleted.")
+            raise Conflict("The connection that this request created has been deleted.")
         return connection
 
 
@@ -109,6 +109,6 @@ def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:
     if wanted is None:
         wanted = maker.scopes & PUBLIC_SCOPES
     if not wanted:
-        raise PermissionDenied("Visitors need scopes for sessions or artifacts, and you have none to give.")
+        raise PermissionDenied("Visitors need scopes for sessions or artifacts, and your credential has none.")
     check_scopes(wanted, maker.scopes, "A connection cannot be given scopes that its maker lacks")
     return wanted

@@ -73,7 +73,9 @@ class ImageUploads:
 
     async def _upload(self, caller: Identity, session_id: str, image: InlineImage) -> Artifact:
         if not caller.allows(Scope.ARTIFACTS_WRITE):
-            raise PermissionDenied(f"An image in a message is an upload: the credential lacks {Scope.ARTIFACTS_WRITE}.")
+            raise PermissionDenied(
+                f"An image in a message requires the scope {Scope.ARTIFACTS_WRITE}, which the credential lacks."
+            )
         boundary = uuid4().hex
         headers = {
             "Content-Type": f"multipart/form-data; boundary={boundary}",

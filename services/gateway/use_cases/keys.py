@@ -19,8 +19,8 @@ from services.gateway.domain.ports import KeyStore
 from services.gateway.domain.tokens import JwtTokens
 
 DEFAULT_LIFETIME: Final = timedelta(days=90)
-_BEYOND: Final = "A key cannot be given scopes that its maker lacks"
-_ABOVE: Final = "A key cannot be given a rate limit above its maker's own"
+_BEYOND: Final = "A key cannot have scopes that its creator lacks"
+_ABOVE: Final = "A key cannot have a higher rate limit than its creator"
 _log = structlog.get_logger("tokens")
 
 
@@ -117,7 +117,7 @@ class Keys:
                 return IssuedKey(successor, secret.text)
         except KeyReused as reuse:
             raise _already_made(reuse, write) from None
-        raise Conflict("The API key is expired, revoked or rotated already.")
+        raise Conflict("The API key is already expired, revoked or rotated.")
 
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
@@ -128,7 +128,7 @@ class Keys:
     async def _changeable(self, writer: Identity, key_id: str) -> ApiKey:
         key = await self.store.key(writer.company_id, key_id) if is_id(key_id) else None
         if key is None or not writer.may_write_of(key.user_id):
-            raise NotFound("There is no API key with this id.")
+            raise NotFound("There is no API key with this ID.")
         return key
 
     def _most(self, company_id: str) -> int | None:
@@ -161,6 +161,6 @@ def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:
 def _already_made(reuse: KeyReused, write: Write) -> Conflict:
     reuse.require_same_body(write)
     return Conflict(
-        f"This request has made the API key {reuse.entity_id} already. Its secret was shown once and is not kept;"
-        " if it is lost, revoke that key and make another."
+        f"This request already created the API key {reuse.entity_id}. Its secret is shown only once; if it's lost,"
+        " revoke the key and create another."
     )

@@ -23,7 +23,7 @@ _LESS, _MORE = 0.8, 1.02
 # Some of a second's requests may come at once; the others are delayed.
 _BURST_SECONDS, _PAUSE_SECONDS = 0.2, 0.8
 _LONGEST_RETRY, _LONGEST_HOLD, _MOST_HELD = 10, 3, 1000
-_BUSY: Final = "the service is busy, and no other company asks for as much at present: try again later"
+_BUSY: Final = "The service is busy, and your company uses it most. Try again later."
 
 
 @dataclass(slots=True)

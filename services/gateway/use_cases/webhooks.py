@@ -5,12 +5,12 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
 from libs.contracts.resources.webhooks import (
     CreateWebhook,
-    DisabledReason,
     IssuedWebhookReply,
     RotateWebhookSecret,
     SealedSecret,
@@ -49,8 +49,7 @@ class NewSecret:
         """The text, if it was stored. Raises ``Conflict`` if an earlier request created it."""
         if self.id != stored_id:
             raise Conflict(
-                f"This request has made {what} already. The secret was shown once and cannot be shown again; if it is"
-                " lost, rotate it."
+                f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
             )
         return self.text
 

@@ -55,8 +55,8 @@ class HttpArtifactSource:
 
 def _problem(status: int, body: bytes) -> ServiceError:
     if status == 404:
-        return NotFound("There is no artifact with this id.")
+        return NotFound("There is no artifact with this ID.")
     error = refusal(status, body)
     if BYTES_MISSING in {detail.type for detail in error.details or []}:
         return ArtifactBytesMissing(error.message)
-    return ServiceUnavailable(f"The artifacts service answered {status}.", retry_after=2)
+    return ServiceUnavailable(f"The artifacts service returned status {status}.", retry_after=2)

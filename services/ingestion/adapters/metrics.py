@@ -1,10 +1,10 @@
 """Prometheus metrics."""
 
-from typing import Final, get_args
+from typing import Final
 
 from prometheus_client import Counter, Gauge
 
-from services.ingestion.domain.parsing import Reason
+from libs.contracts.error_catalogue import FILE_ERRORS
 
 ITEMS: Final = Counter(
     "aes_ingestion_items_total",
@@ -32,5 +32,5 @@ for _outcome in ("ingested", "removed", "failed", "put_off"):
     ITEMS.labels(_outcome)
 for _outcome in ("indexed", "failed"):
     DOCUMENTS.labels(_outcome)
-for _code in (*get_args(Reason), "embedding_refused"):
+for _code in FILE_ERRORS:
     FAILURES.labels(_code)

@@ -9,7 +9,7 @@ class ArtifactNotFound(NotFound):
     """There is no such artifact, or none of this company, or it has no text."""
 
     def __init__(self) -> None:
-        super().__init__("There is no text of an artifact with this id.")
+        super().__init__("There is no text of an artifact with this ID.")
 
 
 class ArtifactBytesMissing(ServiceUnavailable):

@@ -13,7 +13,7 @@ class CollectionNotFound(NotFound):
     """There is no such collection, or none of this company."""
 
     def __init__(self) -> None:
-        super().__init__("There is no collection with this id.")
+        super().__init__("There is no collection with this ID.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import NotFound
 from libs.contracts.resources.files import File, FileStatus
-from services.ingestion.domain.parsing import Reason
 
 
 class FileNotFound(NotFound):
     """There is no such file, or none of this company."""
 
     def __init__(self) -> None:
-        super().__init__("There is no file with this id.")
+        super().__init__("There is no file with this ID.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class FileFilter:
 
 @dataclass(frozen=True, slots=True)
 class TextFailure:
-    code: Reason
+    code: FileErrorCode
     message: str
     retryable: bool
 

@@ -34,7 +34,7 @@ class KnowledgeBaseNotFound(NotFound):
     """There is no such knowledge base, or none of this company."""
 
     def __init__(self) -> None:
-        super().__init__("There is no knowledge base with this id.")
+        super().__init__("There is no knowledge base with this ID.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
+from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
-
-Reason = Literal[
-    "empty",
-    "encrypted",
-    "damaged",
-    "unsupported",
-    "too_large",
-    "timeout",
-    "memory",
-    "crashed",
-    "ocr_missing",
-    "given_up",
-]
 
 
 class Unparsable(Exception):
@@ -28,7 +16,7 @@ class Unparsable(Exception):
     `retryable`: the same bytes may be readable another time (the machine was short of time or memory).
     """
 
-    def __init__(self, code: Reason, message: str, *, retryable: bool = False) -> None:
+    def __init__(self, code: FileErrorCode, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

@@ -211,7 +211,7 @@ def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, 
     left_out = set(command.remove_file_ids)
     kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
     if len(kept) > _MOST_FILES:
-        message = f"a knowledge base has at most {_MOST_FILES} files beside its collections"
+        message = f"A knowledge base can have at most {_MOST_FILES} files in addition to its collections."
         raise ValidationFailed(message, details=[ErrorDetail(loc=["file_ids"], type="too_long", message=message)])
     return kept
 

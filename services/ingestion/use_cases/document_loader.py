@@ -20,7 +20,7 @@ from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.runs import ClaimedItem, Token
 
 MOST_ATTEMPTS: Final = 5
-_GIVEN_UP: Final = Unparsable("given_up", "It was tried again and again without success.", retryable=True)
+_GIVEN_UP: Final = Unparsable("given_up", "Several attempts to read the file failed.", retryable=True)
 _log: Final = structlog.get_logger(__name__)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import structlog
 
 from libs import tracing
+from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy, EmbeddingConfig
 from libs.objects import ObjectStore, one_piece
@@ -92,7 +93,7 @@ class IndexArtifacts:
             _log.exception("artifact.not_indexed", artifact_id=job.artifact_id)
             return self._postpone(job)
 
-    def _failure(self, job: ArtifactJob, message: str, code: str) -> Callable[[], Awaitable[None]]:
+    def _failure(self, job: ArtifactJob, message: str, code: FileErrorCode) -> Callable[[], Awaitable[None]]:
         return partial(self.jobs.failed, job, _error(message, code))
 
     def _postpone(
@@ -180,7 +181,7 @@ def _is_outage(problem: Exception) -> bool:
     return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 
-def _error(message: str, code: str) -> ErrorInfo:
+def _error(message: str, code: FileErrorCode) -> ErrorInfo:
     detail = ErrorDetail(loc=["content"], type=code, message=message)
     return ErrorInfo(type=ErrorKind.VALIDATION, message=message, details=[detail])
 

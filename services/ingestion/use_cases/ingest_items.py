@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from libs import tracing
+from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources.knowledge_bases import DatasourceError
@@ -156,11 +157,12 @@ class IngestItems:
             _log.warning("ingestion.file_postponed", file_ids=[key.file_id for key in keys], code=problem.code)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):
-            error = (problem.code, problem.message, phase, problem.retryable)
-            await self._items.failed([ItemFailure(item, _error(item, *error)) for item in items])
+            code, message, retryable = problem.code, problem.message, problem.retryable
+            errors = [_error(item, code, message, phase, retryable) for item in items]
+            await self._items.failed(list(map(ItemFailure, items, errors)))
         elif isinstance(problem, EmbeddingRefused):
-            refusal = ("embedding_refused", str(problem), "embedding", False)
-            await self._items.failed([ItemFailure(item, _error(item, *refusal)) for item in items])
+            errors = [_error(item, "embedding_refused", str(problem), "embedding", retryable=False) for item in items]
+            await self._items.failed(list(map(ItemFailure, items, errors)))
         elif _is_outage(problem):
             _log.warning("ingestion.outage", items=len(items), problem=str(problem))
             await self._items.release(token, keys, seconds=_OUTAGE_SECONDS, counts=False)
@@ -195,14 +197,12 @@ def _is_outage(problem: Exception) -> bool:
     return isinstance(problem, IndexMissing) or is_outage(problem)
 
 
-def _error(item: ClaimedItem, code: str, message: str, phase: str, retryable: bool) -> DatasourceError:
+def _error(item: ClaimedItem, code: FileErrorCode, message: str, phase: str, retryable: bool) -> DatasourceError:
     return DatasourceError(code=code, message=message, phase=phase, attempt=item.attempts, retryable=retryable)
 
 
 def _given_up(item: ClaimedItem) -> DatasourceError:
-    message = (
-        "It was tried again and again without success: what it takes did not answer, or the worker ended each time."
-    )
+    message = "Several attempts failed: a service did not respond, or the worker ended each time."
     return _error(item, "given_up", message, "indexing", retryable=True)
 
 

@@ -31,11 +31,11 @@ class ReadFileText:
         if state is not None and state.failure is not None:
             raise Conflict(f"The file has no text: {state.failure.message}")
         if state is None or state.state != "parsed":
-            raise Conflict("The file has not been read yet. Files of collections and knowledge bases are.")
+            raise Conflict("The file has not been read yet. Add it to a collection or a knowledge base.")
         try:
             text = await _text(self.store, derived_key(file.blob_id, "text", file.content_type))
         except ObjectMissing:
-            raise Conflict("The file's text is gone; the next ingestion reads it again.") from None
+            raise Conflict("The file's text is missing. The next ingestion reads the file again.") from None
         return FileText(file_id=file.id, text=text[offset : offset + limit], offset=offset, characters=len(text))
 
 

@@ -70,13 +70,13 @@ class SearchDeadline:
             async with asyncio.timeout_at(self._ends):
                 yield
         except TimeoutError as problem:
-            message = f"The search failed: {part} does not answer in time."
+            message = f"The search failed: {part} did not respond in time."
             raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from problem
         except (EngineUnavailable, EmbeddingUnavailable) as problem:
-            raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
+            raise ServiceUnavailable(f"The search failed. {problem}", retry_after=_RETRY_AFTER) from problem
         except EmbeddingRefused as problem:
             detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
-            raise ValidationFailed("The query cannot be searched by meaning.", details=[detail]) from problem
+            raise ValidationFailed("The query cannot be embedded.", details=[detail]) from problem
 
 
 async def _vector(deadline: SearchDeadline, embedders: Embedders, settings: IndexSettings, query: str) -> Vector:
@@ -103,7 +103,7 @@ class SearchKnowledgeBase:
             )
         except IndexMissing:
             raise ServiceUnavailable(
-                "The search engine does not have this knowledge base's index, which will be made anew.",
+                "The search engine does not have this knowledge base's index, which will be rebuilt.",
                 retry_after=_RECREATED_AFTER,
             ) from None
         return SearchReply(query=body.query, mode=body.mode, results=results)
@@ -116,7 +116,7 @@ class SearchKnowledgeBase:
             raise KnowledgeBaseNotFound
         if index.given_up:
             raise ServiceUnavailable(
-                "The search engine has lost this knowledge base's index; it is being made anew.",
+                "The search engine has lost this knowledge base's index; it is being rebuilt.",
                 retry_after=_RECREATED_AFTER,
             )
         if index.index_id is None:

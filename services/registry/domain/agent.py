@@ -22,7 +22,7 @@ class AgentNotFound(NotFound):
     """The agent does not exist, or the caller may not see it."""
 
     def __init__(self) -> None:
-        super().__init__("no agent with this id or key")
+        super().__init__("There is no agent with this ID or key.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

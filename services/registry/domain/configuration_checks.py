@@ -47,7 +47,7 @@ def _runtime(_: AgentConfiguration, world: World) -> Iterator[Finding]:
         yield warning(
             (),
             "not_checked",
-            "The runtime did not answer, so model and tools could not be checked",
+            "The runtime did not respond, so model and tools could not be checked",
             "validate again when the service has recovered",
         )
 
@@ -64,7 +64,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
         exact = [known for known in listed if known.partition(":")[2] == model]
         hint = f"did you mean {' or '.join(exact)}?" if exact else near(model, listed)
         hint = hint or "for example builtin:extractive or openai:gpt-4o-mini"
-        yield error(_MODEL, "model_form", "A model is named as provider:name", hint)
+        yield error(_MODEL, "model_form", "A model has the form provider:name", hint)
     elif provider is None:
         hint = near(provider_name, providers) or f"known: {', '.join(providers)}"
         yield error(_MODEL, "provider_unknown", f"There is no model provider {provider_name!r}", hint)
@@ -77,7 +77,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
             f"configured: {usable}or set the provider's API key and restart, as docs/reference/configuration.md says",
         )
     elif model not in provider.models and provider.any_name:
-        message = f"{model!r} is not a model known by name; the provider may have it all the same"
+        message = f"{model!r} is not a known model; the provider may still have it"
         yield warning(
             _MODEL, "model_unlisted", message, near(model, provider.models) or "check the name with the provider"
         )
@@ -107,7 +107,7 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
         yield warning(("tools",), "tools_missing", "A react_agent without tools can only answer in text", hint)
     for index, tool in enumerate(configuration.tools):
         if tool in configuration.tools[:index]:
-            yield warning(("tools", index), "tool_repeated", f"The tool {tool!r} is listed before", "name it once")
+            yield warning(("tools", index), "tool_repeated", f"The tool {tool!r} is already listed", "name it once")
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
@@ -132,16 +132,18 @@ def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[
         loc: Loc = ("tool_policies", pattern)
         if not any(fnmatchcase(tool, pattern) for tool in tools):
             if pattern in clients:
-                message = f"The caller runs {pattern!r} itself: there is nothing to approve or to repeat"
+                message = f"The caller runs {pattern!r} itself, so there is nothing to approve or retry"
                 yield error(loc, "policy_of_client_tool", message, "remove the policy")
             elif "*" in pattern:
-                yield warning(loc, "policy_unused", f"The agent has no tool that {pattern!r} fits", "see to its tools")
+                yield warning(
+                    loc, "policy_unused", f"No tool of the agent matches {pattern!r}", "check the agent's tools"
+                )
             else:
                 hint = near(pattern, tools) or "see to its tools"
                 yield error(loc, "policy_unmatched", f"The agent has no tool {pattern!r}", hint)
         if not policy.model_dump(exclude_none=True):
             hint = "give approval, timeout_seconds or retries"
-            yield warning(loc, "policy_empty", "This policy says nothing", hint)
+            yield warning(loc, "policy_empty", "This policy is empty", hint)
 
 
 def _client_tools(configuration: AgentConfiguration, _: World) -> Iterator[Finding]:
@@ -149,7 +151,7 @@ def _client_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
     for index, tool in enumerate(configuration.client_tools):
         loc: Loc = ("client_tools", index)
         if tool.name in seen:
-            message = f"The agent has a tool {tool.name!r} already"
+            message = f"The agent already has a tool {tool.name!r}"
             yield error((*loc, "name"), "tool_repeated", message, "give it another name")
         seen.add(tool.name)
         yield from (

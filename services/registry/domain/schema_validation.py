@@ -110,7 +110,7 @@ def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorD
     """A change can't set a field to null; omitted fields stay as they are."""
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
-            hint = "leave the field out to keep what stands, or give the new value"
+            hint = "leave the field out to keep its value, or send a new one"
             yield found((name,), "null_not_allowed", "must not be null", hint)
 
 
@@ -121,6 +121,6 @@ def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
         yield found(("origin_url",), "url_invalid", "must be an http or https URL", hint)
     for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
         if not is_origin(origin):
-            message = "must be an origin: scheme, host and, if need be, port"
+            message = "must be an origin: a scheme, a host and optionally a port"
             hint = "for example https://example.com, without a path and without a slash at the end"
             yield found(("allowed_origins", index), "origin_invalid", message, hint)

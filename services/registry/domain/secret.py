@@ -16,7 +16,7 @@ class SecretNotFound(NotFound):
     """The caller's company has no such secret."""
 
     def __init__(self) -> None:
-        super().__init__("There is no secret of this name")
+        super().__init__("There is no secret with this name.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ class ToolsetNotFound(NotFound):
     """The caller's company has no such toolset."""
 
     def __init__(self) -> None:
-        super().__init__("There is no toolset of this name")
+        super().__init__("There is no toolset with this name.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

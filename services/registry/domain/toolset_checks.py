@@ -42,7 +42,7 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
     """Warnings about tools that the target offers and that cannot be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
-    hint = f"have its server corrected, or name the tools that you need in {choice}"
+    hint = f"fix its server, or name the tools that you need in {choice}"
     return [
         found(("tools", tool.name), "tool_left_out", f"The tool {tool.name!r} is left out: {tool.reason}", hint)
         for tool in left_out[:_MOST_FINDINGS]
@@ -90,7 +90,7 @@ def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail
         if name.lower() in _OF_THE_CLIENT:
             yield found(place, "header_reserved", "This header is set by the service", "remove it")
         if name.lower() in seen:
-            yield found(place, "header_repeated", "This header is there already", "name it once")
+            yield found(place, "header_repeated", "This header is repeated", "name it once")
         seen.add(name.lower())
         if _ANY_SECRET.search(SECRET_REFERENCE.sub("", value)):
             hint = "a name has letters, digits, _ and -, and begins with a letter"
@@ -107,12 +107,12 @@ def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
         yield found(loc, "url_invalid", "This isn't an http or https URL")
         return
     if "@" in parts.netloc:
-        message = "A URL may not have credentials: it is shown to everybody who reads the toolset"
+        message = "A URL cannot have credentials: everyone who reads the toolset sees it"
         hint = "store them as a secret and refer to it in a header: ${secret:NAME}"
         yield found(loc, "url_credentials", message, hint)
     if "{" in parts.netloc or "}" in parts.netloc:
-        message = "The host of a URL may not be a placeholder: a model would choose where requests go"
-        yield found(loc, "placeholder_in_host", message, "make a toolset for each host")
+        message = "The host of a URL cannot be a placeholder: the model would choose where requests go"
+        yield found(loc, "placeholder_in_host", message, "create a toolset for each host")
     if _ANY_SECRET.search(url):
         yield _secret_outside_headers(loc)
 
@@ -122,7 +122,7 @@ def _http_errors(body: HttpToolsetBody) -> Iterator[ErrorDetail]:
     for index, tool in enumerate(body.tools):
         loc: Loc = ("tools", index)
         if tool.name in names:
-            message = f"There is a tool {tool.name!r} before this one"
+            message = f"There is already a tool {tool.name!r}"
             yield found((*loc, "name"), "tool_repeated", message, "give it another name")
         names.add(tool.name)
         yield from _header_errors(tool.headers, (*loc, "headers"))
@@ -160,7 +160,7 @@ def _document_errors(body: OpenApiToolsetBody) -> Iterator[ErrorDetail]:
 
 
 def _secret_outside_headers(loc: Loc) -> ErrorDetail:
-    message = "Secrets may stand in headers only: URLs and bodies are logged and shown on the way"
+    message = "Secrets are allowed in headers only, because URLs and bodies may be logged"
     return found(loc, "secret_outside_headers", message, "send it in a header")
 
 

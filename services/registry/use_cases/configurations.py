@@ -78,7 +78,7 @@ class Configurations:
         """Reports everything that is wrong. Raises ``NotAConfiguration`` when there is nothing to report on."""
         if not is_configuration_like(document):
             raise NotAConfiguration(
-                "the body isn't an agent configuration: give an object with at least name and agent_type"
+                "The body is not an agent configuration. Send an object with at least name and agent_type."
             )
         configuration, errors = parse(AgentConfiguration, document)
         parts: Parts = None
@@ -114,7 +114,7 @@ class Configurations:
                 agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
             )
         if not is_configuration_like(document):
-            raise NotAConfiguration("give an agent configuration, or the agent_id or agent_key of a stored agent")
+            raise NotAConfiguration("Send an agent configuration, or the agent_id or agent_key of a stored agent.")
         configuration = parse_or_reject(AgentConfiguration, document)
         await self.require(configuration, caller)
         system_config = normalised(configuration)

@@ -47,7 +47,7 @@ class ReadToolsets:
         for found in await self.connected(caller.company_id, [(toolset, None)]):
             chosen = [_bounded(each) for each in found.tools if each.name == tool]
             if not chosen:
-                raise NotFound("The toolset has no tool of this name")
+                raise NotFound("The toolset has no tool with this name.")
             only = found.model_copy(update={"tools": chosen})
             return await self.runtime.call(
                 TryToolCall(toolset=only, tool=tool, arguments=arguments, call_id=new_id()), caller
@@ -61,7 +61,7 @@ class ReadToolsets:
         """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:
-            raise ServiceUnavailable("The runtime does not answer, so its tools are not known", retry_after=2)
+            raise ServiceUnavailable("The runtime does not respond, so its tools are not known.", retry_after=2)
         builtin = [dict(tool) for tool in catalogue.definitions]
         shown = builtin[offset : offset + limit]
         own = await self.toolsets.tools(

@@ -188,13 +188,13 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """``detail``: the type of the refusal's detail, when it has one."""
         if live >= limit:
-            message = f"The {of} has {limit} messages in work already."
+            message = f"The {of} has {limit} messages in progress."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 
 
 def _moved_on() -> Conflict:
-    message = "The session has gone on: the turn would not be at this position."
+    message = "The session has moved on. The turn would not be at this position."
     return Conflict(message, details=[ErrorDetail(loc=["position"], type=SESSION_MOVED_ON, message=message)])
 
 

@@ -72,7 +72,7 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
     try:
         agent = AgentSpec.from_config(beginning.agent_config)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ValidationFailed("The agent configuration is not a normalized one.") from problem
+        raise ValidationFailed("The agent configuration is not normalized.") from problem
     return NewSession(
         id=valid_new_id(session_id),
         company_id=caller.company_id,
@@ -105,7 +105,7 @@ def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()
         else:
             call = open_calls.pop(message.tool_call_id or "", None)
             if call is None:
-                reason = f"no message before it asks for the call {message.tool_call_id!r}, or it has a result already"
+                reason = f"no earlier message has the call {message.tool_call_id!r}, or it already has a result"
                 raise _invalid([place, "tool_call_id"], "unknown_call", reason)
             history.append(ToolMessage(ToolResult(call.id, call.name, _text(message, place))))
     return tuple(history)

@@ -27,7 +27,7 @@ class OptionCheck:
             _refuse(asked, "this agent calls no tools")
         if options.stop:
             asked.append("stop")
-        _refuse(self.models.unsupported(agent.model, asked), f"model {agent.model!r} cannot be told this")
+        _refuse(self.models.unsupported(agent.model, asked), f"model {agent.model!r} does not support this option")
 
 
 def _about_calls(options: TurnOptions) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import InternalError, ServiceError, cause_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
@@ -150,7 +151,7 @@ class LockedTurn:
     message_context: MessageContext
     sequence: int
 
-    def cancelled(self, reason: str, spent: TurnSpending) -> Draft:
+    def cancelled(self, reason: CancelReason, spent: TurnSpending) -> Draft:
         event = TurnCancelled(
             session_id=self.session_id,
             turn_id=self.id,

@@ -30,7 +30,7 @@ class Budgets:
         """Raises Conflict when the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.count(company_id) >= MAX_BUDGETS:
-            raise Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first.")
+            raise Conflict(f"The company has {MAX_BUDGETS} budgets, the most it may have. Delete one first.")
         budget = await writer.add(
             NewBudget(
                 id=context.command_id,

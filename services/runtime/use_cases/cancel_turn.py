@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources import turns
@@ -30,9 +31,9 @@ class CancelTurn:
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("There is no such turn.")
         if turn.status not in ("queued", "running", "waiting"):
-            raise Conflict(f"The turn is {turn.status} already.")
+            raise Conflict(f"The turn is already {turn.status}.")
         spent = await writer.cancel([turn], _EVENTS)
-        transaction.drafts.append(turn.cancelled("cancelled on request", spent[turn.id]))
+        transaction.drafts.append(turn.cancelled(CancelReason.REQUESTED, spent[turn.id]))
         transaction.emit(
             CancelTurnAccepted(session_id=turn.session_id, turn_id=turn.id),
             subject=turn.id,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Event, Received
@@ -71,5 +72,5 @@ def _terminal(session_id: str, turn_id: str, end: TurnEnd) -> Event | None:
     if end.error is not None:
         return TurnFailed.model_validate({"session_id": session_id, "turn_id": turn_id, "error": end.error})
     if end.status == "cancelled":
-        return TurnCancelled(session_id=session_id, turn_id=turn_id, reason="cancelled")
+        return TurnCancelled(session_id=session_id, turn_id=turn_id, reason=CancelReason.REQUESTED)
     return None

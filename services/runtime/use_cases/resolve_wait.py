@@ -107,4 +107,4 @@ def _require_permission(kind: WaitKind, session: LockedSession, caller: Identity
     if not kind.readers_may_answer:
         writable(session, caller)
     if not caller.allows(kind.scope):
-        raise PermissionDenied(f"This takes the scope {kind.scope.value}.")
+        raise PermissionDenied(f"This requires the scope {kind.scope.value}.")

@@ -8,8 +8,9 @@ from typing import Final
 
 import orjson
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.resources import webhooks
-from libs.contracts.resources.webhooks import TEST_EVENT, DisabledReason
+from libs.contracts.resources.webhooks import TEST_EVENT
 from libs.contracts.timeline import RecordedEvent
 
 ATTEMPT_SECONDS: Final = 15.0

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Identity
 from libs.contracts.resources import webhooks
-from libs.contracts.resources.webhooks import DisabledReason, WebhookDisabled, WebhookStatus, secret_place
+from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, secret_place
 from libs.contracts.timeline import TimelineFilter
 
 MOST_WEBHOOKS: Final = 50
@@ -18,12 +19,12 @@ MOST_SECRETS: Final = 5
 
 class WebhookNotFound(NotFound):
     def __init__(self) -> None:
-        super().__init__("There is no webhook with this id.")
+        super().__init__("There is no webhook with this ID.")
 
 
 class DeliveryNotFound(NotFound):
     def __init__(self) -> None:
-        super().__init__("There is no delivery with this id.")
+        super().__init__("There is no delivery with this ID.")
 
 
 class WriterRevoked(AuthenticationFailed):

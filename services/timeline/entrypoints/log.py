@@ -35,7 +35,7 @@ class TimelineLog(Protocol):
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
         """Numbers and stores the events that are not there yet, and moves the offsets, in one transaction.
 
-        Returns the number of events stored. Raises ``Overtaken`` when a partition's offset is not where its move
+        Returns the number of events stored. Raises ``StaleOffset`` when a partition's offset is not where its move
         begins; nothing is stored then. All copies of an event have to be in one partition.
         """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict, ErrorDetail, InvalidRequest, PermissionDenied, ValidationFailed
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
@@ -17,7 +18,6 @@ from libs.contracts.resources.webhooks import (
     TEST_EVENT,
     CreateWebhook,
     DeleteWebhook,
-    DisabledReason,
     Redeliver,
     RotateWebhookSecret,
     SealedSecret,
@@ -43,9 +43,7 @@ from services.timeline.domain.webhooks import (
     WriterRevoked,
 )
 
-_REFUSED_URL_HINT: Final = (
-    "use a public http(s) address; networks of its own the operator names in AES_OUTBOUND_NETWORKS"
-)
+_REFUSED_URL_HINT: Final = "use a public http(s) address; the operator can allow others in AES_OUTBOUND_NETWORKS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class Webhooks:
         webhook = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
         secret, ends = _stored(command.secret, webhook.id, now), now + timedelta(seconds=command.grace_seconds)
         if not await writer.replace_secret(secret, old_expires_at=ends, most=MOST_SECRETS):
-            raise Conflict(f"{MOST_SECRETS} secrets sign already; the grace of one of them has to end first.")
+            raise Conflict(f"The webhook already has {MOST_SECRETS} valid secrets. Wait until one of them expires.")
         _emit_updated(transaction, webhook, secret.id)
 
     async def send_test(self, transaction: Transaction, command: SendTestEvent, context: CommandContext) -> None:
@@ -282,7 +280,7 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
     try:
         ciphertext = base64.b64decode(given.ciphertext, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequest("The ciphertext is not base64") from None
+        raise InvalidRequest("The ciphertext is not base64.") from None
     return WebhookSecret(id=given.id, webhook_id=webhook_id, ciphertext=ciphertext, created_at=now)
 
 
@@ -297,12 +295,14 @@ def _changeable(writer: Identity, webhook: Webhook | None) -> Webhook:
     """Raises ``PermissionDenied`` when the webhook shows more of the company than the writer may see."""
     own = _own(writer, webhook)
     if not own.may_be_changed_by(writer):
-        raise PermissionDenied("This webhook gets events of the whole company: its changes need company:read.")
+        raise PermissionDenied(
+            "This webhook gets the whole company's events. Changing it requires the scope company:read."
+        )
     return own
 
 
 def _enabled(writer: Identity, webhook: Webhook | None) -> Webhook:
     own = _own(writer, webhook)
     if own.status is not WebhookStatus.ENABLED:
-        raise Conflict("The webhook is disabled: enable it first.")
+        raise Conflict("The webhook is disabled. Enable it first.")
     return own

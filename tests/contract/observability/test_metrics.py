@@ -18,7 +18,6 @@ from tools.reference.metrics import ROOT, declared_metrics
 OBSERVABILITY = ROOT / "deploy" / "observability"
 PROMETHEUS = OBSERVABILITY / "prometheus"
 DOCS = ROOT / "docs" / "operate"
-ROW = re.compile(r"^\| `(aes_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 # Put there by Prometheus.
 TARGET_LABELS = {"job", "instance", "le"}
 
@@ -36,16 +35,6 @@ def dashboard_queries() -> list[str]:
 def queries() -> list[str]:
     scaling = [path.read_text() for path in (ROOT / "deploy/k8s").rglob("*.yaml") if "rules" not in path.name]
     return [*(rule["expr"] for rule in rules()), *dashboard_queries(), *scaling]
-
-
-def test_each_metric_is_documented_as_it_is() -> None:
-    rows = ROW.findall((DOCS / "metrics.md").read_text())
-    documented = {name: (kind, set(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows}
-    declared = {
-        metric.name: (metric.kind, set(metric.labels), metric.meaning) for metric in declared_metrics().values()
-    }
-    assert len(rows) == len(documented)
-    assert documented == declared
 
 
 def test_names_and_labels_follow_the_conventions() -> None:

@@ -106,7 +106,7 @@ def test_a_page_that_the_key_may_not_see_says_what_it_needs(open_page: Open, htt
 
 
 NOTHING = {
-    f"agents/{GONE}/": "No agent with this id",
+    f"agents/{GONE}/": "No agent with this ID",
     f"chat/{GONE}/": "Start a new chat",
     f"knowledge/{GONE}/": "no knowledge base",
     f"files/{GONE}/": "no file",

@@ -166,7 +166,7 @@ def test_a_replay_that_breaks_off_or_is_overtaken_leaves_the_letter(
             session.replaying(topic) as first,
             session.replaying(topic) as second,
         ):
-            with pytest.raises(ReplayOvertaken, match="Somebody else"):
+            with pytest.raises(ReplayOvertaken, match="Another replay"):
                 await first.send(0)
             assert (await second.send(0)).refusal == ""
 

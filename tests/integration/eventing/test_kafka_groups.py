@@ -13,7 +13,7 @@ from libs.eventing import KafkaBus, KafkaConnection
 from libs.eventing._kafka_groups import KafkaGroups
 from libs.eventing.administration import create_topics
 from libs.persistence import Presence
-from libs.service_defaults._consumers import Departures
+from libs.service_defaults._consumers import DeadMemberReaper
 from tests.support.bus_members import Member
 from tests.support.presence import Clock, end_connections, is_locked, looked, present
 from tests.support.waiting import until
@@ -104,7 +104,7 @@ async def presence(database_url: str, clock: Clock) -> AsyncIterator[Presence]:
         yield presence
 
 
-@pytest.mark.slow(covered_by="test_departures_take_out_whoever_is_gone")
+@pytest.mark.slow(covered_by="test_the_reaper_removes_members_of_dead_processes")
 async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:
@@ -114,9 +114,9 @@ async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connect
     async with present(database_url, clock=Clock()) as other:
         tasks = []
         for each in (presence, other):
-            departure = Departures(bus(kafka, topic_prefix, each.number), each)
-            departure.watch(GROUP)
-            tasks.append(asyncio.create_task(departure.run()))
+            reaper = DeadMemberReaper(bus(kafka, topic_prefix, each.number), each)
+            reaper.watch(GROUP)
+            tasks.append(asyncio.create_task(reaper.run()))
         members = [
             await Member(bus(kafka, topic_prefix, each.number), GROUP, [THINGS.name]).start()
             for each in (presence, other)
@@ -151,12 +151,12 @@ async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connect
     await producer.stop()
 
 
-async def test_departures_take_out_whoever_is_gone(
+async def test_the_reaper_removes_members_of_dead_processes(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:
-    departures = Departures(bus(kafka, topic_prefix, presence.number), presence)
-    departures.watch(GROUP)
-    running = asyncio.create_task(departures.run())
+    reaper = DeadMemberReaper(bus(kafka, topic_prefix, presence.number), presence)
+    reaper.watch(GROUP)
+    running = asyncio.create_task(reaper.run())
     async with present(database_url) as leaver:
         member = await Member(bus(kafka, topic_prefix, leaver.number), GROUP, [THINGS.name]).start()
         # Whoever was never seen cannot be missed.

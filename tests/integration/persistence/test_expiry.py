@@ -195,7 +195,7 @@ async def test_numbers_go_with_the_last_message_about_what_is_no_entity(database
         await database.execute(MESSAGES, ([*subjects, "busy"], 9))
         await database.execute(MESSAGES, (["busy"], 1))
         retention = Retention(rows=3)
-        retention.know(*owner.ENTITIES)
+        retention.register_subject_tables(*owner.ENTITIES)
         await pass_over(database, retention)
         assert await database.execute("SELECT DISTINCT subject FROM outbox") == [("busy",)]
         left = {row[0] for row in await database.execute("SELECT subject FROM event_sequences")}

@@ -220,5 +220,5 @@ async def test_a_waiting_turn_ends_with_its_expired_session(
     await node.rows("UPDATE sessions SET expires_at = now() RETURNING id")
     assert await expire() == 1
     name, cancelled = await node.outcome(turn)
-    assert (name, cancelled["reason"]) == ("turn.cancelled", "the session expired")
+    assert (name, cancelled["reason"]) == ("turn.cancelled", "session_expired")
     assert await node.rows("SELECT id FROM turns") == []

@@ -106,7 +106,7 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
     name, refused = await node.outcome(await node.fork(source, before=queued))
     assert (name, refused["error"]["message"]) == (
         "fork_session.rejected",
-        "A turn before it has not ended yet: wait for it, or cancel it.",
+        "An earlier turn has not ended. Wait for it, or cancel it.",
     )
     model.open("last")
     await node.ended(last, queued)

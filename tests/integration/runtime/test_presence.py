@@ -15,7 +15,7 @@ NOWHERE = "host=127.0.0.1 port=1"
 
 def sees(node: Node, other: Node) -> bool:
     """Whether the node's last look has found the other one's lock."""
-    return other.presence.number in node.presence._attendance.present
+    return other.presence.number in node.presence._tracker.present
 
 
 def end_connection(node: Node) -> None:

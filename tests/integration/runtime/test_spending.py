@@ -121,5 +121,5 @@ async def test_turns_of_a_deleted_session_count(node: Node, model: ObedientModel
     await node.waiting(turn_id)
     await node.delete(session)
     event = await last(node, turn_id)
-    assert event["reason"] == "the session was deleted"
+    assert event["reason"] == "session_deleted"
     assert event["usage"]["output_tokens"] == 7

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from libs.contracts.identifiers import new_id
 from libs.contracts.timeline import EVENT_FIELDS, RecordedEvent, TimelineFilter
 from libs.contracts.timestamps import format_time
-from libs.eventing.bus import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Partition, StaleOffset
 from libs.persistence import Database
 from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.adapters.postgres import timeline as adapter
@@ -193,7 +193,7 @@ async def test_a_process_whose_partition_moved_on_stores_nothing(
     log: TimelineLog, timeline: Timeline, before: int | None
 ) -> None:
     await log.store([event()], {FIRST: OffsetMove(None, 3), SECOND: OffsetMove(None, 1)})
-    with pytest.raises(Overtaken):
+    with pytest.raises(StaleOffset):
         await log.store([event()], {SECOND: OffsetMove(1, 2), FIRST: OffsetMove(before, 5)})
     assert await log.offsets(["runtime-events", "artifacts-events"]) == {FIRST: 3, SECOND: 1}
     assert await timeline.head(COMPANY) == 1
@@ -205,7 +205,7 @@ async def test_of_processes_with_the_same_records_one_stores_them(log: TimelineL
     async def store() -> int:
         try:
             return await log.store(events, {FIRST: OffsetMove(None, 50)})
-        except Overtaken:
+        except StaleOffset:
             return 0
 
     assert sorted(await asyncio.gather(*(store() for _ in range(5)))) == [0, 0, 0, 0, 50]

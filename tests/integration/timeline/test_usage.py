@@ -11,7 +11,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources.usage import UsageGroup
-from libs.eventing.bus import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Partition, StaleOffset
 from libs.persistence import Database
 from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
@@ -84,7 +84,7 @@ async def test_an_event_that_comes_again_is_counted_once(log: PostgresTimelineLo
 async def test_a_writer_that_was_overtaken_adds_nothing(log: PostgresTimelineLog, usage: PostgresUsage) -> None:
     partition = Partition("runtime-events", 0)
     await log.store([ended()], {partition: OffsetMove(None, 5)})
-    with pytest.raises(Overtaken):
+    with pytest.raises(StaleOffset):
         await log.store([ended()], {partition: OffsetMove(None, 7)})
     assert (await read(usage)).totals.turns == 1
 

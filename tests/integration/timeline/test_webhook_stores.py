@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
@@ -15,7 +16,6 @@ from libs.contracts.pages import Page
 from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.resources.webhooks import (
     CreateWebhook,
-    DisabledReason,
     Redeliver,
     RotateWebhookSecret,
     SendTestEvent,

@@ -14,8 +14,9 @@ from aiohttp import web
 
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.resources.webhooks import WebhookStatus
 from libs.eventing.administration import create_topics
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within

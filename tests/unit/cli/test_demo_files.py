@@ -33,7 +33,7 @@ def service_with(made: str = "income-2025.xlsx", state: str = "ready") -> FakeSe
     sheet = document(models.Sheet, name="Tickets", headers=["month", "income"], row_count=36)
     service.on("GET", "/sessions/s1/artifacts/a2/preview/", {"sheets": [sheet]})
     for artifacts in ([], [], [{"artifact_id": "a3", "name": made}]):
-        reply = document(models.TurnCompleted, response={"content": "Well.", "artifacts": artifacts})
+        reply = document(models.ExecuteReply, response={"content": "Well.", "artifacts": artifacts})
         service.on("POST", "/runtime/s1/execute/", events(event("1", "turn.completed", **reply)))
     service.on("GET", "/sessions/s1/artifacts/a3/download/", httpx.Response(200, content=b"bytes"))
     return service

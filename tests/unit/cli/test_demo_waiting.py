@@ -31,7 +31,7 @@ class Service(FakeService):
         self.rounds = list(rounds)
         self.answers: dict[str, Any] = {}
         self.status = status
-        self.reply = document(models.TurnCompleted, turn_id="t1", response={"content": "735"})
+        self.reply = document(models.ExecuteReply, turn_id="t1", response={"content": "735"})
         self.on("POST", "/sessions/", document(models.SessionCreatedReply, session_id="s1"))
         self.on("POST", "/runtime/s1/execute/", lambda _: self._executed())
         self.on("GET", PLACE, lambda _: self._turn())

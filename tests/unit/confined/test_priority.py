@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from libs.confined import give_way
+from libs.confined import lower_priority
 
-_PRINTS = "import os; from libs.confined import give_way; give_way(); print(os.getpriority(os.PRIO_PROCESS, 0))"
+_PRINTS = (
+    "import os; from libs.confined import lower_priority; lower_priority(); print(os.getpriority(os.PRIO_PROCESS, 0))"
+)
 
 
 def test_a_process_that_gives_way_is_nicer_than_its_parent_and_so_is_its_session() -> None:
@@ -31,5 +33,5 @@ def test_a_process_that_may_not_give_way_goes_on(monkeypatch: pytest.MonkeyPatch
         raise PermissionError
 
     monkeypatch.setattr(os, "nice", refuse)
-    give_way()
+    lower_priority()
     assert asked == [5]

@@ -53,7 +53,7 @@ def test_a_system_that_refuses_a_limit_of_memory_does_jobs_all_the_same(
     answers = tmp_path / "answers"
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(resource, "setrlimit", set_limit)
-    monkeypatch.setattr(_worker, "give_way", lambda: None)
+    monkeypatch.setattr(_worker, "lower_priority", lambda: None)
     monkeypatch.setattr(_worker, "_own_output", lambda: answers.open("wb"))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(asked)))
 
@@ -191,10 +191,10 @@ async def test_a_process_whose_answer_nobody_reads_can_be_ended() -> None:
 def test_the_parent_is_told_of_parts_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = io.BytesIO()
     try:
-        monkeypatch.setattr(_worker, "_TELL_SECONDS", 3600.0)
+        monkeypatch.setattr(_worker, "_REPORT_SECONDS", 3600.0)
         _worker._Parts(answers, 60)()
         assert answers.getvalue() == b""
-        monkeypatch.setattr(_worker, "_TELL_SECONDS", 0.0)
+        monkeypatch.setattr(_worker, "_REPORT_SECONDS", 0.0)
         _worker._Parts(answers, 60)()
     finally:
         signal.alarm(0)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from libs.eventing._ordered_merge import OrderedMerge, Waiting
+from libs.eventing._ordered_merge import BufferedRecord, OrderedMerge
 from libs.eventing.bus import Partition
 from tests.support.seeds import seeds
 
@@ -12,8 +12,10 @@ A, B = Partition("a-events", 0), Partition("b-events", 0)
 ALWAYS = {A: float("inf"), B: float("inf")}
 
 
-def record(partition: Partition, offset: int, published: float, fetched: float = 100.0, **options: object) -> Waiting:
-    return Waiting(partition, offset, published, fetched, 10, f"{partition.topic[0]}{offset}", **options)
+def record(
+    partition: Partition, offset: int, published: float, fetched: float = 100.0, **options: object
+) -> BufferedRecord:
+    return BufferedRecord(partition, offset, published, fetched, 10, f"{partition.topic[0]}{offset}", **options)
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_what_was_published_a_second_earlier_comes_first(seed: int) -> None:
             log = logs[partition]
             fresh = [at for at in log[read[partition] :] if at <= now][: chance.randint(1, 5)]
             for at in fresh:
-                merge.add(Waiting(partition, read[partition], at + skew[partition], now, 1, at))
+                merge.add(BufferedRecord(partition, read[partition], at + skew[partition], now, 1, at))
                 read[partition] += 1
             if all(at > now for at in log[read[partition] :]):
                 drained[partition] = now

@@ -268,7 +268,7 @@ def test_what_is_not_done_is_refused_by_name() -> None:
 
 
 def test_errors_carry_the_codes_of_the_protocol() -> None:
-    error = a2a_error(NotFound("There is no turn with this id."))
+    error = a2a_error(NotFound("There is no turn with this ID."))
     assert error is not None
     response = json_rpc_error(7, error)
     assert (response["id"], response["error"]["code"]) == (7, -32001)

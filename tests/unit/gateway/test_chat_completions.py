@@ -520,7 +520,7 @@ async def test_a_turn_that_begins_with_another_text_ends_the_stream(public: Gate
         delta(sent, "Hello.", 0, attempt=2),
         completed(sent, "Hello."),
     ]
-    with pytest.raises(openai.APIError, match="begun anew"):
+    with pytest.raises(openai.APIError, match="restarted after a crash"):
         await read(await create(client, stream=True))
 
 

@@ -222,7 +222,7 @@ async def test_a_refused_upload_is_the_refusal_of_the_request(
 async def test_a_key_that_may_not_upload_may_not_send_images(public: Gateway, client: AsyncOpenAI) -> None:
     secret, _ = public.keys.issue(scopes=frozenset(ALL_SCOPES) - {"artifacts:write"})
     limited = client.with_options(api_key=secret)
-    with pytest.raises(openai.PermissionDeniedError, match="lacks artifacts:write"):
+    with pytest.raises(openai.PermissionDeniedError, match="requires the scope artifacts:write"):
         await limited.chat.completions.create(model="support", messages=asking(picture(data_url(PNG))))
     await limited.chat.completions.create(model="support", messages=HELLO)  # type: ignore[arg-type]
 

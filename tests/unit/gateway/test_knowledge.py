@@ -43,7 +43,7 @@ async def test_a_collection_is_made(public: Gateway) -> None:
 
 async def test_results_of_single_files_name_an_error_only_where_there_is_one(public: Gateway) -> None:
     good, bad = new_id(), new_id()
-    problem = ErrorInfo(type=ErrorKind.NOT_FOUND, message="There is no file with this id.")
+    problem = ErrorInfo(type=ErrorKind.NOT_FOUND, message="There is no file with this ID.")
     reply = BulkReply(
         success=True,
         processed=1,
@@ -69,7 +69,7 @@ async def test_results_of_single_files_name_an_error_only_where_there_is_one(pub
             {
                 "file_id": bad,
                 "status": "failed",
-                "error": {"type": "not_found_error", "message": "There is no file with this id."},
+                "error": {"type": "not_found_error", "message": "There is no file with this ID."},
             },
         ],
     }

@@ -151,7 +151,7 @@ async def test_of_repeats_after_a_refusal_the_one_that_comes_second_finds_the_se
     def answer(_: Sent) -> list[CommandRejected]:
         # Meanwhile another repeat has opened it.
         public.upstreams.answers["GET", "runtime", f"/internal/sessions/{session_id}"] = (200, {})
-        return [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this id")]
+        return [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this ID")]
 
     public.bus.upstream = answer
     assert await sessions_of(public).open_named(write, "support", "thread 1") == session_id
@@ -160,7 +160,7 @@ async def test_of_repeats_after_a_refusal_the_one_that_comes_second_finds_the_se
 async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -> None:
     configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
-    public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this id")]
+    public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this ID")]
     with pytest.raises(Conflict):
         await sessions_of(public).open_named(write_of(public), "support", "thread 1")
 

@@ -7,12 +7,12 @@ import httpx
 import orjson
 import pytest
 
-from libs.contracts.asyncapi import examples_of, published_messages
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event, public_name
+from libs.contracts.registry import published_messages
 from libs.contracts.resources.messages import RequestedToolCall
 from libs.contracts.resources.sessions import CreateSession, SessionCreated
 from libs.contracts.resources.turns import (
@@ -31,6 +31,7 @@ from libs.contracts.resources.turns import (
     TurnStarted,
     Usage,
 )
+from libs.contracts.wire_examples import examples_of
 from services.gateway.domain.public_view import public_event
 from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.messages import public_name
-from libs.contracts.resources.webhooks import DisabledReason
 from services.timeline.domain.deliveries import DeliveryStatus
 from services.timeline.domain.webhooks import MOST_WEBHOOKS
 from tests.support.gateway import Gateway, error_of, gateway

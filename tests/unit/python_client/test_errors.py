@@ -1,4 +1,4 @@
-from aes_client.errors import ValidationError
+from aes_client import ValidationError
 from aes_client.models import ErrorDetail
 
 

@@ -220,7 +220,7 @@ def test_ids_stay_in_their_place(service: FakeService) -> None:
     with pytest.raises(aes_client.NotFoundError):
         client.files.get("../me")
     assert service.requests[0].url.raw_path == b"/api/v1/files/..%2Fme/"
-    with pytest.raises(ValueError, match="file is empty"):
+    with pytest.raises(ValueError, match="file_id is empty"):
         client.files.get("")
 
 

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from libs.eventing import CommandRouter, IdentitySigner, KafkaBus
-from libs.service_defaults._consumers import Consumers, Departures
+from libs.service_defaults._consumers import Consumers, DeadMemberReaper
 from libs.service_defaults._health import Readiness
 from tests.support import sample_owner
 from tests.support.command_records import SIGNING_KEY
@@ -17,7 +17,7 @@ from tests.support.waiting import elapse, until
 pytestmark = pytest.mark.virtual_time
 
 
-class _NoDepartures:
+class _NoReaper:
     def watch(self, group: str) -> None: ...
 
 
@@ -29,8 +29,8 @@ def readiness() -> Readiness:
 @pytest.fixture
 def consumers(readiness: Readiness) -> Consumers:
     bus = MemoryBus()
-    departures = cast(Departures, _NoDepartures())
-    return Consumers("notes", cast(KafkaBus, bus), bus.producer(), readiness, departures)
+    reaper = cast(DeadMemberReaper, _NoReaper())
+    return Consumers("notes", cast(KafkaBus, bus), bus.producer(), readiness, reaper)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ async def _application(scope: dict[str, str], _receive: object, send: object) ->
 @pytest.fixture
 async def server() -> AsyncIterator[HttpServer]:
     server = HttpServer(_application, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type]
-    serving = asyncio.create_task(server.serve_until_told())
+    serving = asyncio.create_task(server.serve_until_stopped())
     await until(lambda: server.started)
     yield server
     server.should_exit = True
@@ -110,7 +110,7 @@ async def test_turning_away_finishes_current_requests_and_accepts_no_connections
     busy = asyncio.create_task(_until_closed(port, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"))
     await until(lambda: server.server_state.tasks)
     async with asyncio.timeout(60):
-        server.turn_away()
+        server.stop_accepting()
         assert await idle.read() == b""
         idle_writer.close()
         with pytest.raises(ConnectionError):

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from libs.contracts.resources.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.error_catalogue import DisabledReason
+from libs.contracts.resources.webhooks import WebhookStatus
 from libs.secrets import SecretCipher
 from services.timeline.domain.deliveries import DeliveryStatus
 from tests.support.waiting import until

@@ -110,7 +110,7 @@ def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> No
       await until(() => streams.length === 1 && streams[0].ended);
       look(false);
       await until(() => streams.length === 2);
-      streams[1].write('id: 1\\nevent: turn.cancelled\\ndata: {"reason": "cancelled"}\\n\\n');
+      streams[1].write('id: 1\\nevent: turn.cancelled\\ndata: {"reason": "requested"}\\n\\n');
       await whole;
       const { method, path } = requests.at(-1);
       const methods = new Set(requests.slice(0, -1).map(({ method }) => method));

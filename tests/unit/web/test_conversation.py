@@ -75,7 +75,7 @@ def test_a_visitor_learns_the_name_of_a_call_when_its_page_is_to_make_it(run: Ru
 
 def test_what_was_open_at_the_end_has_no_outcome(run: Run) -> None:
     call: Event = ("turn.tool_call.started", {"step": 1, "call_id": "c", "name": "slow", "arguments": {}})
-    found = shown(run, started(), call, ("turn.cancelled", {"reason": "cancelled"}))
+    found = shown(run, started(), call, ("turn.cancelled", {"reason": "requested"}))
     assert (found["status"], found["calls"]) == ("cancelled", [["slow", "unknown", None]])
 
 

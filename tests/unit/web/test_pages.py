@@ -208,7 +208,7 @@ def test_what_is_written_goes_along_to_another_agent(run: Run) -> None:
 def test_a_session_that_is_not_there_offers_nothing(run: Run) -> None:
     unknown = """
       signIn("agents:read", "sessions:read", "runtime:execute");
-      const nothing = { error: { type: "not_found", message: "There is no session with this id." } };
+      const nothing = { error: { type: "not_found", message: "There is no session with this ID." } };
       serve(({ path }) => {
         if (path === "/agent/") return Response.json([{ id: "a", name: "Harbour" }]);
         if (path === "/sessions/") return Response.json({ sessions: [], total: 0 });

@@ -12,11 +12,9 @@ import httpx
 
 from aes_client.errors import ApiError, ConnectionFailed
 from aes_client.flows import Flow, Open, OpenAnswer, Pause, Read
-from aes_client.requests import Request
-from aes_client.retries import RetryPolicy, refusal
-
-# For one attempt; between two pieces as well.
-TRANSFER_SECONDS = 300.0
+from aes_client.refusals import refusal
+from aes_client.requests import TRANSFER_SECONDS, Request
+from aes_client.retries import RetryPolicy
 
 
 def saved(request: Request[Any], path: str | os.PathLike[str], policy: RetryPolicy) -> Flow[int]:

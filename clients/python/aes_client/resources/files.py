@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from aes_client import operations
 from aes_client.errors import ApiError
 from aes_client.flows import Emit, Emitting, Flow, Together, batches
-from aes_client.models import BulkReply, File, FileStatus, FileText
-from aes_client.requests import Content, Request, Upload, content, given, nothing, one, path_of
-from aes_client.resource import R, Resource, iteration, operation
-from aes_client.resources.downloads import TRANSFER_SECONDS, saved
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-    from aes_client import params
+from aes_client.models import File
+from aes_client.requests import TRANSFER_SECONDS, Content, Request, Upload, content, one, path_of
+from aes_client.resource import R, iteration, operation
+from aes_client.resources.downloads import saved
 
 
 @dataclass(frozen=True)
@@ -31,7 +26,7 @@ class UploadProgress:
     total: int
 
 
-class Files(Resource[R]):
+class Files(operations.Files[R]):
     """``client.files``."""
 
     @operation
@@ -58,47 +53,10 @@ class Files(Resource[R]):
                 file, error = (None, outcome) if failed else (outcome, None)
                 yield Emit(UploadProgress(path, file, error, done, len(all_paths)))
 
-    @iteration
-    def list(
-        self,
-        *,
-        status: FileStatus | None = None,
-        tag: str | None = None,
-        collection_id: str | None = None,
-        name: str | None = None,
-    ) -> Emitting[File]:
-        """Yields files, newest first; with ``name`` those that have it in theirs."""
-        query = given(status=status, tag=tag, collection_id=collection_id, name=name)
-        yield from self._pages("/files/", "files", File, query)
-
-    @operation
-    def get(self, file_id: str) -> Request[File]:
-        return Request("GET", path_of("/files/{file}/", file=file_id), one(File))
-
-    @operation
-    def download(self, file_id: str) -> Request[bytes]:
-        return Request("GET", path_of("/files/{file}/download/", file=file_id), content, timeout=TRANSFER_SECONDS)
-
     @operation
     def save(self, file_id: str, path: str | os.PathLike[str]) -> Flow[int]:
         """Downloads a file, which is there once it is whole; returns its bytes."""
-        return saved(Request("GET", path_of("/files/{file}/download/", file=file_id), content), path, self._policy)
-
-    @operation
-    def text(self, file_id: str, *, offset: int = 0, limit: int = 100_000) -> Request[FileText]:
-        """Returns a part of the text that was read from a file, in characters."""
-        query = {"offset": offset, "limit": limit}
-        return Request("GET", path_of("/files/{file}/text/", file=file_id), one(FileText), query=query)
-
-    @operation
-    def delete(self, file_id: str) -> Request[None]:
-        """Deletes a file, and takes it out of its collections and of what agents find."""
-        return Request("DELETE", path_of("/files/{file}/", file=file_id), nothing)
-
-    @operation
-    def bulk(self, **change: Unpack[params.BulkBody]) -> Request[BulkReply]:
-        """Changes or deletes many files, each on its own."""
-        return Request("POST", "/files/bulk/", one(BulkReply), body=dict(change))
+        return saved(Request("GET", path_of("/files/{file_id}/download/", file_id), content), path, self._policy)
 
 
 def _concerns_one_file(problem: BaseException) -> bool:

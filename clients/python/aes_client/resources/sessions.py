@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Union
 
+from aes_client import operations
 from aes_client.errors import ActionRequired
 from aes_client.flows import Deadline, Emitting, Flow
-from aes_client.models import ExecuteReply, Message, Session, SessionCreatedReply, SessionStatus, TurnAccepted
-from aes_client.requests import Request, given, nothing, one, path_of, validated
+from aes_client.models import ExecuteReply, Session, SessionCreatedReply, SessionStatus, TurnAccepted
+from aes_client.requests import Request, given, nothing, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
 from aes_client.resources.artifacts import Artifacts
 from aes_client.resources.turns import StreamedEvent, TurnHandle, taking
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 # Shorter than what proxies usually allow for one request; a turn that takes longer is asked for again.
 _WAIT_SECONDS = 50.0
 _GRACE_SECONDS = 30.0
-Content = Union[str, "list[params.ContentBlock]"]
+Content = Union[str, "list[params.TextBlock | params.ImageUrlBlock | params.FileBlock | params.ImageBlock]"]
 """A message: a text, or blocks of text, images and files."""
 
 
-class SessionHandle(Resource[R]):
+class SessionHandle(operations.Sessions[R]):
     """A session.
 
     ``tools``: functions that its agent's ``client_tools`` describe; they run when a turn waits for them.
@@ -50,25 +51,12 @@ class SessionHandle(Resource[R]):
         return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
 
     @operation
-    def get(self) -> Request[Session]:
-        return Request("GET", self._place(), one(Session))
-
-    @operation
-    def delete(self) -> Request[None]:
-        """Ends the session: cancels its turns and removes its history and artifacts."""
-        return Request("DELETE", self._place(), nothing)
-
-    @operation
     def fork(self, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
         """Opens a session that begins with a copy of this one's history."""
         body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
-        made = yield from self._send(Request("POST", f"{self._place()}fork/", one(SessionCreatedReply), body=body))
+        path = path_of("/sessions/{session_id}/fork/", self.session_id)
+        made = yield from self._send(Request("POST", path, one(SessionCreatedReply), body=body))
         return SessionHandle(self._runner, self._policy, made.session_id, self._tools)
-
-    @iteration
-    def messages(self) -> Emitting[Message]:
-        """Yields the history, oldest message first."""
-        yield from self._pages(f"{self._runtime()}messages/", "messages", Message, {})
 
     @operation
     def execute(
@@ -149,7 +137,7 @@ class SessionHandle(Resource[R]):
         self, content: Content, options: params.TurnOptions | None, correlation_id: str | None
     ) -> Request[ExecuteReply | TurnAccepted]:
         body = given(content=content, options=options, correlation_id=correlation_id)
-        return Request("POST", f"{self._runtime()}execute/", _reply_or_accepted, body=body)
+        return Request("POST", path_of("/runtime/{session_id}/execute/", self.session_id), _executed, body=body)
 
     def _options(self, options: params.TurnOptions | None, tools: Tools | None) -> params.TurnOptions | None:
         if tools is None:
@@ -158,12 +146,6 @@ class SessionHandle(Resource[R]):
 
     def _answers(self, tools: Tools | None, approve: Approval | None) -> Answers:
         return Answers.by(self._tools if tools is None else tools, approve, awaits=self._runner.awaits)
-
-    def _place(self) -> str:
-        return path_of("/sessions/{session}/", session=self.session_id)
-
-    def _runtime(self) -> str:
-        return path_of("/runtime/{session}/", session=self.session_id)
 
 
 class SessionRecord(SessionHandle[R]):
@@ -215,7 +197,7 @@ class Sessions(Resource[R]):
     @operation
     def get(self, session_id: str) -> Flow[SessionRecord[R]]:
         """Returns a session with its data. It executes messages, too; ``client.session`` needs no request for that."""
-        path = path_of("/sessions/{session}/", session=session_id)
+        path = path_of("/sessions/{session_id}/", session_id)
         return self._acting((yield from self._send(Request("GET", path, one(Session)))))
 
     @iteration
@@ -225,7 +207,7 @@ class Sessions(Resource[R]):
 
     @operation
     def delete(self, session_id: str) -> Request[None]:
-        return Request("DELETE", path_of("/sessions/{session}/", session=session_id), nothing)
+        return Request("DELETE", path_of("/sessions/{session_id}/", session_id), nothing)
 
     def _acting(self, record: Session) -> SessionRecord[R]:
         return SessionRecord(self._runner, self._policy, record)
@@ -237,8 +219,5 @@ def _preferring(
     return replace(request, headers={**request.headers, "Prefer": preference}, timeout=timeout)
 
 
-def _reply_or_accepted(response: httpx.Response) -> ExecuteReply | TurnAccepted:
-    found: ExecuteReply | TurnAccepted = validated(
-        ExecuteReply if response.status_code == 200 else TurnAccepted, response
-    )
-    return found
+def _executed(response: httpx.Response) -> ExecuteReply | TurnAccepted:
+    return one(ExecuteReply)(response) if response.status_code == 200 else one(TurnAccepted)(response)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aes_client.errors import ActionRequired, ConflictError, error_of
+from aes_client import operations
+from aes_client.api_errors import ConflictError
+from aes_client.errors import ActionRequired
 from aes_client.flows import Deadline, Emit, Emitting, Flow
 from aes_client.models import (
     TURN_EVENTS,
@@ -18,11 +20,11 @@ from aes_client.models import (
     Turn,
     TurnActionRequired,
     TurnCancelled,
-    TurnCancelledReply,
     TurnFailed,
 )
+from aes_client.refusals import error_of
 from aes_client.requests import Request, nothing, one, path_of
-from aes_client.resource import R, Resource, iteration, operation
+from aes_client.resource import R, iteration, operation
 from aes_client.retries import RetryPolicy
 from aes_client.sse import ServerEvent
 from aes_client.streams import Source, Taking, follow
@@ -81,27 +83,17 @@ def reply_of(turn: Turn) -> ExecuteReply:
     raise ConflictError(f"The turn is {turn.status}.")
 
 
-class TurnHandle(Resource[R]):
+class TurnHandle(operations.Turns[R]):
     """A turn of a session, which may run, wait, or have ended."""
 
     def __init__(self, runner: R, policy: RetryPolicy, session_id: str, turn_id: str) -> None:
         super().__init__(runner, policy)
         self.session_id = session_id
         self.turn_id = turn_id
-        self._path = path_of("/runtime/{session}/turns/{turn}/", session=session_id, turn=turn_id)
+        self._path = path_of("/runtime/{session_id}/turns/{turn_id}/", session_id, turn_id)
 
     def __repr__(self) -> str:
         return f"<turn {self.turn_id} of session {self.session_id}>"
-
-    @operation
-    def get(self) -> Request[Turn]:
-        """Returns the state of the turn."""
-        return Request("GET", self._path, one(Turn))
-
-    @operation
-    def cancel(self) -> Request[TurnCancelledReply]:
-        """Cancels the turn. Raises ``ConflictError`` when it has ended already."""
-        return Request("POST", f"{self._path}cancel/", one(TurnCancelledReply))
 
     @operation
     def resolve(self, action: RequiredAction | str, **answer: Unpack[params.ResolveActionBody]) -> Request[Turn]:
@@ -150,7 +142,7 @@ class TurnHandle(Resource[R]):
 
     def _resolution(self, action: RequiredAction | str, answer: params.ResolveActionBody) -> Request[Turn]:
         action_id = action if isinstance(action, str) else action.action_id
-        path = self._path + path_of("actions/{action}/", action=action_id)
+        path = self._path + path_of("actions/{action_id}/", action_id)
         return Request("POST", path, one(Turn), body=dict(answer))
 
     def _answers(self, tools: Tools, approve: Approval | None) -> Answers:

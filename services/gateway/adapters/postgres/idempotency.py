@@ -77,7 +77,7 @@ class PostgresIdempotency:
             except TimeoutError:
                 if has_turn:
                     raise StoreUnavailable(f"no connection within {self._seconds:g} s") from None
-                message = "This company has more writes under way than are recorded at a time."
+                message = "The company has too many writes in progress."
                 raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from None
             yield connection
 

@@ -59,7 +59,9 @@ async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Respons
         try:
             agent = await door.agents.find_public(agent_key)
         except NotFound:
-            raise AuthenticationFailed("There is no public agent with this key; others need a credential.") from None
+            raise AuthenticationFailed(
+                "There is no public agent with this key. Other agents require a credential."
+            ) from None
     card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")
     return json_answer(orjson.dumps(card), headers={"Cache-Control": "private, max-age=60"})
 

@@ -39,14 +39,14 @@ class JsonRpc:
     def open(self, request: Any) -> tuple[str, Any]:
         """The method and its parameters. Raises ``InvalidRequestError``."""
         if not isinstance(request, dict):
-            raise InvalidRequestError("A request is one object; batches are not supported.")
+            raise InvalidRequestError("A request must be one object. Batches are not supported.")
         request_id = request.get("id")
         if isinstance(request_id, str | int) and not isinstance(request_id, bool):
             self._id = request_id
         elif request_id is not None:
-            raise InvalidRequestError("id is a string or an integer.")
+            raise InvalidRequestError("id must be a string or an integer.")
         if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
-            raise InvalidRequestError('A request has jsonrpc "2.0" and a method.')
+            raise InvalidRequestError('A request needs jsonrpc "2.0" and a method.')
         return request["method"], request.get("params", {})
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def parsed(values: Any, model: type[M]) -> M:
     Raises ``InvalidParamsError`` for invalid ones.
     """
     if not isinstance(values, dict):
-        raise InvalidParamsError("The parameters are an object.")
+        raise InvalidParamsError("params must be an object.")
     try:
         params: M = ParseDict(values, model(), ignore_unknown_fields=True)
     except ParseError as problem:

@@ -13,15 +13,14 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict
 from pydantic import TypeAdapter, ValidationError
 
+from libs.contracts.errors import validation_message
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import MessageBlocks
 from services.gateway.entrypoints.door.image_bodies import Found
 
 OUTPUT_MODES: Final = ("text/plain", "application/json")
 INPUT_MODES: Final = ("text/plain", "application/json", "image/*")
-NO_PUSH_NOTIFICATIONS: Final = (
-    "Push notifications are not supported: a webhook, POST /api/v1/webhooks/, tells of turns."
-)
+NO_PUSH_NOTIFICATIONS: Final = "Push notifications are not supported. Create a webhook instead: POST /api/v1/webhooks/."
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
 _ANY: Final = ("*/*", "text", "text/*")
 
@@ -67,8 +66,8 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
         data = _data(part)
         if not isinstance(data, dict) or not isinstance(action_id := data.pop("action_id", None), str):
             raise InvalidParamsError(
-                f"message.parts.{number}: a waiting task is answered by data parts {{action_id, decision | output |"
-                " error}, one for each action."
+                f"message.parts.{number}: answer the task with a data part for each action. It is {{action_id,"
+                " decision | output | error}."
             )
         try:
             answers[action_id] = ResolveActionBody.model_validate(data)
@@ -81,7 +80,7 @@ def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError
     """The first finding, with its location."""
     found = problem.errors(include_url=False)[0]
     place = ".".join(map(str, (*within, *found["loc"])))
-    return InvalidParamsError(f"{place}: {found['msg'].removeprefix('Value error, ')}")
+    return InvalidParamsError(f"{place}: {validation_message(found)}.")
 
 
 def _blocks(message: Message) -> Iterator[dict[str, Any]]:
@@ -95,8 +94,8 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield {"type": "image_url", "image_url": {"url": part.url}}
         else:
             raise ContentTypeNotSupportedError(
-                f"message.parts.{number}: parts are texts, data and images. Upload another file to the session"
-                " (POST /api/v1/sessions/{contextId}/artifacts/) instead."
+                f"message.parts.{number}: must be a text, data or an image. Upload other files with POST"
+                " /api/v1/sessions/{contextId}/artifacts/."
             )
 
 

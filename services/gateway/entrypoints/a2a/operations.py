@@ -112,7 +112,7 @@ class Operations:
         """Newest first. Raises ``InvalidParamsError`` for an invalid page."""
         size = params.page_size if params.HasField("page_size") else _PAGE
         if not 1 <= size <= _LARGEST_PAGE:
-            raise InvalidParamsError(f"pageSize is 1 to {_LARGEST_PAGE}.")
+            raise InvalidParamsError(f"pageSize must be from 1 to {_LARGEST_PAGE}.")
         if params.status and params.status not in _STATUSES:
             return ListTasksResponse(page_size=size)
         since = params.status_timestamp_after
@@ -127,7 +127,7 @@ class Operations:
         try:
             page = await self.door.turns.page(self.caller.identity, wanted)
         except ValidationFailed:
-            raise InvalidParamsError("pageToken is not one of an earlier answer.") from None
+            raise InvalidParamsError("pageToken is not from an earlier response.") from None
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
         return ListTasksResponse(tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=page.total)
 
@@ -145,7 +145,7 @@ class Operations:
         """The task, then all of its updates from the beginning."""
         turn = await self._turn(params.id)
         if turn.status in ENDED_STATUSES:
-            raise UnsupportedOperationError(f"The task is {turn.status} already: get it instead.")
+            raise UnsupportedOperationError(f"The task is already {turn.status}. Get it instead.")
         yield StreamResponse(task=self._task(turn))
         waits = [action.action_id for action in turn.required_actions]
         async for update in self._updates(turn.session_id, turn.turn_id, self._follow(turn), known=waits):
@@ -177,7 +177,7 @@ class Operations:
             except NotFound:
                 session = None
             if session is None or session.agent_id != self.agent.id:
-                raise InvalidParamsError("message.contextId names no session of this agent; a new one needs none.")
+                raise InvalidParamsError("message.contextId is not a session of this agent. Leave it out to open one.")
         self.headers.update(turn_headers(session_id))
         return session_id
 
@@ -185,9 +185,9 @@ class Operations:
         """The turn after the answers in the message, and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
-            raise InvalidParamsError("message.contextId is not that of the task.")
+            raise InvalidParamsError("message.contextId is not the task's.")
         if turn.status in ENDED_STATUSES:
-            raise UnsupportedOperationError(f"The task is {turn.status} already: begin another one in its context.")
+            raise UnsupportedOperationError(f"The task is already {turn.status}. Start another one in its context.")
         answers = answers_of(message)
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         for action_id, answer in answers.items():

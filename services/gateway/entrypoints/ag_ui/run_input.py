@@ -48,15 +48,15 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
     except ValidationError as problem:
         raise invalid(problem, values, RunAgentInput) from None
     if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
-        raise _invalid(["threadId"], f"a threadId has 1 to {_MAX_THREAD_ID} characters")
+        raise _invalid(["threadId"], f"must have 1 to {_MAX_THREAD_ID} characters")
     # Checked before a session is opened for it.
     users = [message for message in given.messages if isinstance(message, UserMessage)]
     if not users:
-        raise _invalid(["messages"], "a run needs a message of the user")
+        raise _invalid(["messages"], "needs a message of the user")
     content_of(users[-1:])
     # Visitors share one identity, so a guessable thread would show one visitor another's messages.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
-        raise _invalid(["threadId"], f"threadId and runId of a visitor are random texts of {_MIN_SECRET} characters")
+        raise _invalid(["threadId"], f"must be a random text of at least {_MIN_SECRET} characters, as must runId")
     return given
 
 
@@ -136,11 +136,11 @@ def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapp
         return None
     if caller.public is not None:
         raise PermissionDenied(
-            "Visitors have the agent's own settings: its own client tools; no system or developer messages, context or"
-            " forwardedProps."
+            "A public key cannot send tools, system or developer messages, context or forwardedProps. The agent's own"
+            " settings apply."
         )
     if forwarded is not None and not isinstance(forwarded, dict):
-        raise _invalid(["forwardedProps"], "forwardedProps is an object with options of the turn")
+        raise _invalid(["forwardedProps"], "must be an object with options of the turn")
     options = dict(forwarded or {})
     if named:
         options["client_tools"] = [*map(_tool, named), *own_tools]
@@ -200,7 +200,7 @@ def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
         elif isinstance(part, ImagePart) and isinstance(part.source, UrlSource):
             yield {"type": "image_url", "image_url": {"url": part.source.value}}
         else:
-            raise _invalid(["messages", number, "content", place], "parts are texts and images")
+            raise _invalid(["messages", number, "content", place], "must be a text or an image")
 
 
 def _invalid(place: list[str | int], message: str) -> ValidationFailed:

@@ -26,9 +26,7 @@ from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
-_SEVERAL: Final = (
-    "The thread waits for an answer: resume its interrupts, and send results of tools, before there is another message."
-)
+_SEVERAL: Final = "The thread waits for an answer. Resume its interrupts, or send the tool results."
 
 
 @dataclass(frozen=True, slots=True)

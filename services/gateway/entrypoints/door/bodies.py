@@ -60,18 +60,10 @@ class _Body(RequestBody):
 
 
 class ParsedBody(_Body, Generic[M]):
-    """Dependency: the body as that model. ``examples`` default to the model's own."""
+    """Dependency: the body as that model, documented with the model's ``EXAMPLES``."""
 
-    def __init__(
-        self,
-        model: type[M],
-        examples: Mapping[str, Any] | None = None,
-        *,
-        required: bool = True,
-        most_bytes: int = MAX_BODY,
-    ) -> None:
-        shown: Mapping[str, Any] = getattr(model, "EXAMPLES", {}) if examples is None else examples
-        super().__init__(model, shown, required=required, most_bytes=most_bytes)
+    def __init__(self, model: type[M], *, required: bool = True, most_bytes: int = MAX_BODY) -> None:
+        super().__init__(model, getattr(model, "EXAMPLES", {}), required=required, most_bytes=most_bytes)
         self._model = model
 
     async def __call__(self, request: Request) -> M:

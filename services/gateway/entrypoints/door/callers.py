@@ -48,7 +48,7 @@ ANYBODY: Final = Principal(
     rate_limit=None,
 )
 _BEARER: Final = "bearer "
-_MISSING: Final = "The request has no API key: send it in the x-api-key header, or as Authorization: Bearer."
+_MISSING: Final = "The request has no API key. Send it in the x-api-key header, or as Authorization: Bearer."
 
 
 class Authentication:
@@ -105,11 +105,11 @@ class Authentication:
             raise AuthenticationFailed(_MISSING)
         origin = request.headers.get("origin")
         if origin is None:
-            raise AuthenticationFailed("A public key is taken together with an Origin header only.")
+            raise AuthenticationFailed("A public key requires an Origin header.")
         if not _allows(principal, origin):
             raise PermissionDenied("The public key may not be used from this origin.")
         if not is_enough:
-            raise PermissionDenied("A public key is not enough for this: it is for talking to its own agent.")
+            raise PermissionDenied("A public key can only be used to talk to its own agent.")
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:

@@ -118,7 +118,7 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
         close = difflib.get_close_matches(str(error["loc"][-1])[:100], names, n=1)
         return f"did you mean '{close[0]}'?" if close else "remove this field"
     if kind.endswith("_type"):
-        return "types are taken literally: no text in place of numbers or the other way round"
+        return 'types aren\'t coerced: "1" is text, 1 is a number'
     return None
 
 

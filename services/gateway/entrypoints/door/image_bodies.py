@@ -48,7 +48,7 @@ class LargeBodies:
         try:
             await images.slot.enter_async_context(self._slots.acquire(company_id))
         except QueueFull:
-            message = "Too many large requests of your company are under way."
+            message = "Too many large requests of your company are in progress."
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
 

@@ -16,7 +16,7 @@ from services.gateway.entrypoints.door.streams import MEDIA_TYPE
 _log = structlog.get_logger("http")
 _WATCH_AFTER_SECONDS: Final = 1.0
 _STOPPING: Final = ServiceUnavailable(
-    "The service is being restarted. The request may still be carried out; repeating it with the same"
+    "The service is restarting. The request may still be carried out; retrying it with the same"
     " Idempotency-Key is safe.",
     retry_after=2,
 )

@@ -90,7 +90,7 @@ def query_values(query: bytes) -> dict[str, str]:
 def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
     shown, message = name[:100], "there is no such parameter"
     close = difflib.get_close_matches(shown, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"these are taken: {', '.join(known) or 'none'}"
+    hint = f"did you mean '{close[0]}'?" if close else f"known parameters: {', '.join(known) or 'none'}"
     detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
     return ValidationFailed(f"The query is not valid: {shown}: {message}.", details=[detail])
 
@@ -102,7 +102,7 @@ def _storable(text: str) -> str:
 
 def _cursor(text: str) -> str:
     if not 0 < len(text) <= MAX_CURSOR:
-        message = f"must have 1 to {MAX_CURSOR} characters"
+        message = f"after must have 1 to {MAX_CURSOR} characters."
         raise ValidationFailed(message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)])
     return text
 

@@ -76,9 +76,9 @@ class TransferProxy:
                 yield
         except QueueFull as full:
             if full.held < (self._each if company_id else self._most_links):
-                message = "Too many uploads and downloads are under way."
+                message = "Too many uploads and downloads are in progress."
                 raise ServiceUnavailable(message, retry_after=_RETRY_SECONDS) from None
-            message = f"{full.held} uploads and downloads are under way already; wait for one of them to end."
+            message = f"{full.held} uploads and downloads are already in progress. Wait for one of them to end."
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:

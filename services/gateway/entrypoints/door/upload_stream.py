@@ -110,7 +110,7 @@ class UploadStream:
             if self._waiting is not None:
                 self._waiting.cancel()
             raise InvalidRequest(
-                f"The body came in more slowly than {_WINDOW_BYTES} bytes in {self._window:g} seconds."
+                f"The body arrived more slowly than {_WINDOW_BYTES} bytes in {self._window:g} seconds."
             )
         self._waited, self._brought = 0.0, 0
 

@@ -76,7 +76,7 @@ class Asking:
             return (await self.sessions.open(opening, {"agent_id": agent.id}, write.identity)).session_id
         session = await self.sessions.read(write.identity, session_id)
         if session.agent_id != agent.id:
-            raise Conflict(f"The session belongs to another agent than {agent.agent_key}.")
+            raise Conflict(f"The session belongs to an agent other than {agent.agent_key}.")
         return session.session_id
 
     async def _outcome(self, call: Call, turn: SubmittedTurn) -> AgentAnswer:

@@ -123,11 +123,11 @@ class Reading:
             offset, has_more = offset + _PAGE, page.has_more
         if not found:
             raise NotFound(
-                "There is no knowledge base with this id or name; list_knowledge_bases shows those there are."
+                "There is no knowledge base with this ID or name. Call list_knowledge_bases to see which exist."
             )
         if len(found) > 1:
             ids = ", ".join(each.id for each in found)
-            raise Conflict(f"Several knowledge bases have this name; search one of them by its id: {ids}.")
+            raise Conflict(f"Several knowledge bases have this name. Use one of these IDs: {ids}.")
         return found[0].id
 
     async def _knowledge_bases(self, caller: Principal, offset: int) -> KnowledgeBasePage:

@@ -87,7 +87,7 @@ class Resources:
             case ("artifacts", artifact_id, None):
                 require_scopes(principal, [Scope.ARTIFACTS_READ])
                 return await self._artifact(principal, uri, artifact_id)
-        raise NotFound("There is no such resource; resource templates show which there are.")
+        raise NotFound("There is no such resource. List the resource templates to see which exist.")
 
     async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
@@ -103,7 +103,7 @@ class Resources:
             await self.owners.read(caller, "artifacts", f"/internal/artifacts/{artifact_id}")
         )
         if record.size > _LARGEST:
-            raise TooLarge(f"The file has {record.size} bytes; download it from {record.url}.")
+            raise TooLarge(f"The file is too large, with {record.size} bytes. Download it from {record.url}.")
         path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"
         return _contents(uri, record.content_type, await self.owners.file(caller, "artifacts", path))
 
@@ -122,5 +122,5 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise InvalidRequest("The cursor is none of this server's.")
+        raise InvalidRequest("The cursor is not from this server. Start without one.")
     return int(cursor)

@@ -15,7 +15,7 @@ from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
 
-_ANOTHER_TEXT: Final = "The answer was begun anew after a crash, with another text: ask again."
+_ANOTHER_TEXT: Final = "The answer was restarted after a crash, with another text. Ask again."
 DONE: Final = b"data: [DONE]\n\n"
 
 
@@ -52,7 +52,7 @@ def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredActi
     """The end of a call whose turn waits for an approval."""
     named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
     message = (
-        f"Turn {turn_id} of session {session_id} waits for an approval of {named}. It goes on when that is answered."
+        f"Turn {turn_id} of session {session_id} waits for an approval of {named}. It continues once that is answered."
     )
     return Conflict(message, details=[ErrorDetail(loc=[], type="requires_action", message=message)])
 
@@ -100,7 +100,7 @@ class ChatStream:
             case turns.TurnFailed():
                 raise error_from(event.error)
             case turns.TurnCancelled():
-                raise Conflict(f"The turn was cancelled: {event.reason}.")
+                raise Conflict("The turn was cancelled.")
         return []
 
     def _new_text(self, delta: turns.OutputTextDelta) -> str:

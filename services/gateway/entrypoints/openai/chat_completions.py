@@ -58,7 +58,9 @@ async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) 
             return response
         if end.status == "waiting":
             raise needs_approval(submitted.session_id, submitted.command_id, end.required_actions)
-        raise TimedOut(f"Turn {submitted.command_id} of session {submitted.session_id} goes on, but takes too long.")
+        raise TimedOut(
+            f"Turn {submitted.command_id} of session {submitted.session_id} takes too long to wait for, and continues."
+        )
 
 
 async def _chunks(

@@ -180,7 +180,7 @@ def _call(place: str, call: Call) -> dict[str, Any]:
     except NotJson:
         arguments = None
     if not isinstance(arguments, dict):
-        raise refuse(f"{place}.function.arguments", "The arguments of a call are a JSON object.", "invalid_value")
+        raise refuse(f"{place}.function.arguments", "The arguments of a call must be a JSON object.", "invalid_value")
     return {"id": call.id, "name": call.function.name, "arguments": arguments}
 
 
@@ -196,11 +196,11 @@ def _check_calls(said: Sequence[tuple[int, object]]) -> None:
     for place, message in said:
         if isinstance(message, ToolMessage):
             if unanswered.pop(message.tool_call_id, None) is None:
-                reason = "No call before it has this id, or it has a result already."
+                reason = "No earlier call has this ID, or it already has a result."
                 raise refuse(f"messages.{place}.tool_call_id", reason, "invalid_value")
         elif isinstance(message, AssistantMessage):
             unanswered.update({call.id: place for call in message.tool_calls or ()})
     if unanswered:
         call_id, place = next(iter(unanswered.items()))
-        reason = f"The call {call_id!r} has no result: a message of role tool with its id."
+        reason = f"The call {call_id!r} has no result. Add a message of role tool with its ID."
         raise refuse(f"messages.{place}.tool_calls", reason, "invalid_value")

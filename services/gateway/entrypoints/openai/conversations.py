@@ -55,7 +55,7 @@ class CreateItems(StrictModel):
 @router.post("")
 async def create_conversation(
     caller: Writer,
-    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, {}, required=False))],
+    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -78,7 +78,7 @@ async def get_conversation(conversation_id: str, caller: Reader, door: DoorDep) 
 async def change_conversation(
     conversation_id: str,
     caller: Writer,
-    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation, {}))],
+    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -120,7 +120,7 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 async def create_items(
     conversation_id: str,
     _: Writer,
-    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems, {}))],
+    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems))],
     __: Unfiltered,
     write: IdempotentWrite,
     door: DoorDep,
@@ -134,13 +134,13 @@ async def create_items(
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
     """Rejected explicitly: an agent's input stays on record."""
     await door.sessions.read(caller.identity, session_of(conversation_id))
-    stays = f"Item {item_id[:100]!r} stays as long as its conversation"
-    raise refuse("item_id", f"{stays}: begin another one with the items that it should have.", "unsupported_value")
+    stays = f"Item {item_id[:100]!r} cannot be deleted without its conversation"
+    raise refuse("item_id", f"{stays}. Create another conversation without it.", "unsupported_value")
 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
     if any(is_instruction(item) for item in items):
-        raise refuse("items", "Instructions are given with each response.", "unsupported_value")
+        raise refuse("items", "The items cannot have instructions. Send them with each response.", "unsupported_value")
     try:
         return messages_of(items)
     except ValidationFailed as problem:

@@ -151,9 +151,9 @@ class CreateResponse(StrictModel):
         if self.conversation is not None and self.previous_response_id is not None:
             raise refuse("conversation", "Give either conversation or previous_response_id, not both.", "conflict")
         if self.store is False and self.background:
-            raise refuse("background", "A response in the background is stored: it takes store: true.", "conflict")
+            raise refuse("background", "A background response must be stored. Set store to true.", "conflict")
         if self.store is False and self.conversation is not None:
-            raise refuse("store", "What is said in a conversation is stored.", "conflict")
+            raise refuse("store", "A response in a conversation is always stored. Leave out store.", "conflict")
         if REQUEST_KEY in (self.metadata or {}):
             raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved.", "reserved")
 

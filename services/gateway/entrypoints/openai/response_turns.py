@@ -116,11 +116,17 @@ class ResponseTurns:
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
             if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
-                raise refuse("input", "What the agent said before is known: give only what is new.", "invalid_value")
+                raise refuse(
+                    "input", "The conversation already has the agent's messages. Send only new input.", "invalid_value"
+                )
             answers = [item for item in body.items if isinstance(item, FunctionCallOutput | ApprovalResponse)]
             if answers:
                 if len(answers) < len(body.items):
-                    raise refuse("input", "Answers to calls come alone: say more in the next request.", "invalid_value")
+                    raise refuse(
+                        "input",
+                        "Send tool outputs on their own. Put the new message in the next request.",
+                        "invalid_value",
+                    )
                 return await self._answer(body, answers)
         items = with_question(body.items)
         said = said_in(items)
@@ -164,7 +170,9 @@ class ResponseTurns:
             model = await self._require_same_agent(body.model, "", session_id)
             return _Place(session_id, model)
         if body.model is None:
-            raise refuse("model", "The request needs a model: the key of an agent.", "missing_required_parameter")
+            raise refuse(
+                "model", "The request needs a model, which is the key of an agent.", "missing_required_parameter"
+            )
         begins = await self.door.agents.beginning_of(self._identity, body.model)
         kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
         begins = begins.model_copy(update={**kept, "messages": said.history})
@@ -290,7 +298,11 @@ class ResponseTurns:
             name = ResponseName.parse(body.previous_response_id)
             return await self.door.turns.read(self._identity, name.turn_id), name.part
         if body.conversation_id is None:
-            raise refuse("previous_response_id", "Answers take the previous_response_id that asked.", "missing")
+            raise refuse(
+                "previous_response_id",
+                "An answer requires the previous_response_id of the response that asked.",
+                "missing",
+            )
         actions = await self.door.sessions.open_actions(self._identity, session_of(body.conversation_id))
         if not actions:
             raise refuse("input", "Nothing waits for an answer in this conversation.", "invalid_value")
@@ -309,12 +321,14 @@ class ResponseTurns:
             del given["tool_choice"]
         for name, value in given.items():
             if value is not None and value != own[name]:
-                problem = refuse(f"options.{name}", "This cannot change while calls are answered.", "unsupported_value")
+                problem = refuse(
+                    f"options.{name}", "This cannot change in a request that answers calls.", "unsupported_value"
+                )
                 raise in_words_of_the_client(problem)
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
-                raise refuse(name, "This cannot change while calls are answered.", "unsupported_value")
+                raise refuse(name, "This cannot change in a request that answers calls.", "unsupported_value")
 
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None

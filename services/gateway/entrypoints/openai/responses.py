@@ -42,7 +42,7 @@ _LONGEST_WAIT: Final = 600.0
 async def create_response(
     request: Request,
     caller: Executor,
-    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse, {}))],
+    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -95,9 +95,9 @@ async def get_response(
     """With ``stream=true``, its events after number ``starting_after``."""
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     if query.include_obfuscation != "false":
-        raise refuse("include_obfuscation", "Streams are not obfuscated.")
+        raise refuse("include_obfuscation", "include_obfuscation is not supported.")
     if query.stream not in ("true", "false"):
-        raise refuse("stream", "stream is true or false.", "invalid_value")
+        raise refuse("stream", "stream must be true or false.", "invalid_value")
     if query.stream == "true":
         given = query.starting_after
         starting_after = -1 if given is None else read_whole_number("starting_after", given, 0, 2**53, -1)
@@ -105,7 +105,7 @@ async def get_response(
         events = rendered(responses.follow(begun), lambda made: _rendered(after(made, starting_after)))
         return await door.streams.respond(request, events, caller, begun.headers)
     if query.starting_after is not None:
-        raise refuse("starting_after", "starting_after is for streams: it takes stream=true.", "conflict")
+        raise refuse("starting_after", "starting_after requires stream=true.", "conflict")
     turn, builder = await responses.snapshot(name)
     return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
 
@@ -132,7 +132,7 @@ async def delete_response(response_id: str, caller: Executor, write: IdempotentW
     page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)
     is_alone = page.total <= 2 and all(message.turn_id == turn.turn_id for message in page.messages)
     if not is_alone or response_head(options_of(turn), 0)["conversation"] is not None:
-        raise Conflict("The response is part of a conversation, which can be deleted as a whole only.")
+        raise Conflict("The response is part of a conversation, which can only be deleted as a whole.")
     await door.sessions.delete(write, turn.session_id)
     return json_answer(orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
 

@@ -44,7 +44,7 @@ def said_in(items: Sequence[Any]) -> Said:
         first -= 1
     answered = messages_of(spoken[last + 1 :])
     if answered and answered[-1].role == "assistant":
-        raise refuse("input", "The input ends with what the agent said: there is nothing to answer.", "invalid_value")
+        raise refuse("input", "The input ends with a message of the agent. Add a message of the user.", "invalid_value")
     return Said(messages_of(spoken[:first]), question_of(spoken[first : last + 1]), answered)
 
 
@@ -80,7 +80,11 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
                 made.append({"role": "assistant", "content": "", "tool_calls": [call]})
                 made.append({"role": "tool", "content": item.output or "It failed.", "tool_call_id": item.id})
             case _:
-                raise refuse("input", "An approval takes the previous_response_id that asked for it.", "invalid_value")
+                raise refuse(
+                    "input",
+                    "An approval requires the previous_response_id of the response that asked for it.",
+                    "invalid_value",
+                )
     if unanswered:
         raise refuse("input", f"No tool output found for function call {next(iter(unanswered))}.", "invalid_value")
     return [HistoryMessage.model_validate(message) for message in made]

@@ -88,7 +88,7 @@ def files_of_batch(identifier: str) -> list[str]:
     except (ValueError, NotBase64):
         raw = b""
     if not identifier.startswith(_BATCH) or not raw or len(raw) % _ID_BYTES:
-        raise NotFound("There is no file batch with this id.")
+        raise NotFound("There is no file batch with this ID.")
     return [str(UUID(bytes=raw[place : place + _ID_BYTES])) for place in range(0, len(raw), _ID_BYTES)]
 
 

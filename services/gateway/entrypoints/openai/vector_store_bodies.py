@@ -123,7 +123,7 @@ def selection(filters: JsonObject) -> dict[str, list[str]]:
     for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:
         name, values = _comparison(each)
         if name in found:
-            raise refuse("filters", f"{each['key']!r} can be compared once.")
+            raise refuse("filters", f"{each['key']!r} can only be compared once.")
         found[name] = values
     return found
 
@@ -134,5 +134,5 @@ def _comparison(given: Any) -> tuple[str, list[str]]:
     values: list[Any] = value if kind == "in" and isinstance(value, list) else [value]
     name = _KEYS.get(str(comparison.get("key")))
     if kind not in ("eq", "in") or name is None or not values or not all(isinstance(each, str) for each in values):
-        raise refuse("filters", f"Filters compare {', '.join(_KEYS)} with eq or in, several of them within and.")
+        raise refuse("filters", f"filters can compare {', '.join(_KEYS)} with eq or in, joined by and.")
     return name, values

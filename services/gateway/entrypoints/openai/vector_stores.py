@@ -53,7 +53,7 @@ FilesCursor = Annotated[StoreFilesQuery, Query()]
 @router.post("")
 async def create_store(
     _: Writer,
-    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, {}, required=False))],
+    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -81,7 +81,7 @@ async def get_store(store_id: str, caller: Reader, upstream: Upstream) -> Respon
 async def update_store(
     store_id: str,
     _: Writer,
-    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore, {}))],
+    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -100,7 +100,7 @@ async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: D
 async def search_store(
     store_id: str,
     caller: Reader,
-    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore, {}))],
+    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore))],
     upstream: Upstream,
 ) -> Response:
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
@@ -113,7 +113,7 @@ async def search_store(
 async def attach_file(
     store_id: str,
     _: Writer,
-    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile, {}))],
+    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -150,7 +150,11 @@ async def detach_file(
     """The file itself stays. A file that the store has through a collection is removed from the collection."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
-        raise refuse("file_id", "The vector store has this file by a collection: take it out of that.", "in_collection")
+        raise refuse(
+            "file_id",
+            "The file belongs to a collection of the vector store. Remove it from the collection.",
+            "in_collection",
+        )
     await _change(door, write, store_id, remove_file_ids=[file_id], ingest=True)
     return _deleted(file_id, "vector_store.file.deleted")
 
@@ -159,7 +163,7 @@ async def detach_file(
 async def attach_files(
     store_id: str,
     _: Writer,
-    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles, {}))],
+    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -197,7 +201,7 @@ async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> Kn
 
 def _within(store: KnowledgeBase, file_id: str) -> str:
     if file_id not in store.datasource_snapshots:
-        raise NotFound("The vector store has no file with this id.")
+        raise NotFound("The vector store has no file with this ID.")
     return file_id
 
 

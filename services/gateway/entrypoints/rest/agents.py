@@ -31,7 +31,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.schemas import AgentVersionPage, ModelPage, ToolPage
 
 router = public_router("/agent", "Agents")
@@ -52,7 +51,7 @@ _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any
 )
 async def validate_agent(
     caller: Reader,
-    body: Annotated[dict[str, Any], Depends(ParsedObject(_DRAFT, examples.CONFIGURATIONS))],
+    body: Annotated[dict[str, Any], Depends(ParsedObject(_DRAFT, CreateAgentBody.EXAMPLES))],
     upstream: Upstream,
 ) -> Response:
     return await upstream.post(caller, "registry", "/internal/agents/validate", orjson.dumps(body))
@@ -121,7 +120,7 @@ async def get_agent_version(id: str, version: str, caller: Reader, upstream: Ups
 )
 async def create_agent(
     _: Writer,
-    body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody, examples.CONFIGURATIONS))],
+    body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody))],
     submit: Submit,
 ) -> Response:
     made = await submit.new(CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=_fields(body)))
@@ -138,7 +137,7 @@ async def create_agent(
 async def update_agent(
     id: str,
     _: Writer,
-    body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody, examples.CHANGES))],
+    body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody))],
     submit: Submit,
 ) -> Response:
     return rendered(await submit(UpdateAgent(agent_id=id_of(id, "agent"), changes=_fields(body))), "agent")

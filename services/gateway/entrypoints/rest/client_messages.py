@@ -72,7 +72,7 @@ MODELS: Final[dict[str, type[ClientMessage]]] = {
 def values_in(text: str | None) -> dict[str, Any]:
     """Parses a message. Raises ``InvalidRequest`` for invalid JSON, ``ValidationFailed`` for invalid values."""
     if text is None:
-        raise InvalidRequest("Messages are JSON in text frames; this one was binary.")
+        raise InvalidRequest("Messages must be JSON in text frames; this one was binary.")
     return required_object(parse_json(text))
 
 

@@ -30,7 +30,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/collections", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
@@ -78,7 +77,7 @@ async def list_collection_files(collection_id: str, caller: Reader, page: Page, 
 )
 async def create_collection(
     _: Writer,
-    body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody, examples.COLLECTIONS))],
+    body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody))],
     submit: Submit,
 ) -> Response:
     made = await submit.new(
@@ -97,7 +96,7 @@ async def create_collection(
 async def update_collection(
     collection_id: str,
     _: Writer,
-    body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody, examples.COLLECTION_CHANGES))],
+    body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody))],
     submit: Submit,
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
@@ -127,7 +126,7 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
 async def add_collection_files(
     collection_id: str,
     _: Writer,
-    body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody, examples.COLLECTION_FILES))],
+    body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody))],
     submit: Submit,
 ) -> Response:
     collection_id = id_of(collection_id, "collection")

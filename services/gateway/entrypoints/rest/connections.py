@@ -17,7 +17,6 @@ from services.gateway.entrypoints.door.findings import expiry
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.schemas import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.use_cases.connections import ConnectionRequest
@@ -41,7 +40,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
 )
 async def create_connection(
     caller: Writer,
-    body: Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody, examples.CONNECTIONS))],
+    body: Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:

@@ -96,9 +96,9 @@ class EventsQuery(QueryModel):
     @model_validator(mode="after")
     def _in_one_direction(self) -> Self:
         if self.newest_first and self.after is not None:
-            raise refused_parameter("after", "is for events in their order", "with order=desc use before")
+            raise refused_parameter("after", "cannot be combined with order=desc", "use before")
         if not self.newest_first and self.before is not None:
-            raise refused_parameter("before", "is for the newest events first", "add order=desc")
+            raise refused_parameter("before", "requires order=desc", "add order=desc")
         return self
 
     @property
@@ -114,7 +114,7 @@ class EventsQuery(QueryModel):
     def check_followed(self) -> None:
         """Raises ``ValidationFailed`` for parameters that only pages support."""
         if self.newest_first:
-            message = "is for pages: a stream goes on in the order of the events"
+            message = "cannot be used with a stream"
             raise refused_parameter("order", message, "leave it out")
 
 
@@ -125,7 +125,7 @@ def last_event_id(header: str | None) -> int | None:
         return None
     if _POSITION.fullmatch(header) and int(header) <= MAX_POSITION:
         return int(header)
-    raise InvalidRequest("The Last-Event-ID must be the id of an event that was received: a position.")
+    raise InvalidRequest("The Last-Event-ID must be the ID of an event that you received.")
 
 
 router = public_router("/events", "Events")

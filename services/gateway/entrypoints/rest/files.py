@@ -29,7 +29,6 @@ from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, 
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/files", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
@@ -149,7 +148,7 @@ async def upload_files(
 )
 async def change_files(
     _: Writer,
-    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody, examples.BULK))],
+    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody))],
     submit: Submit,
 ) -> Response:
     tags, status = body.parameters.tags, body.parameters.status

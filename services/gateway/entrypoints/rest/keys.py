@@ -16,7 +16,6 @@ from services.gateway.entrypoints.door.findings import expiry
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.schemas import (
     CreateKeyBody,
@@ -39,7 +38,7 @@ _ONCE: Final = "The secret is only returned this once; only its hash is stored."
 @router.get(
     "/me/",
     operation_id="me.get",
-    summary="Who am I",
+    summary="Get the caller",
     description="With a public key, what pages can do with it, but not its owner or the company's limits.",
     responses={200: answer("The caller.", Me)},
 )
@@ -77,7 +76,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     operation_id="api_keys.create",
     summary="Create an API key",
     description=(
-        f"{_ONCE} You can't grant scopes that you lack. Without `scopes` the key gets yours, except those of the"
+        f"{_ONCE} A key cannot have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
         " installation."
     ),
     status_code=201,
@@ -85,7 +84,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
 )
 async def create_api_key(
     caller: Writer,
-    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody, examples.KEYS))],
+    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -122,7 +121,7 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
 async def rotate_api_key(
     id: str,
     _: Writer,
-    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, examples.ROTATION, required=False))],
+    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, required=False))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -142,7 +141,7 @@ async def rotate_api_key(
 )
 async def create_token(
     caller: Annotated[Principal, Security(by_api_key)],
-    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, examples.TOKENS, required=False))],
+    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False))],
     resources: ResourcesDep,
 ) -> Response:
     scopes = None if body.scopes is None else frozenset(body.scopes)

@@ -1,6 +1,6 @@
 """``/knowledge-bases/…``: searchable documents."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import orjson
 from fastapi import Depends, Security
@@ -33,7 +33,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page, Unfiltered
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/knowledge-bases", "Knowledge bases")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]
@@ -43,6 +42,8 @@ _BASE: Final = "/internal/knowledge-bases"
 
 class IngestBody(StrictModel):
     """No fields are required."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
 
 
 @router.get(
@@ -105,7 +106,7 @@ async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upst
 async def search_knowledge_base(
     kb_id: str,
     caller: Reader,
-    body: Annotated[SearchBody, Depends(ParsedBody(SearchBody, examples.SEARCHES))],
+    body: Annotated[SearchBody, Depends(ParsedBody(SearchBody))],
     upstream: Upstream,
 ) -> Response:
     query = orjson.dumps(body.model_dump(mode="json", exclude_unset=True))
@@ -122,7 +123,7 @@ async def search_knowledge_base(
 )
 async def create_knowledge_base(
     _: Writer,
-    body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody, examples.KNOWLEDGE_BASES))],
+    body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody))],
     submit: Submit,
 ) -> Response:
     settings = body.model_dump(mode="json", exclude_unset=True)
@@ -142,9 +143,7 @@ async def create_knowledge_base(
 async def update_knowledge_base(
     kb_id: str,
     _: Writer,
-    body: Annotated[
-        UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody, examples.KNOWLEDGE_BASE_CHANGES))
-    ],
+    body: Annotated[UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody))],
     submit: Submit,
 ) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
@@ -163,7 +162,7 @@ async def update_knowledge_base(
 async def ingest_knowledge_base(
     kb_id: str,
     caller: Writer,
-    _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, {"without changes": {}}, required=False))],
+    _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, required=False))],
     submit: Submit,
     upstream: Upstream,
 ) -> Response:

@@ -1,7 +1,7 @@
 """Bodies owned by the gateway: credentials, the caller, and schemas for the reference."""
 
 from datetime import UTC
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -56,6 +56,14 @@ SortedScopes = Annotated[list[str], BeforeValidator(sorted)]
 class CreateKeyBody(StrictModel):
     """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "reader": {
+            "name": "dashboard",
+            "scopes": ["agents:read", "sessions:read"],
+            "expires_at": "2031-01-31T00:00:00Z",
+        }
+    }
+
     name: str = Field(default="", max_length=200)
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
     expires_at: Moment | None = Field(default=None, description="In the future; by default 90 days from now.")
@@ -70,6 +78,8 @@ class CreateKeyBody(StrictModel):
 class RotateKeyBody(StrictModel):
     """``POST /api-keys/{id}/rotate/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
     expires_at: Moment | None = Field(
         default=None, description="Expiry of the new key; by default it lives as long as the old one."
     )
@@ -79,6 +89,8 @@ class RotateKeyBody(StrictModel):
 
 class TokenBody(StrictModel):
     """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
     expires_in: int = Field(default=LONGEST_TOKEN_SECONDS, ge=60, le=LONGEST_TOKEN_SECONDS, description="Seconds.")
@@ -96,6 +108,15 @@ class TokenReply(BaseModel):
 
 class CreateConnectionBody(StrictModel):
     """``POST /connections/``: a public key for one agent, given by its ID or key."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "help on a web site": {
+            "name": "help widget",
+            "agent_key": "support",
+            "allowed_origins": ["https://www.example.com"],
+            "quota": 120,
+        }
+    }
 
     name: str = Field(default="", max_length=200, description="Defaults to the agent's name.")
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)

@@ -19,7 +19,6 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.door.writes import PlainWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 router = public_router("/secrets", "Toolsets")
@@ -64,7 +63,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
 async def put_secret(
     name: str,
     _: Writer,
-    body: Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody, examples.SECRETS))],
+    body: Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody))],
     write: PlainWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -92,5 +91,5 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 def _known(name: str) -> str:
     """Raises ``NotFound`` for an invalid name."""
     if not _NAME.fullmatch(name):
-        raise NotFound("There is no secret of this name")
+        raise NotFound("There is no secret with this name.")
     return name

@@ -12,8 +12,10 @@ from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.resources.messages import GivenHistory, HistoryMessage
 from libs.contracts.resources.sessions import (
+    ConfiguredSession,
     CreateSessionBody,
     ForkSessionBody,
+    ReferencedSession,
     Session,
     SessionCreated,
     SessionCreatedReply,
@@ -29,11 +31,13 @@ from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/sessions", "Sessions")
 _SHOWN_TO_PUBLIC: Final = ("name", "agent_type")
-Wanted = Annotated[dict[str, Any], Depends(ParsedObject(TypeAdapter(CreateSessionBody), examples.SESSIONS))]
+Wanted = Annotated[
+    dict[str, Any],
+    Depends(ParsedObject(TypeAdapter(CreateSessionBody), ConfiguredSession.EXAMPLES | ReferencedSession.EXAMPLES)),
+]
 
 
 @router.post(
@@ -57,7 +61,7 @@ async def create_session(
     seen_by = caller.identity
     if caller.public is not None:
         if not caller.public.names_own_agent(wanted):
-            raise PermissionDenied("A public key opens sessions with its own agent only.")
+            raise PermissionDenied("A public key can only open sessions with its own agent.")
         wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
     messages = _history(wanted)
     opened = await door.sessions.open(write, wanted, seen_by, messages)
@@ -108,7 +112,7 @@ async def get_session(
 async def fork_session(
     session_id: str,
     _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
-    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, examples.FORKS, required=False))],
+    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

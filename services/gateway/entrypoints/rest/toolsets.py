@@ -33,7 +33,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
@@ -84,9 +83,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
 )
 async def create_toolset(
     _: Writer,
-    body: Annotated[
-        CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, examples.TOOLSETS, most_bytes=_MOST_BODY))
-    ],
+    body: Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -108,9 +105,7 @@ async def create_toolset(
 async def update_toolset(
     name: str,
     _: Writer,
-    body: Annotated[
-        UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, examples.TOOLSET_CHANGES, most_bytes=_MOST_BODY))
-    ],
+    body: Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -159,7 +154,7 @@ async def call_tool(
     name: str,
     tool: str,
     caller: Writer,
-    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody, examples.TOOL_CALLS))],
+    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody))],
     upstream: Upstream,
 ) -> Response:
     path = f"/internal/company/toolsets/{_known(name)}/tools/{quote(tool, safe='')}/call"
@@ -180,5 +175,5 @@ def _bounded(command: Command) -> Command:
 def _known(name: str) -> str:
     """Raises ``NotFound`` for an invalid name."""
     if not _NAME.fullmatch(name):
-        raise NotFound("There is no toolset of this name")
+        raise NotFound("There is no toolset with this name.")
     return name

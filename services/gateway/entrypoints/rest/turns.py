@@ -37,7 +37,6 @@ from services.gateway.entrypoints.door.queries import (
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
 from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
 from services.gateway.use_cases.turns import Turns, Unfinished, scope_to_answer
@@ -73,7 +72,7 @@ async def execute(
     request: Request,
     session_id: str,
     caller: Executor,
-    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
+    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody))],
     write: IdempotentWrite,
     door: DoorDep,
     prefer: Prefer = None,
@@ -205,7 +204,7 @@ async def resolve_action(
     turn_id: str,
     action_id: str,
     caller: Annotated[Principal, Security(by_api_key_or_public_key)],
-    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody, examples.ACTION_ANSWERS))],
+    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

@@ -2,13 +2,13 @@
 
 import re
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from libs.contracts.asyncapi import published_messages
 from libs.contracts.messages import public_name
 from libs.contracts.models import StrictModel
+from libs.contracts.registry import published_messages
 from libs.contracts.topics import TopicKind
 
 _DAY: Final = 86_400
@@ -48,6 +48,15 @@ Status = Literal["enabled", "disabled"]
 class CreateWebhookBody(StrictModel):
     """``POST /webhooks/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "ends of turns": {
+            "url": "https://example.com/hooks/agents",
+            "event_types": ["turn.completed", "turn.failed"],
+            "description": "Tickets",
+        },
+        "everything": {"url": "https://example.com/hooks/audit", "event_types": ["*"]},
+    }
+
     url: Url
     event_types: EventTypes
     description: str = Field(default="", max_length=1000)
@@ -56,6 +65,11 @@ class CreateWebhookBody(StrictModel):
 
 class UpdateWebhookBody(StrictModel):
     """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
+        "enabled again": {"status": "enabled"},
+    }
 
     url: Url | None = None
     event_types: EventTypes | None = None
@@ -68,19 +82,6 @@ class UpdateWebhookBody(StrictModel):
 class RotateWebhookBody(StrictModel):
     """``POST /webhooks/{id}/rotate/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
     grace_seconds: int = Field(default=_DAY, ge=0, le=30 * _DAY, description="How long the previous secret also signs.")
-
-
-WEBHOOKS: Final[dict[str, Any]] = {
-    "finished turns": {
-        "url": "https://example.com/hooks/agents",
-        "event_types": ["turn.completed", "turn.failed"],
-        "description": "Tickets",
-    },
-    "everything": {"url": "https://example.com/hooks/audit", "event_types": ["*"]},
-}
-CHANGES: Final[dict[str, Any]] = {
-    "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
-    "enabled again": {"status": "enabled"},
-}
-ROTATION: Final = {"both secrets for an hour": {"grace_seconds": 3600}}

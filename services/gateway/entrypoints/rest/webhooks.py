@@ -34,9 +34,6 @@ from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.webhook_schemas import (
-    CHANGES,
-    ROTATION,
-    WEBHOOKS,
     CreateWebhookBody,
     RotateWebhookBody,
     UpdateWebhookBody,
@@ -63,7 +60,7 @@ _ONCE: Final = "The secret is only returned this once; it is stored encrypted."
 )
 async def create_webhook(
     _: Writer,
-    body: Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody, WEBHOOKS))],
+    body: Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -107,7 +104,7 @@ async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
 async def update_webhook(
     id: str,
     caller: Writer,
-    body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody, CHANGES))],
+    body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -147,7 +144,7 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -
 async def rotate_webhook_secret(
     id: str,
     caller: Writer,
-    body: Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, ROTATION, required=False))],
+    body: Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, required=False))],
     write: IdempotentWrite,
     resources: ResourcesDep,
     upstream: Upstream,

@@ -73,7 +73,9 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
             if taken:
                 messages = await order.take(taken)
             elif clock() - since > _GIVE_UP_SECONDS:
-                raise ServiceUnavailable("Events of the turn cannot be found at present; it goes on.", retry_after=2)
+                raise ServiceUnavailable(
+                    "The turn's events cannot be read at the moment. The turn continues.", retry_after=2
+                )
             else:
                 messages = await order.repair()
                 pause = min(4 * pause, _LONGEST_PAUSE_SECONDS)

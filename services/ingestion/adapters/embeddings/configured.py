@@ -42,12 +42,14 @@ class ConfiguredEmbedders:
     async def _make(self, provider: str, model: str, dimensions: int | None) -> Embedder:
         if provider == static.PROVIDER:
             if model not in ("", static.MODEL):
-                raise EmbeddingRefused(f"{static.PROVIDER} has the model {static.MODEL}, not {model}")
+                raise EmbeddingRefused(
+                    f"The embedding provider {static.PROVIDER} has the model {static.MODEL}, not {model}."
+                )
             return static.StaticEmbedder(dimensions or static.DIMENSIONS[-1])
         if provider != openai.PROVIDER:
-            raise EmbeddingRefused(f"unknown embedding provider {provider}; known are wordllama and openai")
+            raise EmbeddingRefused(f"Unknown embedding provider {provider}. Known are wordllama and openai.")
         if self._endpoint is None:
-            raise EmbeddingRefused("the provider openai is not configured: set OPENAI_API_KEY or OPENAI_BASE_URL")
+            raise EmbeddingRefused("The provider openai is not configured. Set OPENAI_API_KEY or OPENAI_BASE_URL.")
         if self._server is None:
             self._session = aiohttp.ClientSession()
             self._server = openai.EmbeddingServer(self._endpoint, self._session)

@@ -89,10 +89,10 @@ class EmbeddingServer:
         except (aiohttp.ClientError, TimeoutError) as problem:
             address = str(self._url.with_user(None))
             _log.warning("embedding.connection_failed", address=address, problem=repr(problem))
-            raise Transient("the embedding server cannot be reached") from problem
+            raise Transient("The embedding server cannot be reached.") from problem
         if status == 200:
             return content
-        message = f"the embedding server answered {status}{self._reason(content)}"
+        message = f"The embedding server returned status {status}{self._reason(content)}."
         if status in _RETRIED:
             raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
         # Servers say in many ways that a batch is too large.
@@ -122,13 +122,13 @@ class ServerEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if not all(text.strip() for text in texts):
-            raise EmbeddingRefused("a text without content has no vector")
+            raise EmbeddingRefused("A text without content has no vector.")
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         vectors = await self._in_batches(texts)
         if vectors.shape[1] != self.dimensions:
             raise DimensionsMismatch(
-                f"the model {self._name} answers with {vectors.shape[1]} dimensions, {self.dimensions} are expected"
+                f"The model {self._name} returned {vectors.shape[1]} dimensions instead of {self.dimensions}."
             )
         return vectors
 
@@ -160,7 +160,7 @@ async def server_embedder(server: EmbeddingServer, model: str, dimensions: int |
     except EmbeddingRefused:
         found = usual
     if found != dimensions:
-        raise DimensionsMismatch(f"the model {model} has vectors of {usual} dimensions, not of {dimensions}")
+        raise DimensionsMismatch(f"The model {model} has vectors of {usual} dimensions, not of {dimensions}.")
     return ServerEmbedder(server, model, dimensions, asked=True)
 
 
@@ -182,11 +182,11 @@ def _vectors(content: bytes, expected: int) -> Vectors:
         data = sorted(orjson.loads(content)["data"], key=lambda each: each["index"])
         vectors = np.array([each["embedding"] for each in data], np.float32)
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as problem:
-        raise EmbeddingRefused("the embedding server's answer is not one of embeddings") from problem
+        raise EmbeddingRefused("The embedding server's response has no embeddings.") from problem
     if vectors.ndim != 2 or len(vectors) != expected:
-        raise EmbeddingRefused(f"the embedding server gave {len(vectors)} vectors for {expected} texts")
+        raise EmbeddingRefused(f"The embedding server returned {len(vectors)} vectors for {expected} texts.")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and lengths.all()):
-        raise EmbeddingRefused("the embedding server gave a vector without direction")
+        raise EmbeddingRefused("The embedding server returned a vector without direction.")
     unit: Vectors = vectors / lengths
     return unit

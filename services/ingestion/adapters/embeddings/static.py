@@ -38,7 +38,9 @@ class StaticEmbedder:
     def __init__(self, dimensions: int = DIMENSIONS[-1]) -> None:
         if dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
-            raise EmbeddingRefused(f"{PROVIDER} has vectors of {known} dimensions, not of {dimensions}")
+            raise EmbeddingRefused(
+                f"The embedding provider {PROVIDER} has vectors of {known} dimensions, not of {dimensions}."
+            )
         self.dimensions = dimensions
         self.model = f"{PROVIDER}:{MODEL}"
 
@@ -59,7 +61,7 @@ class StaticEmbedder:
             total += known.take(pieces[start : start + _PIECES_AT_ONCE], axis=0)[:, : self.dimensions].sum(axis=0)
         length = float(np.linalg.norm(total))
         if not length:
-            raise EmbeddingRefused("a text without content has no vector")
+            raise EmbeddingRefused("A text without content has no vector.")
         return total / length
 
 

@@ -48,7 +48,7 @@ class ParsingPool:
         # Where the language data of recognition is installed.
         environment = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
         self._processes = ConfinedPool(_MODULE, size, self._process_limits, environment)
-        self.moved_within = self._processes.moved_within
+        self.progressed_within = self._processes.progressed_within
         self.close = self._processes.close
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
@@ -92,7 +92,7 @@ class ParsingPool:
         try:
             head, answer = await self._processes.run(company_id, job, body, files=files)
         except PoolClosed:
-            raise ServiceUnavailable("Documents are no longer parsed here, the service is stopping.") from None
+            raise ServiceUnavailable("The service is stopping and no longer parses documents.") from None
         except ProcessNotStarted as died:
             raise ServiceUnavailable(f"A parsing process did not start: {died.errors}") from None
         except ProcessKilled as died:

@@ -57,7 +57,7 @@ class PostgresKnowledgeBaseWriter:
             ),
         )  # fmt: skip
         if inserted.rowcount == 0:
-            raise Conflict("There is already a knowledge base with this id.")
+            raise Conflict("There is already a knowledge base with this ID.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
         """Locks the row until the end of the transaction; None when it is being deleted."""

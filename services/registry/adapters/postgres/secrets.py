@@ -74,7 +74,7 @@ class PostgresSecretWriter:
     async def put(
         self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
     ) -> StoredSecret:
-        """Stores a new secret with this id, or another value of the one that has the name.
+        """Stores a new secret with this ID, or another value of the one that has the name.
 
         Raises ``Conflict`` when the company has as many as it may have.
         """

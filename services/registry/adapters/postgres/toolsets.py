@@ -96,7 +96,7 @@ class PostgresToolsetWriter:
         await lock_company(self._connection, "toolsets", toolset.company_id)
         origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
         if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
-            raise Conflict(f"There is a toolset named {toolset.name!r} already")
+            raise Conflict(f"A toolset named {toolset.name!r} already exists.")
         await require_room(self._connection, "toolsets", toolset.company_id, most)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:

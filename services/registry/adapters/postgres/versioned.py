@@ -25,7 +25,7 @@ class Versioned:
     number: str
 
     async def add(self, head: Row, version: Row) -> bool:
-        """False when there is one with this id or name already."""
+        """False when there is one with this ID or name already."""
         added = await self._insert(self.heads, {**head, self.number: version[self.number]})
         if added:
             await self._insert(self.versions, {self.reference: head["id"], **version})
@@ -74,4 +74,4 @@ async def require_room(connection: Connection, table: str, company_id: str, most
     """Raises ``Conflict`` when the company has more than ``most``. The caller holds its lock."""
     query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
     if await fetch_value(connection, query, (company_id,)) > most:
-        raise Conflict(f"Your company has {most} {table}, which is as many as it may have")
+        raise Conflict(f"Your company already has {most} {table}, the most it may have.")

@@ -46,7 +46,7 @@ class HttpToolsets:
         async def ask() -> UpstreamResponse:
             answer = await self._calls.get("registry", "/internal/toolsets", caller, params, deadline=_DEADLINE_SECONDS)
             if answer.status >= 500:
-                raise ServiceUnavailable(f"The registry answered {answer.status} for a toolset.")
+                raise ServiceUnavailable(f"The registry returned status {answer.status} for a toolset.")
             return answer
 
         body = checked(await self._breaker.run(ask, on=ServiceUnavailable))

@@ -59,13 +59,15 @@ class ModelProviders:
         known = next((known for known in info.models if known.name == model), None)
         if known is None and not info.any_name:
             names = ", ".join(known.name for known in info.models)
-            raise ModelUnknown(f"unknown model {model!r}: {info.name} has {names}")
+            raise ModelUnknown(f"Unknown model {model!r}. {info.name} has {names}.")
         return known
 
     def require_vision(self, model: str) -> None:
         known = self.require(model)
         if known is not None and not known.vision:
-            raise VisionNotSupported(f"model {model!r} takes text only; it cannot be given an image")
+            raise VisionNotSupported(
+                f"The model {model!r} accepts text only. Leave out the image, or choose another model."
+            )
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
         return [option for option in options if option in self._provider(model).ignores]
@@ -73,16 +75,16 @@ class ModelProviders:
     def _provider(self, model: str) -> Provider:
         prefix, separator, name = model.partition(":")
         if not separator or not prefix or not name:
-            raise ModelUnknown(f"{model!r} is not a model name of the form provider:name")
+            raise ModelUnknown(f"{model!r} is not a model name of the form provider:name.")
         provider = self._providers.get(prefix)
         if provider is None:
-            raise ModelUnknown(f"unknown model provider {prefix!r}; known are {', '.join(self._providers)}")
+            raise ModelUnknown(f"Unknown model provider {prefix!r}. Known are {', '.join(self._providers)}.")
         return provider
 
     def _model(self, model: str) -> ChatModel:
         provider = self._provider(model)
         if provider.model is None:
-            raise ModelNotConfigured(f"model provider {provider.info.name!r} is not configured: {provider.remedy}")
+            raise ModelNotConfigured(f"The model provider {provider.info.name!r} is not configured: {provider.remedy}.")
         return provider.model
 
 

@@ -23,7 +23,7 @@ class PostgresSessionCreations:
             excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
             await entry.check()
             if len(await adding.fetchall()) != len(sessions):
-                raise Conflict("There is, or was, a session with this ID: choose another one.")
+                raise Conflict("This session ID is taken. Choose another one.")
             for each in excess.values():
                 raise each.error
             await add_messages(transaction.connection, sessions)

@@ -134,9 +134,9 @@ class WaitWriter(Protocol):
 def require_open(wait: LockedWait, turn_status: str) -> None:
     """Raises Conflict for a wait that takes no more answers."""
     if wait.state == "resolved" and wait.decision != "expired":
-        raise Conflict("The action has been answered differently already.")
+        raise Conflict("The action has already been answered differently.")
     if wait.state == "closed":
-        raise Conflict(f"The turn is {turn_status} already.")
+        raise Conflict(f"The turn is already {turn_status}.")
     if wait.state == "resolved" or wait.has_expired:
         raise Conflict("The action has expired.")
 

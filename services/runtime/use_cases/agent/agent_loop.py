@@ -92,7 +92,7 @@ class AgentRunner:
             output, progress.output = replace(output, problems=read.problems), read.value
         if output.problems and progress.refused >= REPEATS:
             problems = "; ".join(output.problems)
-            raise AnswerRefused(f"the model's answer does not fit output_schema: {problems}", answer.usage)
+            raise AnswerRefused(f"The model's answer does not match output_schema: {problems}.", answer.usage)
         if output.problems:
             await journal.record(Step(progress.step + 1, output))
         progress.add_output(output)
@@ -199,7 +199,9 @@ def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
     named = agent.forced_call
     if isinstance(named, NamedTool) and named.name not in tools:
         names = ", ".join(tools) or "none"
-        raise OptionNotSupported(f"tool_choice names {named.name!r}, which this turn does not have; tools: {names}")
+        raise OptionNotSupported(
+            f"tool_choice names {named.name!r}, which is not a tool of this turn. Its tools: {names}."
+        )
 
 
 def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:

@@ -88,7 +88,7 @@ class ContextBuilder:
     def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
         longest = f"{self._limits.history:,} characters"
         if task.whole_history:
-            message = f"the conversation is longer than the {longest} that a model is given"
+            message = f"The conversation is longer than the {longest} that a model gets."
             raise ValidationFailed(
                 message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
             )

@@ -75,7 +75,7 @@ async def read_output(schema: JsonObject, text: str) -> Output:
     try:
         compiled = compile_schema(schema)
     except SchemaInvalid as problem:
-        raise ValidationFailed(f"output_schema cannot be used: {problem}") from problem
+        raise ValidationFailed(f"output_schema cannot be used: {problem}.") from problem
     fenced = _FENCED.fullmatch(text.strip())
     try:
         value = read_json(fenced[1] if fenced else text)

@@ -145,7 +145,7 @@ class TurnReconciler:
         elif orphan.overdue:
             outcome = failed(turn, TimedOut("The turn did not end before its deadline."))
         else:
-            message = f"{orphan.lost_attempts} workers died while they ran this turn"
+            message = f"{orphan.lost_attempts} workers died while running this turn."
             outcome = failed(turn, InternalError(message, cause=f"no exception: {message}"))
         await self._engine.commit(outcome)
 

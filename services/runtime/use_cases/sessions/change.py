@@ -42,7 +42,7 @@ class ChangeSession:
         await writer.check_quota(source.company_id)
         forked = await writer.fork(fork)
         if forked is None:
-            raise Conflict("The session was deleted meanwhile, or there is, or was, a session with the new ID.")
+            raise Conflict("The session was deleted, or the new ID is taken. Choose another ID.")
         created = SessionCreated(
             session_id=fork.id,
             config_hash=forked.config_hash,
@@ -62,7 +62,7 @@ class ChangeSession:
         if command.agent is not None:
             agent = new_session(command.agent, session.id, context.identity)
             if not await writer.set_agent(agent):
-                raise Conflict("The session has an agent already: open a new one for another agent.")
+                raise Conflict("The session already has an agent. Open another session for another agent.")
         transaction.emit(SessionUpdated(session_id=session.id), subject=session.id, owner_id=session.owner_id)
 
     async def add_messages(
@@ -76,7 +76,7 @@ class ChangeSession:
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if await writer.live_turns(session.id):
-            raise Conflict("A turn of the session is running: add messages when it has ended.")
+            raise Conflict("A turn of the session is running. Add messages once it has ended.")
         updated = SessionUpdated(session_id=session.id, messages=await writer.add_messages(session.id, messages))
         transaction.emit(updated, subject=session.id, owner_id=session.owner_id)
 
@@ -93,13 +93,13 @@ async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.F
     if command.before_turn_id is not None:
         point = await _point(writer, session_id, command.before_turn_id)
         if not point.have_those_before_ended:
-            raise Conflict("A turn before it has not ended yet: wait for it, or cancel it.")
+            raise Conflict("An earlier turn has not ended. Wait for it, or cancel it.")
         return point.position - 1
     if command.up_to_turn_id is None:
         return None
     point = await _point(writer, session_id, command.up_to_turn_id)
     if not point.has_ended:
-        raise Conflict("The turn has not ended yet: wait for it, or cancel it.")
+        raise Conflict("The turn has not ended. Wait for it, or cancel it.")
     return point.position
 
 

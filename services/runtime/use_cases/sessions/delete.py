@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import NotFound
 from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.resources import sessions
@@ -27,7 +28,7 @@ class DeleteSession:
             raise NotFound("There is no such session.")
         live = await writer.live_turns(session.id)
         spent = await writer.cancel(live, 1)
-        transaction.drafts += [turn.cancelled("the session was deleted", spent[turn.id]) for turn in live]
+        transaction.drafts += [turn.cancelled(CancelReason.SESSION_DELETED, spent[turn.id]) for turn in live]
         message = replace(context.message, owner_id=session.owner_id)
         await writer.mark_deleting(session.id, message)
         if not await _remove_if_idle(transaction, writer, session.id, message):

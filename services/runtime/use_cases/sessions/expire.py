@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
@@ -37,7 +38,7 @@ class ExpireSessions:
             ids = [session.id for session in expired]
             if waiting := await writer.waiting_turns(ids):
                 spent = await writer.cancel(waiting, 1)
-                transaction.drafts += [turn.cancelled("the session expired", spent[turn.id]) for turn in waiting]
+                transaction.drafts += [turn.cancelled(CancelReason.SESSION_EXPIRED, spent[turn.id]) for turn in waiting]
             await _remove(transaction, writer, expired)
         self.on_removed(len(expired))
         return len(expired)

@@ -9,7 +9,7 @@ import structlog
 from psycopg.errors import CheckViolation, DataError, DivisionByZero, ProgramLimitExceeded
 
 from libs.contracts.timestamps import parse_time
-from libs.eventing.bus import OffsetMove, Overtaken, Partition, PoisonMessage
+from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, StaleOffset
 from libs.persistence import Database, embedded_json
 from services.timeline.adapters import metrics
 from services.timeline.adapters.postgres.days import CLOCKS
@@ -134,7 +134,7 @@ class PostgresTimelineLog:
         try:
             return int(await self._database.value(statement, (*_columns(moves), *given)))
         except DivisionByZero:
-            raise Overtaken from None
+            raise StaleOffset from None
 
 
 def _measure(made: Sequence[datetime | None], stored: int, now: datetime) -> None:

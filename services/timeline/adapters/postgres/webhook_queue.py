@@ -5,9 +5,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
-from libs.contracts.resources.webhooks import DisabledReason
 from libs.contracts.timeline import RecordedEvent
 from libs.contracts.timestamps import format_time
 from libs.eventing import Outbox, Transaction

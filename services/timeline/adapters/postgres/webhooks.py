@@ -5,10 +5,11 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, Final
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.resources.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.resources.webhooks import WebhookStatus
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.timeline.domain.deliveries import Delivery, DeliveryStatus
@@ -122,7 +123,7 @@ class PostgresWebhookWriter:
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         await self._connection.execute(_LOCK, (webhook.company_id,))
         if await fetch_value(self._connection, _COUNT, (webhook.company_id,)) >= most:
-            raise Conflict(f"Your company has {most} webhooks, which is as many as it may have.")
+            raise Conflict(f"Your company already has {most} webhooks, the most it may have.")
         await self._connection.execute(_INSERT, _values(webhook))
         await self._connection.execute(_ADD_SIGNER, asdict(secret))
 

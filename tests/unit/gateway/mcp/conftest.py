@@ -53,7 +53,7 @@ async def served(public: Gateway) -> AsyncIterator[Served]:
     mounts = {each.prefix: each for each in public.api.protocols}
     app = public.api.application
     server = HttpServer(app, {PREFIX: app, **mounts}, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type,dict-item]
-    serving = asyncio.create_task(server.serve_until_told())
+    serving = asyncio.create_task(server.serve_until_stopped())
     await until(lambda: server.started, "the server listens")
     port = server.servers[0].sockets[0].getsockname()[1]
     running = Served(public, f"http://127.0.0.1:{port}")

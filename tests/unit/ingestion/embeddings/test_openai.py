@@ -174,7 +174,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         with capture_logs() as logs, pytest.raises(EmbeddingUnavailable) as told:
             await nobody.embed("m", ["a"])
     # The address and the library's words are for operators.
-    assert str(told.value) == "the embedding server cannot be reached"
+    assert str(told.value) == "The embedding server cannot be reached."
     assert {line["address"] for line in logs} == {"http://127.0.0.1:9/v1/embeddings"}
 
 
@@ -188,7 +188,7 @@ async def test_a_page_of_a_proxy_is_not_passed_on() -> None:
         server = EmbeddingServer(Endpoint(str(proxy.make_url("/v1"))), session)
         with pytest.raises(EmbeddingRefused) as told:
             await server.embed("m", ["a"])
-    assert str(told.value) == "the embedding server answered 403"
+    assert str(told.value) == "The embedding server returned status 403."
 
 
 async def test_a_refused_key_is_not_repeated_in_the_message(stub: Stub) -> None:

@@ -124,7 +124,7 @@ async def test_an_index_that_stays_away_is_an_outage(office: Office) -> None:
 
 async def test_an_index_that_was_given_up_is_an_outage_even_where_it_is_there(office: Office) -> None:
     office.indexes.known[CALLER.company_id, "kb"] = live_index("index", given_up=True)
-    with pytest.raises(ServiceUnavailable, match="made anew") as outage:
+    with pytest.raises(ServiceUnavailable, match="being rebuilt") as outage:
         await office.found("ferry")
     assert outage.value.retry_after
 
@@ -135,7 +135,7 @@ async def test_outages_are_told_as_such(office: Office) -> None:
         await office.found("ferry")
     assert outage.value.retry_after
     office.engine.down = False
-    office.embedder.failure = EmbeddingUnavailable("the embedding server answered 503")
+    office.embedder.failure = EmbeddingUnavailable("The embedding server returned status 503.")
     with pytest.raises(ServiceUnavailable, match="503"):
         await office.found("ferry")
     assert await office.found("ferry", mode="keyword") == ["ferry.txt"]
@@ -151,10 +151,10 @@ async def test_a_search_ends_before_its_caller_gives_up_and_names_what_does_not_
         raise AssertionError
 
     monkeypatch.setattr(MemorySearching, "candidates", hang)
-    with pytest.raises(ServiceUnavailable, match="the engine pgvector does not answer in time"):
+    with pytest.raises(ServiceUnavailable, match="the engine pgvector did not respond in time"):
         await office.found("ferry")
     monkeypatch.setattr(office.embedder, "embed", hang)
-    with pytest.raises(ServiceUnavailable, match="the embedding provider words does not answer in time"):
+    with pytest.raises(ServiceUnavailable, match="the embedding provider words did not respond in time"):
         await office.found("ferry")
 
 

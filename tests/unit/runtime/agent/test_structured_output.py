@@ -94,7 +94,7 @@ async def test_what_does_not_fit_is_asked_for_again_with_the_problems(agent: Age
 @pytest.mark.parametrize("agent", [TALKS, ACTS])
 async def test_after_two_repeats_the_turn_fails_by_its_model(agent: AgentSpec) -> None:
     model, journal = ScriptedModel(BAD), MemoryJournal()
-    with pytest.raises(ModelFailed, match="does not fit output_schema: price") as failure:
+    with pytest.raises(ModelFailed, match="does not match output_schema: price") as failure:
         await run(model, journal, agent)
     assert failure.value.kind is ErrorKind.MODEL
     assert (len(model.requests), len(journal.steps)) == (3, 2)

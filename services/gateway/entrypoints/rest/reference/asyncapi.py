@@ -8,8 +8,10 @@ from pydantic import BaseModel
 from libs.contracts import asyncapi
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.messages import CommandRejected, Message, public_name
+from libs.contracts.registry import published_messages
 from libs.contracts.resources.artifacts import ArtifactUploaded
 from libs.contracts.topics import TopicKind
+from libs.contracts.wire_examples import examples_of
 from services.gateway.entrypoints.rest.client_messages import MODELS
 from services.gateway.entrypoints.rest.session_socket import route
 
@@ -89,7 +91,7 @@ def _event_messages() -> dict[str, Any]:
     """The events of sessions and the texts, which the service wraps for the WebSocket."""
     return {
         f"server.{public_name(name)}": _event_message(name, model)
-        for name, (model, topic) in asyncapi.published_messages().items()
+        for name, (model, topic) in published_messages().items()
         if topic.kind is not TopicKind.COMMANDS and model is not CommandRejected and _is_of_session(model)
     }
 
@@ -101,7 +103,7 @@ def _is_of_session(model: type[Message]) -> bool:
 
 def _event_message(event_type: str, model: type[Message]) -> dict[str, Any]:
     name = public_name(event_type)
-    data = asyncapi.examples_of(event_type)[0]["payload"]
+    data = examples_of(event_type)[0]["payload"]
     return {
         **_server_message(name, {"id": _ID, "data": {"$ref": f"#/components/schemas/{model.__name__}"}}),
         "summary": asyncapi.summary_of(model),

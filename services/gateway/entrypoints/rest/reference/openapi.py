@@ -14,10 +14,11 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts.asyncapi import published_messages
+from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
+from libs.contracts.registry import published_messages
 from libs.contracts.resources.turns import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
@@ -221,13 +222,15 @@ def _error(status: int) -> dict[str, Any]:
         headers.append("Retry-After")
     if kind is ErrorKind.AUTHENTICATION:
         headers.append("WWW-Authenticate")
-    examples = {each.value: {"value": _example(each)} for each, its_status in STATUSES.items() if its_status == status}
+    entries = {kind: entry for kind, entry in ERRORS.items() if entry.status == status}
+    explained = (f"`{each}`: {entry.meaning} {entry.advice}" for each, entry in entries.items())
+    examples = {each.value: {"value": _example(each)} for each in entries}
     return {
-        "description": f"{HTTPStatus(status).phrase}: {texts.ERRORS[kind]}",
+        "description": "\n\n".join([f"{HTTPStatus(status).phrase}.", *explained]),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
         "content": {"application/json": {"schema": _schema(ErrorBody), "examples": examples}},
     }
 
 
 def _example(kind: ErrorKind) -> dict[str, Any]:
-    return {"error": {"type": kind.value, "message": texts.ERRORS[kind], "correlation_id": "order-4711"}}
+    return {"error": {"type": kind.value, "message": ERRORS[kind].meaning, "correlation_id": "order-4711"}}

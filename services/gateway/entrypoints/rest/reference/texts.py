@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from libs.contracts.errors import ErrorKind
-
 TITLE: Final = "Agent Execution Service"
 INTRODUCTION: Final = """
 Create, validate and run AI agents.
@@ -37,6 +35,7 @@ TAGS: Final = {
     "Catalogues": "What agents can be built from.",
     "Toolsets": "Custom tools, and the secrets in their headers.",
     "Webhooks": "Your addresses that receive events.",
+    "Usage": "What turns consumed and cost, and budgets.",
     "Access": "API keys, tokens, connections and the caller.",
     "Operations": "Health, lag and dead letters, for operators.",
 }
@@ -97,24 +96,3 @@ EVENTS: Final = (
     'data: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'
     'id: 2.1.1.0\nevent: turn.completed\ndata: {"success": true, "response": {"content": "Hello."}}\n\n'
 )
-ERRORS: Final = {
-    ErrorKind.INVALID_REQUEST: "The body is not valid JSON or YAML, or a header is malformed.",
-    ErrorKind.AUTHENTICATION: "The credential is missing, unknown, revoked or expired.",
-    ErrorKind.PERMISSION: "The credential lacks a required scope; or `quota_exceeded`: a limit is reached.",
-    ErrorKind.NOT_FOUND: "It doesn't exist, or isn't yours.",
-    ErrorKind.METHOD_NOT_ALLOWED: "The path doesn't support this method.",
-    ErrorKind.CONFLICT: "The resource's state doesn't allow it.",
-    ErrorKind.TOO_LARGE: "The body is larger than 512 KiB.",
-    ErrorKind.UNSUPPORTED_MEDIA_TYPE: "The body is neither JSON nor YAML.",
-    ErrorKind.RANGE: "The requested range is empty; `Content-Range` gives the size.",
-    ErrorKind.VALIDATION: "The request is invalid; `details` says where and why.",
-    ErrorKind.RATE_LIMIT: "Too many requests; for turns also `budget_exceeded`, with the budget in `details`.",
-    ErrorKind.BUDGET: "A budget is used up; `details` says which, and when it renews.",
-    ErrorKind.QUOTA: "A limit of the company is reached; `details` names it.",
-    ErrorKind.INTERNAL: "Something went wrong on our side.",
-    ErrorKind.MODEL: "The model's provider failed, even after retries.",
-    ErrorKind.UNAVAILABLE: "Part of the service is unreachable.",
-    ErrorKind.TIMEOUT: (
-        "Not accepted in time. It may still be executed; a retry with the same Idempotency-Key is safe."
-    ),
-}

@@ -101,7 +101,7 @@ class PgvectorEngine:
                     psycopg.sql.SQL("SELECT count(*) FROM {}").format(index.table.name), prepare=False
                 )
             except psycopg.errors.QueryCanceled as problem:
-                raise EngineUnavailable("counting the passages takes too long") from problem
+                raise EngineUnavailable("Counting the passages takes too long.") from problem
             [[count]] = await found.fetchall()
             return int(count)
 
@@ -147,4 +147,4 @@ class PgvectorEngine:
         except StoreUnavailable as problem:
             if isinstance(problem.__cause__, psycopg.errors.DeadlockDetected):
                 raise EngineConflict(_CONFLICT) from problem
-            raise EngineUnavailable("the search engine's database does not answer") from problem
+            raise EngineUnavailable("The search engine's database does not respond.") from problem

@@ -115,7 +115,7 @@ def refusal(index_id: str, messages: Iterable[str]) -> Exception:
         return IndexMissing(index_id)
     if "dimensions do not match" in reason:
         return ValueError("the index takes vectors of another number of dimensions")
-    return EngineUnavailable(f"weaviate did not take all passages: {reason[:300]}")
+    return EngineUnavailable(f"Weaviate rejected some passages: {reason[:300]}.")
 
 
 def _whole(value: Any) -> int | None:

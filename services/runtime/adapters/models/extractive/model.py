@@ -99,7 +99,9 @@ def _answer(request: ModelRequest) -> ModelAnswer:
     message = request.messages[position]
     assert isinstance(message, UserMessage)
     if message.has_image:
-        raise VisionNotSupported("model 'builtin:extractive' takes text only; it cannot be given an image")
+        raise VisionNotSupported(
+            "The model 'builtin:extractive' accepts text only. Leave out the image, or choose another model."
+        )
     name = wanted_file(message.own_text)
     document, question = ("", message.own_text) if name else split_question(message.own_text)
     results = [m.result for m in request.messages[position + 1 :] if isinstance(m, ToolMessage)]

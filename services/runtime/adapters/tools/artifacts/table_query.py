@@ -21,7 +21,7 @@ _LONGEST_CELL: Final = 500
 _MOST_SHEETS: Final = 200
 _AT_ONCE: Final = 2
 _WAITING: Final = 8
-_GONE: Final = "the query needed too much memory or time: select fewer rows or columns, or aggregate"
+_GONE: Final = "The query needed too much memory or time. Select fewer rows or columns, or aggregate."
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,9 @@ def run_query(job: dict[str, Any]) -> dict[str, Any]:
                 database.execute(f"SET {lock}")
             return _query(database, job["sql"], job["rows"])
     except (MemoryError, duckdb.OutOfMemoryException):
-        raise DocumentUnreadable("this needs too much memory: select fewer rows or columns, or aggregate") from None
+        raise DocumentUnreadable(
+            "The query needs too much memory. Select fewer rows or columns, or aggregate."
+        ) from None
     except duckdb.Error as problem:
         raise DocumentUnreadable(str(problem)[:2_000]) from None
 
@@ -63,7 +65,7 @@ def _settings(memory_bytes: int) -> dict[str, Any]:
 def _query(database: Any, sql: str, most: int) -> dict[str, Any]:
     statements = duckdb.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise DocumentUnreadable("only a single SELECT is allowed")
+        raise DocumentUnreadable("Only a single SELECT is allowed.")
     result = database.execute(statements[0])
     rows = result.fetchmany(most + 1)
     columns = [column[0] for column in result.description]
@@ -93,7 +95,7 @@ def _load(database: Any, file: Path, tables: list[Table]) -> None:
         return
     found = read_tables(file, content_type)
     if found is None:
-        raise DocumentUnreadable("only a JSON array of objects can be queried")
+        raise DocumentUnreadable("Only a JSON array of objects can be queried.")
     by_sheet = {table["sheet"]: table for table in tables}
     for each in found:
         if table := by_sheet.get(each.name):

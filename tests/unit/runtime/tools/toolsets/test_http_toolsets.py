@@ -195,13 +195,13 @@ async def test_a_tool_without_parameters_has_those_of_its_placeholders(world: Wo
 @pytest.mark.parametrize(
     ("described", "reason"),
     [
-        ({"url": "http://{id}.example/x"}, "placeholders may stand in the path and the query only"),
-        ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} is none of its parameters"),
+        ({"url": "http://{id}.example/x"}, "only the path and the query may have placeholders"),
+        ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} is not one of its parameters"),
         ({"url": "http://user:pass@desk.example/"}, "user name or password"),
         ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of an object"),
         ({"url": "http://desk.example/", "parameters": {"type": "object", "properties": {"a": 5}}}, "parameters"),
-        ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "is set by the service itself"),
-        ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "is set by the service itself"),
+        ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "the service sets"),
+        ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "the service sets"),
     ],
 )
 async def test_a_description_that_cannot_work_is_refused(world: World, described: JsonObject, reason: str) -> None:

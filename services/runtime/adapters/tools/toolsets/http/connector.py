@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from libs.contracts.errors import validation_message
 from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, HttpTool
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import UnusableUrl, parse_url
@@ -26,10 +27,10 @@ class HttpConnector:
         try:
             described = [HttpTool.model_validate(item) for item in toolset.config.get("tools") or ()]
         except ValidationError as problem:
-            raise ToolsetUnusable(f"tools: {problem.errors()[0]['msg']}") from None
+            raise ToolsetUnusable(f"The field tools is not valid: {validation_message(problem.errors()[0])}.") from None
         names = [tool.name for tool in described]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ToolsetUnusable(f"tools: there are two named {twice[0]!r}")
+            raise ToolsetUnusable(f"The field tools has two tools named {twice[0]!r}.")
         return DiscoveredTools(tools=[_compiled(tool) for tool in described])
 
     async def call(
@@ -43,7 +44,7 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
     template = RequestTemplate(method=tool.method, url=tool.url, headers=tool.headers, query=tool.query, body=tool.body)
     _require_fixed_host(tool)
     if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
-        raise ToolsetUnusable(f"tool {tool.name!r}: headers: {reserved[0]!r} is set by the service itself")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: headers: the service sets {reserved[0]!r} itself.")
     parameters = tool.parameters or _parameters_of(template)
     _require_usable(tool, parameters, template)
     settings = tool.model_dump(include={"approval", "timeout_seconds", "retries"}, exclude_none=True)
@@ -63,24 +64,24 @@ def _require_fixed_host(tool: HttpTool) -> None:
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
-        raise ToolsetUnusable(f"tool {tool.name!r}: url: placeholders may stand in the path and the query only")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: url: only the path and the query may have placeholders.")
     try:
         parse_url(f"{scheme}://{host}/")
     except UnusableUrl as problem:
-        raise ToolsetUnusable(f"tool {tool.name!r}: url: {problem}") from None
+        raise ToolsetUnusable(f"Tool {tool.name!r}: url: {problem}.") from None
 
 
 def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> None:
     if parameters.get("type") != "object":
-        raise ToolsetUnusable(f"tool {tool.name!r}: parameters: the schema of an object is needed (type: object)")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters: must be the schema of an object (type: object).")
     try:
         compile_schema(parameters)
     except SchemaInvalid as problem:
-        raise ToolsetUnusable(f"tool {tool.name!r}: parameters: {problem}") from None
+        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters: {problem}.") from None
     known = parameters.get("properties")
     missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
     if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
-        raise ToolsetUnusable(f"tool {tool.name!r}: {{{missing[0]}}} is none of its parameters")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: {{{missing[0]}}} is not one of its parameters.")
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:

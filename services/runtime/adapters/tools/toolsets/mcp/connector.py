@@ -68,7 +68,7 @@ class McpConnector:
                 "url", f"The MCP server does not list its tools: {problem.message[:500]}"
             ) from None
         except ValidationError:
-            raise ToolsetUnusable("The MCP server's list of tools is not what the protocol asks for.") from None
+            raise ToolsetUnusable("The MCP server's list of tools violates the protocol.") from None
         except ToolFailed as problem:
             raise ToolsetUnusable.at("url", str(problem)) from None
         finally:
@@ -185,10 +185,10 @@ def _chosen(
             unusable.setdefault(tool.name, LeftOutTool.of(tool.name, reason))
     if allowed is None:
         if len(usable) > MAX_TOOLS:
-            raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools: choose some by `allowed_tools`.")
+            raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools. Choose some with allowed_tools.")
         if unusable and not usable:
             told = "; ".join(f"{tool.name}: {tool.reason}" for tool in unusable.values())
-            raise ToolsetUnusable(f"The MCP server's tools are not what the protocol asks for: {told[:1_000]}.")
+            raise ToolsetUnusable(f"The MCP server's tools violate the protocol: {told[:1_000]}.")
         return DiscoveredTools(tools=list(usable.values()), left_out=list(unusable.values()))
     missing = [name for name in allowed if name not in usable]
     for name in missing:

@@ -57,7 +57,7 @@ class OpenApiConnector:
         try:
             async with self._http.get(address) as response:
                 if response.status >= 400:
-                    raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
+                    raise ToolsetUnusable(f"The server of the OpenAPI document returned status {response.status}.")
                 return decoded(await self._http.read(response), response.charset, errors="strict")
         except FetchRefused as problem:
             message = f"The OpenAPI document cannot be fetched: {problem}."

@@ -1,0 +1,205 @@
+"""Every code of an error and of a reason: what happened, and what to do. The reference page is made from it.
+
+On the wire the reasons of events are plain strings, so that a reader of an earlier release can take new ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from libs.contracts.errors import ErrorKind
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One sentence each."""
+
+    meaning: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEntry(Explanation):
+    """An error with its HTTP status."""
+
+    status: int
+
+
+def _error(status: int, meaning: str, advice: str) -> ErrorEntry:
+    return ErrorEntry(meaning, advice, status)
+
+
+ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
+    ErrorKind.INVALID_REQUEST: _error(
+        400,
+        "The body isn't valid JSON or YAML, or a header is malformed.",
+        "Correct the request as `message` says.",
+    ),
+    ErrorKind.AUTHENTICATION: _error(
+        401,
+        "The credential is missing, unknown, revoked or expired.",
+        "Send a valid key or token, by a scheme that `WWW-Authenticate` names.",
+    ),
+    ErrorKind.QUOTA: _error(
+        403,
+        "The company has reached one of its limits; `details` says which.",
+        "Delete what you no longer need, or ask the operator for a higher limit.",
+    ),
+    ErrorKind.PERMISSION: _error(
+        403,
+        "The credential lacks a scope, or isn't meant for this.",
+        "Use a credential that has the scope that `message` names.",
+    ),
+    ErrorKind.NOT_FOUND: _error(
+        404,
+        "It doesn't exist, or the credential may not see it.",
+        "Check the path and the ID, and that the credential belongs to the same company.",
+    ),
+    ErrorKind.METHOD_NOT_ALLOWED: _error(
+        405,
+        "The path doesn't support the method.",
+        "Use one of the methods in `Allow`.",
+    ),
+    ErrorKind.CONFLICT: _error(
+        409,
+        "The current state doesn't allow it.",
+        "Read the current state, then decide whether to send the request again.",
+    ),
+    ErrorKind.TOO_LARGE: _error(
+        413,
+        "The body, or a file in it, is larger than its limit.",
+        "Send less, or split it into several requests.",
+    ),
+    ErrorKind.UNSUPPORTED_MEDIA_TYPE: _error(
+        415,
+        "The `Content-Type` isn't supported, or a file isn't what its name says.",
+        "Send a supported type, with the name that matches it.",
+    ),
+    ErrorKind.RANGE: _error(
+        416,
+        "The range is past the end of the file.",
+        "Ask for a range within the length that `Content-Range` gives.",
+    ),
+    ErrorKind.VALIDATION: _error(
+        422,
+        "A field is invalid, or the `Idempotency-Key` belongs to another body.",
+        "Correct each field that `details` names.",
+    ),
+    ErrorKind.BUDGET: _error(
+        429,
+        "A budget is used up; `details` says which one, and when it renews.",
+        "Wait until it renews, or ask its owner to raise it.",
+    ),
+    ErrorKind.RATE_LIMIT: _error(
+        429,
+        "There are too many requests, turns, streams or transfers, or the model's provider is busy.",
+        "Retry after `Retry-After` seconds.",
+    ),
+    ErrorKind.INTERNAL: _error(
+        500,
+        "Something went wrong in the service.",
+        "Give the `correlation_id` to the operator.",
+    ),
+    ErrorKind.MODEL: _error(
+        502,
+        "The model's provider failed despite retries.",
+        "Start another turn, with another model if the provider stays down.",
+    ),
+    ErrorKind.UNAVAILABLE: _error(
+        503,
+        "A part of the service can't be reached.",
+        "Retry after `Retry-After` seconds, writes with the same `Idempotency-Key`.",
+    ),
+    ErrorKind.TIMEOUT: _error(
+        504,
+        "The write wasn't accepted in time, or a turn missed its deadline.",
+        "Retry a write with the same `Idempotency-Key`; start a turn that failed again.",
+    ),
+}
+"""By status. Of two with the same, the second is the status's usual one."""
+
+
+FileErrorCode = Literal[
+    "empty",
+    "encrypted",
+    "damaged",
+    "unsupported",
+    "too_large",
+    "timeout",
+    "memory",
+    "crashed",
+    "ocr_missing",
+    "embedding_refused",
+    "given_up",
+    "gone",
+]
+"""Why a file couldn't be processed."""
+
+FILE_ERRORS: Final[Mapping[FileErrorCode, Explanation]] = {
+    "empty": Explanation("The file contains no text.", "Upload a file with text."),
+    "encrypted": Explanation("The file is protected by a password.", "Remove the password and upload the file again."),
+    "damaged": Explanation(
+        "The file is damaged, incomplete, or of another type than its name says.", "Save the file again and upload it."
+    ),
+    "unsupported": Explanation("Files of this type can't be read.", "Convert the file to a supported type."),
+    "too_large": Explanation(
+        "The file's content exceeds a limit, unpacked or as text.", "Split the file into smaller ones."
+    ),
+    "timeout": Explanation("Reading the file took too long.", "Ingest it again, or split it into smaller files."),
+    "memory": Explanation("Reading the file took too much memory.", "Split the file into smaller ones."),
+    "crashed": Explanation("The file crashed its reader.", "Save the file again, or convert it to another type."),
+    "ocr_missing": Explanation(
+        "The text is scanned, and the installation can't recognize text.",
+        "Ask the operator to install tesseract, then ingest the file again.",
+    ),
+    "embedding_refused": Explanation(
+        "The embedding provider rejected the file's text.", "Choose another embedding model, then ingest it again."
+    ),
+    "given_up": Explanation(
+        "Several attempts failed: a service didn't respond, or the worker ended each time.", "Ingest the file again."
+    ),
+    "gone": Explanation("The artifact was deleted, or its bytes are missing.", "Upload it again."),
+}
+"""The ``code`` of ``knowledge_base.datasource.failed``, and of a file in ``datasource_errors``; the ``type`` of the
+detail of ``artifact.failed``."""
+
+
+class CancelReason(StrEnum):
+    """Why a turn was cancelled."""
+
+    REQUESTED = "requested"
+    SESSION_DELETED = "session_deleted"
+    SESSION_EXPIRED = "session_expired"
+
+
+CANCEL_REASONS: Final[Mapping[CancelReason, Explanation]] = {
+    CancelReason.REQUESTED: Explanation("Somebody cancelled the turn.", "Start another turn to continue."),
+    CancelReason.SESSION_DELETED: Explanation("The turn's session was deleted.", "Open a new session."),
+    CancelReason.SESSION_EXPIRED: Explanation(
+        "The session hadn't been used for as long as such sessions are kept.", "Open a new session."
+    ),
+}
+"""The ``reason`` of ``turn.cancelled``."""
+
+
+class DisabledReason(StrEnum):
+    """Why a webhook gets nothing."""
+
+    REQUESTED = "requested"
+    GONE = "gone"
+    UNREACHABLE = "unreachable"
+    KEY_REVOKED = "key_revoked"
+
+
+DISABLED_REASONS: Final[Mapping[DisabledReason, Explanation]] = {
+    DisabledReason.REQUESTED: Explanation("Somebody disabled the webhook.", "Enable it."),
+    DisabledReason.GONE: Explanation("The endpoint responded with 410.", "Correct the URL, then enable the webhook."),
+    DisabledReason.UNREACHABLE: Explanation(
+        "Nothing was delivered in five days of attempts.", "Repair the endpoint, then enable the webhook."
+    ),
+    DisabledReason.KEY_REVOKED: Explanation(
+        "The API key that created the webhook was revoked.", "Enable the webhook with another key."
+    ),
+}
+"""The ``reason`` of ``webhook.disabled``, and a webhook's ``disabled_reason``."""

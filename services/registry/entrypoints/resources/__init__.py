@@ -1,0 +1,1 @@
+"""The ways into each resource: its commands and its reads."""

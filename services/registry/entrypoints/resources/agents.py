@@ -1,0 +1,99 @@
+"""The ways into agents and configurations."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, FastAPI, Query
+
+from libs.contracts.errors import NotFound
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.agents import (
+    Agent,
+    AgentVersion,
+    CreateAgent,
+    DeleteAgent,
+    UpdateAgent,
+    ValidationReport,
+)
+from libs.eventing import CommandRouter
+from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.registry.domain.agent import AgentNotFound, require_visible
+from services.registry.domain.ports import AgentReader
+from services.registry.use_cases.agents import Agents
+from services.registry.use_cases.configurations import Configurations, NormalizedConfiguration
+
+Document = Annotated[Any, Body()]
+
+
+class AgentVersionPage(ListPage):
+    """Newest version first."""
+
+    versions: list[AgentVersion]
+
+
+def serve_agents(
+    commands: CommandRouter, http: FastAPI, agents: Agents, reads: AgentReader, configurations: Configurations
+) -> None:
+    commands.handle_prepared(CreateAgent, agents.check_new, agents.create)
+    commands.handle_prepared(UpdateAgent, agents.check_change, agents.update)
+    commands.handle(DeleteAgent, agents.delete)
+    http.include_router(_reads(reads))
+    http.include_router(_checks(configurations))
+
+
+def _reads(agents: AgentReader) -> APIRouter:
+    router = APIRouter(prefix="/internal/agents")
+
+    @router.get("")
+    async def list_agents(
+        who: Caller, limit: Annotated[int | None, Query(ge=1, le=201)] = None, offset: Offset = 0
+    ) -> list[Agent]:
+        """Takes one more than the longest page, for callers who ask whether there is a next one."""
+        return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
+
+    @router.get("/by-key/{agent_key}")
+    async def get_agent_by_key(agent_key: str, who: Caller) -> Agent:
+        return require_visible(await agents.get_by_key(agent_key), who).public()
+
+    @router.get("/public/{agent_key}")
+    async def get_public_agent(agent_key: str, _: Caller, in_web_pages: bool = True) -> Agent:
+        """``in_web_pages``: only one that pages of some origins may use by its key."""
+        agent = await agents.get_by_key(agent_key)
+        if agent is None or not (agent.usable_in_web_pages if in_web_pages else agent.is_public):
+            raise AgentNotFound()
+        return agent.public()
+
+    @router.get("/{agent_id}")
+    async def get_agent(agent_id: str, who: Caller) -> Agent:
+        return require_visible(await agents.get(agent_id), who).public()
+
+    @router.get("/{agent_id}/versions")
+    async def list_versions(
+        agent_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
+    ) -> AgentVersionPage:
+        require_visible(await agents.get(agent_id), who)
+        page = await agents.versions(agent_id, limit=limit, offset=offset, cursor=cursor)
+        return AgentVersionPage(versions=[version.public() for version in page.items], **page.facts)
+
+    @router.get("/{agent_id}/versions/{version_number}")
+    async def get_version(agent_id: str, version_number: str, who: Caller) -> AgentVersion:
+        require_visible(await agents.get(agent_id), who)
+        version = await agents.version(agent_id, version_number)
+        if version is None:
+            raise NotFound("This agent has no such version.")
+        return version.public()
+
+    return router
+
+
+def _checks(configurations: Configurations) -> APIRouter:
+    router = APIRouter(prefix="/internal/agents")
+
+    @router.post("/validate")
+    async def validate_configuration(document: Document, who: Caller) -> ValidationReport:
+        return await configurations.validate(document, who)
+
+    @router.post("/normalize")
+    async def normalize_configuration(document: Document, who: Caller) -> NormalizedConfiguration:
+        return await configurations.normalize(document, who)
+
+    return router

@@ -1,0 +1,84 @@
+"""Creates, updates and deletes stored agents. Checks ask other services, so they come before the transaction."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from libs.contracts.errors import Conflict, InvalidRequest
+from libs.contracts.identifiers import is_id
+from libs.contracts.messages import CommandContext
+from libs.contracts.resources.agents import (
+    AgentCreated,
+    AgentDeleted,
+    AgentUpdated,
+    CreateAgent,
+    CreateAgentBody,
+    DeleteAgent,
+    UpdateAgent,
+    UpdateAgentBody,
+)
+from libs.eventing import Transaction
+from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
+from services.registry.domain.agent import new_agent, require_writable
+from services.registry.domain.agent_key import candidates
+from services.registry.use_cases.configurations import Configurations, parse_or_reject
+
+# With 27^6 suffixes, a second one that is taken is a sign of something else.
+_KEYS_TO_TRY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    reader: PostgresAgentReader
+    configurations: Configurations
+
+    async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
+        """Raises ``InvalidConfiguration``."""
+        if not is_id(command.agent_id):
+            raise InvalidRequest("agent_id is not an ID.")
+        body = parse_or_reject(CreateAgentBody, command.agent)
+        await self.configurations.require(body, context.identity)
+        return body
+
+    async def create(
+        self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
+    ) -> None:
+        """Stores the agent under the first free key. Raises ``Conflict`` when its id is taken."""
+        agents, keys, now = PostgresAgentWriter(transaction), candidates(body.name), datetime.now(UTC)
+        for _ in range(_KEYS_TO_TRY):
+            agent = new_agent(
+                agent_id=command.agent_id, agent_key=next(keys), body=body, owner=context.identity, now=now
+            )
+            if await agents.add(agent):
+                transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
+                return
+        raise Conflict("No key is free for an agent with this name. Choose another name.")
+
+    async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
+        """Checks the parts that change, and only these: a tool that has gone since does not prevent a new name.
+
+        Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
+        """
+        agent = require_writable(await self.reader.get(command.agent_id), context.identity)
+        changes = parse_or_reject(UpdateAgentBody, command.changes)
+        after = agent.changed(changes, datetime.now(UTC))
+        await self.configurations.require(after.configuration(), context.identity, changes.model_fields_set)
+        return changes
+
+    async def update(
+        self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
+    ) -> None:
+        """Changes the agent as it stands now, which may be newer than the one that was checked."""
+        agents = PostgresAgentWriter(transaction)
+        agent = require_writable(await agents.lock(command.agent_id), context.identity)
+        after = agent.changed(changes, datetime.now(UTC))
+        if after is not agent:
+            await agents.save(agent, after, context.identity.user_id)
+        transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
+
+    async def delete(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
+        """Sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
+        agents = PostgresAgentWriter(transaction)
+        agent = require_writable(await agents.lock(command.agent_id), context.identity)
+        await agents.delete(agent, datetime.now(UTC))
+        deleted = AgentDeleted(agent_id=agent.id, agent_key=agent.agent_key)
+        transaction.emit(deleted, subject=agent.id, owner_id=agent.visible_only_to)

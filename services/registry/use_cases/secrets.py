@@ -1,0 +1,40 @@
+"""Stores and deletes secrets, which arrive encrypted."""
+
+import base64
+import binascii
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from libs.contracts.errors import InvalidRequest
+from libs.contracts.messages import CommandContext
+from libs.contracts.resources.secrets import DeleteSecret, PutSecret, SecretDeleted, SecretStored
+from libs.eventing import Transaction
+from services.registry.adapters.postgres.secrets import PostgresSecretWriter
+from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
+    """A new secret's id is the command's. Raises ``Conflict`` when there are too many."""
+    if not _NAME.fullmatch(command.name):
+        raise InvalidRequest("The secret's name is not valid.")
+    try:
+        ciphertext = base64.b64decode(command.ciphertext, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest("The ciphertext is not base64.") from None
+    secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
+    secret = await secrets.put(
+        context.command_id, company_id, command.name, ciphertext, datetime.now(UTC), most=MOST_SECRETS
+    )
+    transaction.emit(SecretStored(secret=secret.public()), subject=secret.id)
+
+
+async def delete_secret(transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
+    """Calls of tools that need it fail from now on. Raises ``SecretNotFound``."""
+    secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
+    secret = await secrets.delete(company_id, command.name, datetime.now(UTC))
+    if secret is None:
+        raise SecretNotFound()
+    transaction.emit(SecretDeleted(name=secret.name), subject=secret.id)

@@ -1,0 +1,164 @@
+"""Creates, changes, refreshes and deletes toolsets. Targets are asked for their tools before the transaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from libs.contracts.errors import Conflict, ErrorDetail, RateLimited
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandContext
+from libs.contracts.resources.toolsets import (
+    ConnectedTool,
+    ConnectedToolset,
+    CreateToolset,
+    DeleteToolset,
+    HttpToolsetBody,
+    McpToolsetBody,
+    OpenApiToolsetBody,
+    RefreshToolset,
+    ToolsetBody,
+    ToolsetCreated,
+    ToolsetDeleted,
+    ToolsetRefreshed,
+    ToolsetUpdated,
+    UpdateToolset,
+    UpdateToolsetBody,
+)
+from libs.eventing import Transaction
+from libs.fairness import FairSemaphore, QueueFull
+from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
+from services.registry.adapters.postgres.secrets import PostgresSecretReader
+from services.registry.adapters.postgres.toolsets import PostgresToolsetReader, PostgresToolsetWriter
+from services.registry.domain.findings import found
+from services.registry.domain.toolset import MOST_TOOLSETS, config_of, new_toolset, require, secret_names
+from services.registry.domain.toolset_checks import left_out_warnings, offer_errors, settings_errors, toolset_errors
+from services.registry.use_cases.configurations import InvalidConfiguration, parse_or_reject
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTools:
+    """A checked body with the tools that its target offers, and what is said about those that were left out.
+
+    ``based_on``: the version that was looked at.
+    """
+
+    body: ToolsetBody
+    tools: Sequence[ConnectedTool]
+    warnings: Sequence[ErrorDetail]
+    based_on: int
+
+
+@dataclass(frozen=True, slots=True)
+class Toolsets:
+    """``permits``: targets that are asked at the same time, shared fairly among companies."""
+
+    reader: PostgresToolsetReader
+    secrets: PostgresSecretReader
+    runtime: HttpToolsetRuntime
+    permits: FairSemaphore
+
+    async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
+        """Raises ``Conflict`` for a name that is taken, and as ``_find`` does."""
+        name = command.toolset.get("name")
+        if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
+            raise Conflict(f"A toolset named {name!r} already exists.")
+        return await self._find(command.toolset, context.identity, based_on=0, check_settings=True)
+
+    async def create(
+        self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
+    ) -> None:
+        """The toolset's id is the command's. Raises ``Conflict``."""
+        toolset = new_toolset(
+            toolset_id=context.command_id,
+            company_id=context.identity.company_id,
+            body=found.body,
+            tools=found.tools,
+            warnings=found.warnings,
+            now=datetime.now(UTC),
+        )
+        await PostgresToolsetWriter(transaction).add(toolset, context.identity.user_id, most=MOST_TOOLSETS)
+        transaction.emit(ToolsetCreated(toolset=toolset.public()), subject=toolset.id)
+
+    async def check_change(self, command: UpdateToolset, context: CommandContext) -> FoundTools:
+        toolset = require(await self.reader.get(context.identity.company_id, command.name))
+        changes = parse_or_reject(UpdateToolsetBody, command.changes)
+        asked = "tool_settings" in changes.model_fields_set
+        return await self._find(
+            toolset.merged(changes), context.identity, based_on=toolset.version, check_settings=asked
+        )
+
+    async def check_refresh(self, command: RefreshToolset, context: CommandContext) -> FoundTools:
+        toolset = require(await self.reader.get(context.identity.company_id, command.name))
+        return await self._find(toolset.body, context.identity, based_on=toolset.version, check_settings=False)
+
+    async def update(
+        self,
+        transaction: Transaction,
+        command: UpdateToolset | RefreshToolset,
+        context: CommandContext,
+        found: FoundTools,
+    ) -> None:
+        """Stores what was found: a new version, unless nothing differs.
+
+        Raises ``ToolsetNotFound``, or ``Conflict`` when somebody else changed it after it was looked at.
+        """
+        toolsets = PostgresToolsetWriter(transaction)
+        toolset = require(await toolsets.lock(context.identity.company_id, command.name))
+        if toolset.version != found.based_on:
+            raise Conflict("The toolset was changed at the same time. Try again.")
+        after = toolset.changed(found.body, found.tools, datetime.now(UTC), found.warnings)
+        await toolsets.save(toolset, after, context.identity.user_id)
+        event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed
+        transaction.emit(event(toolset=after.public()), subject=after.id)
+
+    async def delete(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
+        """Agents that name it go on without its tools. Raises ``ToolsetNotFound``."""
+        toolsets = PostgresToolsetWriter(transaction)
+        toolset = require(await toolsets.lock(context.identity.company_id, command.name))
+        await toolsets.delete(toolset, datetime.now(UTC))
+        transaction.emit(ToolsetDeleted(name=toolset.name), subject=toolset.id)
+
+    async def _find(
+        self, document: Mapping[str, Any], caller: Identity, *, based_on: int, check_settings: bool
+    ) -> FoundTools:
+        """Checks a toolset's document and asks its target for the tools.
+
+        ``check_settings``: settings of tools that the target does not have are an error. Raises
+        ``InvalidConfiguration``, what the target is refused for, ``RateLimited``, or an outage of the runtime.
+        """
+        body = parse_or_reject(_model_of(document), document)
+        _reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
+        config = config_of(body)
+        secrets = await self.secrets.ciphertexts(caller.company_id, secret_names(config))
+        connected = ConnectedToolset(
+            name=body.name, version=based_on + 1, type=body.type, config=config, secrets=dict(secrets)
+        )
+        try:
+            async with self.permits.acquire(caller.company_id):
+                offered = await self.runtime.discover(connected, caller)
+        except QueueFull as full:
+            message = f"{full.waiting} toolsets of your company are already waiting to be read."
+            raise RateLimited(message, retry_after=5) from None
+        unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
+        _reject([*offer_errors(offered.tools), *unknown])
+        return FoundTools(body, offered.tools, left_out_warnings(body, offered.left_out), based_on)
+
+
+def _reject(errors: list[ErrorDetail]) -> None:
+    if errors:
+        raise InvalidConfiguration(errors)
+
+
+def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
+    """The model of the document's type, by which findings name places in the document itself."""
+    known: dict[str, type[ToolsetBody]] = {
+        "mcp": McpToolsetBody,
+        "openapi": OpenApiToolsetBody,
+        "http": HttpToolsetBody,
+    }
+    given = document.get("type")
+    if given not in known:
+        hint = f"one of {', '.join(known)}"
+        raise InvalidConfiguration([found(("type",), "type_unknown", "must be the type of a toolset", hint)])
+    return known[given]

@@ -1,0 +1,38 @@
+"""The tables of tables in docs/operate/data.md, from the comments next to the migrations."""
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from libs.eventing import tables as eventing
+from libs.quotas import tables as quotas
+from tools.reference.markdown import table
+
+_ROOT: Final = Path(__file__).parents[2]
+_CREATED: Final = re.compile(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?([a-z_]+(?:\.[a-z_]+)?) \(")
+_OWN_SCHEMA: Final = re.compile(r"^from ((?:libs\.blobs|services)\.[\w.]*schema) import", re.MULTILINE)
+
+
+def parts() -> dict[str, str]:
+    shared = "".join((_ROOT / "libs" / room / "schema.py").read_text() for room in ("eventing", "quotas"))
+    return {
+        "every service": _table(shared, {**eventing.TABLES, **quotas.TABLES}),
+        **{folder.parent.name: _of_service(folder) for folder in sorted((_ROOT / "services").glob("*/migrations"))},
+    }
+
+
+def _of_service(migrations: Path) -> str:
+    source = "".join(revision.read_text() for revision in (migrations / "versions").glob("[0-9]*.py"))
+    for module in _OWN_SCHEMA.findall(source):
+        source += (_ROOT / f"{module.replace('.', '/')}.py").read_text()
+    return _table(source, import_module(f"services.{migrations.parent.name}.migrations.tables").TABLES)
+
+
+def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:
+    """Raises ValueError unless exactly the tables that the source creates are described."""
+    if different := set(_CREATED.findall(source)) ^ described.keys():
+        raise ValueError(f"created and not described, or described and not created: {', '.join(sorted(different))}")
+    rows = ((f"`{name}`", each["row"], each["bytes"], each["removed"]) for name, each in described.items())
+    return table(("table", "a row for", "bytes", "removed"), rows)
