@@ -5,7 +5,7 @@ A part in braces counts as one word. A message that a function passes on is foun
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -76,7 +76,7 @@ def text_of(value: ast.expr) -> str | None:
     return None
 
 
-def texts_of(value: ast.expr, scopes: list[ast.AST]) -> Iterator[str]:
+def texts_of(value: ast.expr, scopes: Sequence[ast.AST]) -> Iterator[str]:
     """A name stands for each text that the function or the module assigns to it."""
     if isinstance(value, ast.IfExp):
         yield from texts_of(value.body, scopes)
@@ -130,8 +130,11 @@ def messages() -> Iterator[Message]:
                 where = 0 if of_error(module, node, errors) else None
             value = None if where is None else given(node, where, "message")
             if value is not None:
-                scopes = [inner[id(node)]] if id(node) in inner else []
-                texts = list(texts_of(value, scopes)) or list(texts_of(value, [module]))
+                function = inner.get(id(node))
+                own = list(texts_of(value, [function])) if function is not None else []
+                texts = own or list(texts_of(value, [module]))
+                    texts_of(value, [module])
+                )
                 yield from (Message(f"{path}:{node.lineno}", text) for text in texts)
 
 
