@@ -20,7 +20,7 @@ class ApprovalWait(WaitKind):
             raise wrong_kind("decision", "This action is an approval. Send a decision: approve or deny.")
         return Answer(self.name, command.decision, command.reason if command.decision == "deny" else None)
 
-    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+    def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         if answer.decision == "approve":
             return None
         if answer.decision == "expired":

@@ -1,4 +1,4 @@
-"""The caller runs a client tool and gives its result."""
+"""The caller runs a client tool and returns its result."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction
@@ -23,7 +23,7 @@ class ToolResultWait(WaitKind):
         output = command.output
         return Answer(self.name, content=output if isinstance(output, str) else write_json(output).decode())
 
-    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+    def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         if answer.decision == "expired":
             return wait.failed("There is no result: nobody gave it in time.")
         if answer.is_error:

@@ -15,18 +15,17 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts.error_catalogue import ERRORS
-from libs.contracts.errors import ErrorKind
+from libs.contracts.errors import ErrorBody, ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
 from libs.contracts.registry import published_messages
-from libs.contracts.resources.turns import ExecuteReply
+from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
 from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
 from services.gateway.entrypoints.door.routes import bodies_of
 from services.gateway.entrypoints.rest.reference import texts
-from services.gateway.entrypoints.rest.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}

@@ -1,4 +1,4 @@
-"""Answers to operators."""
+"""Operations: states of services and consumers, for operators."""
 
 from typing import Any, Literal
 
