@@ -133,8 +133,6 @@ def messages() -> Iterator[Message]:
                 function = inner.get(id(node))
                 own = list(texts_of(value, [function])) if function is not None else []
                 texts = own or list(texts_of(value, [module]))
-                    texts_of(value, [module])
-                )
                 yield from (Message(f"{path}:{node.lineno}", text) for text in texts)
 
 
