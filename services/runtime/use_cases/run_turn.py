@@ -172,7 +172,7 @@ class RunTurn:
         if overdue:
             return failed(turn, TimedOut("The turn did not end before its deadline."))
         _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)
-        return crashed(turn, "the turn failed because of an error of the service", problem, self.attempts)
+        return crashed(turn, "The turn failed because of an error in the service.", problem, self.attempts)
 
     async def _answer(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
