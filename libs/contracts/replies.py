@@ -75,14 +75,14 @@ class Reply(WireModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a tool call": {
-            "content": "Together they pay 396 crowns for the return journey.",
+            "content": "17 * 23 = 391",
             "tool_calls": [
                 {
                     "id": "call_7Qm2",
                     "name": "calculator",
-                    "arguments": {"expression": "2 * (2 * 84 + 30)"},
+                    "arguments": {"expression": "17 * 23"},
                     "status": "completed",
-                    "output": "396",
+                    "output": "17 * 23 = 391",
                 }
             ],
         }

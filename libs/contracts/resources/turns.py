@@ -154,6 +154,19 @@ class Turn(WireModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
+        "completed": {
+            "turn_id": "01980f52-3b42-7d36-8e4f-3c4d5e6f7a06",
+            "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
+            "status": "completed",
+            "attempt": 1,
+            "position": 0,
+            "correlation_id": "ferry-desk-2026-05-04",
+            "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
+            "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
+            "created_at": "2026-05-04T08:16:10.104451Z",
+            "started_at": "2026-05-04T08:16:10.104451Z",
+            "finished_at": "2026-05-04T08:16:12.318430Z",
+        },
         "queued": {
             "turn_id": "01980f52-3b42-7d36-8e4f-3c4d5e6f7a06",
             "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
@@ -164,7 +177,7 @@ class Turn(WireModel):
             "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
             "created_at": "2026-05-04T08:16:10.104451Z",
             "started_at": "2026-05-04T08:16:10.104451Z",
-        }
+        },
     }
 
     turn_id: str
@@ -306,7 +319,7 @@ class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
             "step": 1,
             "call_id": "call_7Qm2",
             "name": "calculator",
-            "arguments": {"expression": "2 * (2 * 84 + 30)"},
+            "arguments": {"expression": "17 * 23"},
         }
     }
 
@@ -319,7 +332,7 @@ class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
 
 class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1"):
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "a calculation": {"step": 1, "call_id": "call_7Qm2", "name": "calculator", "output": "396"}
+        "a calculation": {"step": 1, "call_id": "call_7Qm2", "name": "calculator", "output": "17 * 23 = 391"}
     }
 
     step: int
@@ -402,9 +415,7 @@ class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
 class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", topic=RUNTIME_DELTAS):
     """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "the beginning": {"attempt": 1, "step": 2, "offset": 0, "text": "Together they pay 396 "}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the beginning": {"attempt": 1, "step": 2, "offset": 0, "text": "17 * 23 "}}
 
     attempt: int
     step: int
@@ -415,7 +426,7 @@ class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", t
 class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", topic=RUNTIME_DELTAS):
     """A step's text is complete; ``length`` counts its characters."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 52}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 13}}
 
     attempt: int
     step: int
@@ -449,9 +460,7 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_END
     conversation is longer than what a model is given; else the oldest messages are left out, with a warning.
     """
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with deltas": {"content": "What do two adults and a bicycle pay to Skarholm and back?", "stream": True}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "stream": True}}
 
     session_id: str
     content: str | list[Annotated[ContentBlock, Field()]]
