@@ -314,6 +314,7 @@ def _class(name: str, bases: str, schema: Schema, parts: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
+    text = text.replace("\\", r"\\").replace('"""', r'\"""')
     return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
 
 

@@ -98,7 +98,7 @@ class Presence:
     When a process ends, its connection closes and PostgreSQL frees the lock. The others see within two seconds that the
     process is ``gone``. They notice a vanished machine later and a hanging process never, so leases are still needed.
     Being gone is a strong hint but no proof, since a connection may break alone. The process then takes its lock again,
-    so whatever others did meanwhile must be harmless.
+    so the others' reactions to its absence must be harmless.
 
     A pooler lends its connections to others, who would inherit the lock. Behind a pooler no process has a lock or
     counts as gone, and only leases decide.
@@ -181,24 +181,26 @@ class Presence:
             if row is not None and row[0]:
                 self._got()
             else:
-                self._missed("a connection of before holds it, whose end the server has not noticed yet")
+                self._missed("an earlier connection still holds the lock")
             return
         if self._tracker.looked(frozenset(present), self._clock()):
-            _log.info("presence.processes_gone", numbers=sorted(self._tracker.gone))
+            _log.info("presence.processes_died", numbers=sorted(self._tracker.gone))
             self._call_back()
 
     def _missed(self, reason: str) -> None:
         """Logs the loss of the lock once."""
         if not self._is_missed:
             self._is_missed = True
-            _log.warning("presence.not_held", reason=reason, instead="leases and sessions of groups decide alone")
+            _log.warning(
+                "presence.not_held", reason=reason, fallback="only leases and Kafka sessions detect dead processes"
+            )
 
     def _got(self) -> None:
         again, self._has_held, self._is_missed = self._has_held, True, False
         self._tracker.begin(self._clock() + (self._distrust if again else 0.0))
         self.held.set()
         if again:
-            _log.info("presence.held_again")
+            _log.info("presence.reacquired")
             self._call_back()
 
     def _lost(self) -> None:
@@ -244,7 +246,7 @@ class Holders(Protocol):
 class ReclaimWork:
     """Queues the work of dead processes again, before their leases expire.
 
-    ``gone`` returns the dead processes. It may be wrong about a live one, whose further writes then have no effect
+    ``gone`` returns the dead processes. It may be wrong about a live one. Its further writes then have no effect
     because it has lost its leases.
     """
 

@@ -282,7 +282,7 @@ class CollectionFilesReply(Model):
 
 
 class Connection(Model):
-    """A connection. ``connection_key`` is public: it stands in web pages. ``quota`` counts requests a minute."""
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
 
     id: str
     name: str
@@ -298,7 +298,7 @@ class Connection(Model):
 
 
 class ConsumerState(Model):
-    """A consumer group at one topic. ``state`` is Kafka's word for the group."""
+    """A consumer group at one topic. ``state`` is Kafka's state of the group."""
 
     group: str
     topic: str
@@ -339,7 +339,7 @@ class DatasourceSnapshot(Model):
 
 
 class DeadLetter(Model):
-    """A message that its consumer gave up. ``replayed``: it was sent again since."""
+    """A message that its consumer failed to process. ``replayed``: it has been sent again."""
 
     id: str
     topic: str
@@ -357,14 +357,14 @@ class DeadLetter(Model):
 
 
 class DeadLetterCause(Model):
-    """``code`` is the error's name, or ``poison_message`` for one that could not be read."""
+    """``code`` is the error's name, or ``poison_message`` for an unreadable message."""
 
     code: str
     message: str
 
 
 class DeadLetterDetail(Model):
-    """``partition`` and ``offset`` of the message in its topic; headers that may hold secrets are not shown."""
+    """``partition`` and ``offset`` of the message in its topic; headers that may contain secrets are hidden."""
 
     id: str
     topic: str
@@ -386,7 +386,7 @@ class DeadLetterDetail(Model):
 
 
 class DeadLetterList(Model):
-    """``next`` goes into ``after``, null at the end. ``topics``, of those that hold letters, is for operators only."""
+    """``next`` goes into ``after``, null at the end. ``topics``, those with messages, is for operators only."""
 
     dead_letters: list[DeadLetter]
     has_more: bool
@@ -395,7 +395,7 @@ class DeadLetterList(Model):
 
 
 class DeadLetterPayload(Model):
-    """``value`` is JSON without secrets; null when ``note`` says why it is not shown."""
+    """``value`` is JSON without secrets; null if ``note`` says why it is hidden."""
 
     value: Any
     note: str | None
@@ -483,7 +483,7 @@ class ExecuteReply(Model):
 
 
 class Failure(Model):
-    """An event that reports an internal error. ``cause`` is the type and place of the exception behind it."""
+    """An event that reports an internal error. ``cause`` is the type and location of the exception behind it."""
 
     service: str
     type: str
@@ -495,7 +495,7 @@ class Failure(Model):
 
 
 class FailureList(Model):
-    """``unreachable`` services could not be asked."""
+    """``unreachable`` services couldn't be asked."""
 
     failures: list[Failure]
     unreachable: list[str]
@@ -568,7 +568,7 @@ class HttpToolsetTool(Model):
 
 
 class IssuedKeyReply(Model):
-    """A new key with its secret, which is shown this once."""
+    """A new key with its secret, which is only returned this once."""
 
     id: str
     name: str
@@ -601,7 +601,7 @@ class IssuedWebhookReply(Model):
 
 
 class Key(Model):
-    """An API key. ``prefix`` is how its secret begins; ``rate_limit`` counts requests a minute, null for no limit."""
+    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
 
     id: str
     name: str
@@ -656,7 +656,7 @@ class KnowledgeBaseState(Model):
 
 
 class LimitOfCompany(Model):
-    """`limit` is null where there is none, `used` while the service that counts does not answer."""
+    """`limit` is null if there is none, `used` while the service that counts doesn't answer."""
 
     limit: int | None
     used: int | None
@@ -683,10 +683,10 @@ class McpToolset(Model):
 
 
 class Me(Model):
-    """The credential's owner and its rights, and the limits of its company with what is used of each.
+    """The credential's owner and rights, and the company's limits with their use.
 
-    Of a rate, the requests or turns that were taken and are not given back yet: a sixtieth of the limit every second.
-    Gateways take what is counted while it happens in blocks, so that up to a twentieth for each may be unused.
+    For rates, `used` counts requests or turns not yet refilled: a sixtieth of the limit returns every second. Each
+    gateway reserves some in advance, so up to a twentieth per gateway may be unused.
     """
 
     user_id: str
@@ -798,14 +798,14 @@ class PlatformCopy(Model):
 
 
 class ReplayResult(Model):
-    """A letter that was sent again. ``repeated``: it had been replayed before, and nothing was sent now."""
+    """A replayed message. ``repeated``: it was replayed before, and nothing was sent now."""
 
     dead_letter: DeadLetter
     repeated: bool
 
 
 class Replica(Model):
-    """One process. ``reason`` says what it waits for, or why it could not be asked."""
+    """One process. ``reason``: what it waits for, or why it couldn't be asked."""
 
     address: str
     status: ReplicaStatus
@@ -872,7 +872,7 @@ class Secret(Model):
 
 
 class ServiceState(Model):
-    """``ready`` of ``total`` replicas; ``replicas`` are for operators of the installation, and none for others."""
+    """``ready`` of ``total`` replicas; ``replicas`` are listed for operators of the installation only."""
 
     service: str
     status: ServiceStateStatus
@@ -920,7 +920,7 @@ class Sheet(Model):
 
 
 class TimelineEventView(Model):
-    """An event of the timeline. `position` counts the company's events; `type` is without prefix and version."""
+    """An event of the timeline. `position` counts the company's events; `type` has no prefix or version."""
 
     id: str
     position: int
@@ -937,7 +937,7 @@ class TimelineEventView(Model):
 
 
 class TokenReply(Model):
-    """A bearer token, which is not kept. It ends with its key at the latest."""
+    """A bearer token, which isn't stored. It ends with its key at the latest."""
 
     access_token: str
     token_type: str = "Bearer"

@@ -26,7 +26,7 @@ class Sessions(Resource[R]):
     def messages(self) -> Emitting[answers.Message]:
         """List the messages of a session.
 
-        Needs the scope `sessions:read`.
+        Requires the scope `sessions:read`.
         """
         yield from self._pages(
             path_of("/runtime/{session_id}/messages/", self.session_id), "messages", answers.Message, {}
@@ -36,7 +36,7 @@ class Sessions(Resource[R]):
     def get(self) -> Request[answers.Session]:
         """Get a session.
 
-        Needs the scope `sessions:read`.
+        Requires the scope `sessions:read`.
         """
         return Request("GET", path_of("/sessions/{session_id}/", self.session_id), one(answers.Session))
 
@@ -44,9 +44,9 @@ class Sessions(Resource[R]):
     def delete(self) -> Request[None]:
         """End a session.
 
-        Cancels a running turn first, then removes the session and its history.
+        Cancels a running turn, then deletes the session and its history.
 
-        Needs the scope `sessions:write`.
+        Requires the scope `sessions:write`.
         """
         return Request("DELETE", path_of("/sessions/{session_id}/", self.session_id), nothing)
 
@@ -60,10 +60,9 @@ class Turns(Resource[R]):
     def get(self) -> Request[answers.Turn]:
         """Get the state of a turn.
 
-        With the reply once it is completed, the error once it has failed, and the actions that it needs an answer
-        to while it is waiting.
+        Includes the reply once it's completed, the error if it failed, and the open actions while it's waiting.
 
-        Needs the scope `sessions:read`.
+        Requires the scope `sessions:read`.
         """
         return Request(
             "GET", path_of("/runtime/{session_id}/turns/{turn_id}/", self.session_id, self.turn_id), one(answers.Turn)
@@ -71,9 +70,9 @@ class Turns(Resource[R]):
 
     @operation
     def cancel(self) -> Request[answers.TurnCancelledReply]:
-        """Cancel a turn that is queued, runs or is waiting.
+        """Cancel a queued, running or waiting turn.
 
-        Needs the scope `runtime:execute`.
+        Requires the scope `runtime:execute`.
         """
         return Request(
             "POST",
@@ -89,9 +88,9 @@ class Actions(Resource[R]):
     ) -> Emitting[answers.OpenAction]:
         """List the open actions.
 
-        What the turns of your sessions are waiting for; with a `company:…` scope of all of the company.
+        Open actions of your sessions, or of the whole company with a `company:…` scope.
 
-        Needs the scope `sessions:read`.
+        Requires the scope `sessions:read`.
         """
         yield from self._pages("/actions/", "actions", answers.OpenAction, given(kind=kind, session_id=session_id))
 
@@ -101,11 +100,11 @@ class Agents(Resource[R]):
     def validate(
         self, agent: params.AgentConfiguration | dict[str, Any] | Mapping[str, Any] | str
     ) -> Request[answers.ValidationReport]:
-        """Check an agent configuration.
+        """Validate an agent configuration.
 
-        Says what is wrong with a configuration and what is doubtful. Nothing is stored.
+        Returns errors and warnings. Nothing is stored.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         return Request(
             "POST",
@@ -116,11 +115,11 @@ class Agents(Resource[R]):
 
     @iteration
     def list(self) -> Emitting[answers.Agent]:
-        """List the agents that you may use.
+        """List the agents that you can use.
 
-        All of them, or a page: with `limit`, the header `Link` names the next one, if there is one.
+        All of them, or a page: with `limit`, the `Link` header points to the next page, if any.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         for it in (yield from self._send(Request("GET", "/agent/", one(list[answers.Agent])))):
             yield Emit(it)
@@ -129,7 +128,7 @@ class Agents(Resource[R]):
     def create(self, **body: Unpack[params.CreateAgentBody]) -> Request[answers.Agent]:
         """Store an agent.
 
-        Needs the scope `agents:write`.
+        Requires the scope `agents:write`.
         """
         return Request("POST", "/agent/", one(answers.Agent), body=dict(body))
 
@@ -137,7 +136,7 @@ class Agents(Resource[R]):
     def get(self, agent_id: str) -> Request[answers.Agent]:
         """Get an agent.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         return Request("GET", path_of("/agent/{agent_id}/", agent_id), one(answers.Agent))
 
@@ -145,9 +144,9 @@ class Agents(Resource[R]):
     def update(self, agent_id: str, **body: Unpack[params.UpdateAgentBody]) -> Request[answers.Agent]:
         """Change an agent.
 
-        Fields left out stay as they are. A changed configuration becomes a new version.
+        Omitted fields stay unchanged. A changed configuration creates a new version.
 
-        Needs the scope `agents:write`.
+        Requires the scope `agents:write`.
         """
         return Request("PATCH", path_of("/agent/{agent_id}/", agent_id), one(answers.Agent), body=dict(body))
 
@@ -155,9 +154,9 @@ class Agents(Resource[R]):
     def delete(self, agent_id: str) -> Request[None]:
         """Delete an agent.
 
-        Sessions made from it go on: they keep their configuration.
+        Its sessions continue: they keep their configuration.
 
-        Needs the scope `agents:write`.
+        Requires the scope `agents:write`.
         """
         return Request("DELETE", path_of("/agent/{agent_id}/", agent_id), nothing)
 
@@ -165,9 +164,9 @@ class Agents(Resource[R]):
     def versions(self, agent_id: str) -> Emitting[answers.AgentVersion]:
         """List the versions of an agent.
 
-        A version is made whenever the configuration changes; it never changes itself.
+        Each change of the configuration creates a version. Versions are immutable.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         yield from self._pages(path_of("/agent/{agent_id}/versions/", agent_id), "versions", answers.AgentVersion, {})
 
@@ -175,7 +174,7 @@ class Agents(Resource[R]):
     def version(self, agent_id: str, version: str) -> Request[answers.AgentVersion]:
         """Get one version of an agent.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         return Request(
             "GET", path_of("/agent/{agent_id}/versions/{version}/", agent_id, version), one(answers.AgentVersion)
@@ -189,7 +188,7 @@ class Artifacts(Resource[R]):
     def list(self) -> Emitting[answers.Artifact]:
         """List a session's artifacts.
 
-        Needs the scope `artifacts:read`.
+        Requires the scope `artifacts:read`.
         """
         yield from self._pages(
             path_of("/sessions/{session_id}/artifacts/", self.session_id), "artifacts", answers.Artifact, {}
@@ -199,17 +198,17 @@ class Artifacts(Resource[R]):
     def get(self, artifact_id: str) -> Request[answers.Artifact]:
         """Get an artifact's record.
 
-        Needs the scope `artifacts:read`.
+        Requires the scope `artifacts:read`.
         """
         return Request("GET", path_of("/artifacts/{artifact_id}/", artifact_id), one(answers.Artifact))
 
     @operation
     def status(self, artifact_id: str) -> Request[answers.ArtifactState]:
-        """See how far an artifact is processed.
+        """Get an artifact's processing status.
 
-        `pending`, then `ready` or `failed`. Images are ready at once.
+        `pending`, then `ready` or `failed`. Images are ready immediately.
 
-        Needs the scope `artifacts:read`.
+        Requires the scope `artifacts:read`.
         """
         return Request(
             "GET",
@@ -221,9 +220,9 @@ class Artifacts(Resource[R]):
     def url(self, artifact_id: str) -> Request[answers.ArtifactUrl]:
         """Get a fresh download link.
 
-        It works for anybody, without a credential, until it expires.
+        Anyone can use it without a credential until it expires.
 
-        Needs the scope `artifacts:read`.
+        Requires the scope `artifacts:read`.
         """
         return Request(
             "GET",
@@ -233,11 +232,11 @@ class Artifacts(Resource[R]):
 
     @operation
     def preview(self, artifact_id: str, *, rows: int | None = None) -> Request[answers.ArtifactPreview]:
-        """See what tables an artifact holds.
+        """Preview an artifact's tables.
 
-        Of CSV, XLSX and XLS files, and of JSON arrays of objects.
+        For CSV, XLSX and XLS files, and JSON arrays of objects.
 
-        Needs the scope `artifacts:read`.
+        Requires the scope `artifacts:read`.
         """
         return Request(
             "GET",
@@ -250,9 +249,9 @@ class Artifacts(Resource[R]):
     def download(self, artifact_id: str, *, preview: str | None = None) -> Request[bytes]:
         """Download an artifact.
 
-        Takes `Range` and `If-None-Match`; `ETag` names the content.
+        Supports `Range` and `If-None-Match`; `ETag` identifies the content.
 
-        Needs the scope `artifacts:read`.
+        Requires the scope `artifacts:read`.
         """
         return Request(
             "GET",
@@ -264,11 +263,11 @@ class Artifacts(Resource[R]):
 
     @operation
     def copy_to_platform(self, artifact_id: str) -> Request[answers.PlatformCopy]:
-        """Keep an agent's artifact as a file.
+        """Copy an artifact to the company's files.
 
-        The company's files have a copy of it. Only of what an agent made. Also needs the scope `files:write`.
+        Only for artifacts created by an agent. Also requires the scope `files:write`.
 
-        Needs the scope `artifacts:write`.
+        Requires the scope `artifacts:write`.
         """
         return Request(
             "POST",
@@ -280,9 +279,9 @@ class Artifacts(Resource[R]):
     def remove_from_platform(self, artifact_id: str) -> Request[answers.PlatformCopy]:
         """Undo copy-to-platform.
 
-        Deletes the file that was made of the artifact; the artifact stays. Also needs the scope `files:write`.
+        Deletes the copy; the artifact stays. Also requires the scope `files:write`.
 
-        Needs the scope `artifacts:write`.
+        Requires the scope `artifacts:write`.
         """
         return Request(
             "POST",
@@ -305,7 +304,7 @@ class Files(Resource[R]):
     ) -> Emitting[answers.File]:
         """List files.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         yield from self._pages(
             "/files/", "files", answers.File, given(status=status, tag=tag, collection_id=collection_id, name=name)
@@ -315,7 +314,7 @@ class Files(Resource[R]):
     def get(self, file_id: str) -> Request[answers.File]:
         """Get a file's record.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         return Request("GET", path_of("/files/{file_id}/", file_id), one(answers.File))
 
@@ -323,9 +322,9 @@ class Files(Resource[R]):
     def delete(self, file_id: str) -> Request[None]:
         """Delete a file.
 
-        Also takes it out of its collections and out of what agents find.
+        Also removes it from its collections and from search results.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request("DELETE", path_of("/files/{file_id}/", file_id), nothing)
 
@@ -333,10 +332,10 @@ class Files(Resource[R]):
     def text(self, file_id: str, *, offset: int | None = None, limit: int | None = None) -> Request[answers.FileText]:
         """Read a file's text.
 
-        The text as it was read for collections and knowledge bases, of which passages are parts. Read on with
-        `offset`, until it reaches `characters`.
+        The text extracted for knowledge bases, of which passages are parts. Continue with `offset` until it reaches
+        `characters`.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         return Request(
             "GET",
@@ -349,9 +348,9 @@ class Files(Resource[R]):
     def download(self, file_id: str) -> Request[bytes]:
         """Download a file.
 
-        Takes `Range` and `If-None-Match`; `ETag` names the content.
+        Supports `Range` and `If-None-Match`; `ETag` identifies the content.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         return Request("GET", path_of("/files/{file_id}/download/", file_id), content, timeout=TRANSFER_SECONDS)
 
@@ -359,10 +358,10 @@ class Files(Resource[R]):
     def bulk(self, **body: Unpack[params.BulkBody]) -> Request[answers.BulkReply]:
         """Change or delete many files.
 
-        `delete`; `update_tags`, which replaces them by `parameters.tags`; `change_status` to `parameters.status`,
-        where inactive files are left out of retrieval. Each file on its own.
+        `delete`; `update_tags`, which replaces them with `parameters.tags`; `change_status` to `parameters.status`,
+        where inactive files are excluded from retrieval. Each file is handled separately.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request("POST", "/files/bulk/", one(answers.BulkReply), body=dict(body))
 
@@ -372,7 +371,7 @@ class Collections(Resource[R]):
     def list(self) -> Emitting[answers.Collection]:
         """List collections.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         yield from self._pages("/collections/", "collections", answers.Collection, {})
 
@@ -380,7 +379,7 @@ class Collections(Resource[R]):
     def create(self, **body: Unpack[params.CreateCollectionBody]) -> Request[answers.Collection]:
         """Make a collection.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request("POST", "/collections/", one(answers.Collection), body=dict(body))
 
@@ -390,7 +389,7 @@ class Collections(Resource[R]):
 
         `status` and `progress` follow the parsing of its files.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         return Request("GET", path_of("/collections/{collection_id}/", collection_id), one(answers.Collection))
 
@@ -398,7 +397,7 @@ class Collections(Resource[R]):
     def update(self, collection_id: str, **body: Unpack[params.UpdateCollectionBody]) -> Request[answers.Collection]:
         """Rename or describe a collection.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request(
             "PATCH", path_of("/collections/{collection_id}/", collection_id), one(answers.Collection), body=dict(body)
@@ -408,9 +407,9 @@ class Collections(Resource[R]):
     def delete(self, collection_id: str) -> Request[None]:
         """Delete a collection.
 
-        Its files remain.
+        Its files stay.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request("DELETE", path_of("/collections/{collection_id}/", collection_id), nothing)
 
@@ -418,7 +417,7 @@ class Collections(Resource[R]):
     def files(self, collection_id: str) -> Emitting[answers.File]:
         """List the files of a collection.
 
-        Needs the scope `files:read`.
+        Requires the scope `files:read`.
         """
         yield from self._pages(path_of("/collections/{collection_id}/files/", collection_id), "files", answers.File, {})
 
@@ -426,9 +425,9 @@ class Collections(Resource[R]):
     def add_files(self, collection_id: str, file_ids: Sequence[str]) -> Request[answers.CollectionFilesReply]:
         """Add files to a collection.
 
-        Each file on its own; one that is in it already is `already_added`.
+        Each file is handled separately; one that's already in it is `already_added`.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request(
             "POST",
@@ -439,11 +438,11 @@ class Collections(Resource[R]):
 
     @operation
     def remove_file(self, collection_id: str, file_id: str) -> Request[None]:
-        """Take a file out of a collection.
+        """Remove a file from a collection.
 
-        The file itself remains.
+        The file itself stays.
 
-        Needs the scope `files:write`.
+        Requires the scope `files:write`.
         """
         return Request(
             "DELETE", path_of("/collections/{collection_id}/files/{file_id}/", collection_id, file_id), nothing
@@ -455,25 +454,25 @@ class KnowledgeBases(Resource[R]):
     def list(self) -> Emitting[answers.KnowledgeBase]:
         """List knowledge bases.
 
-        Needs the scope `knowledge:read`.
+        Requires the scope `knowledge:read`.
         """
         yield from self._pages("/knowledge-bases/", "knowledge_bases", answers.KnowledgeBase, {})
 
     @operation
     def create(self, **body: Unpack[params.CreateKnowledgeBaseBody]) -> Request[answers.KnowledgeBase]:
-        """Make a knowledge base.
+        """Create a knowledge base.
 
-        Its first ingestion begins at once, unless `ingest` is false.
+        Its first ingestion starts immediately, unless `ingest` is false.
 
-        Needs the scope `knowledge:write`.
+        Requires the scope `knowledge:write`.
         """
         return Request("POST", "/knowledge-bases/", one(answers.KnowledgeBase), body=dict(body))
 
     @operation
     def available_collections(self) -> Request[answers.AvailableCollections]:
-        """List what a knowledge base can be made from.
+        """List the possible sources of a knowledge base.
 
-        Needs the scope `knowledge:read`.
+        Requires the scope `knowledge:read`.
         """
         return Request("GET", "/knowledge-bases/available-collections/", one(answers.AvailableCollections))
 
@@ -481,7 +480,7 @@ class KnowledgeBases(Resource[R]):
     def datasources(self, knowledge_base_id: str) -> Emitting[answers.DatasourceSnapshot]:
         """List the datasources of a knowledge base.
 
-        Needs the scope `knowledge:read`.
+        Requires the scope `knowledge:read`.
         """
         yield from self._pages(
             path_of("/knowledge-bases/{knowledge_base_id}/datasources/", knowledge_base_id),
@@ -494,7 +493,7 @@ class KnowledgeBases(Resource[R]):
     def get(self, knowledge_base_id: str) -> Request[answers.KnowledgeBase]:
         """Get a knowledge base.
 
-        Needs the scope `knowledge:read`.
+        Requires the scope `knowledge:read`.
         """
         return Request(
             "GET", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), one(answers.KnowledgeBase)
@@ -506,9 +505,9 @@ class KnowledgeBases(Resource[R]):
     ) -> Request[answers.KnowledgeBase]:
         """Change a knowledge base.
 
-        Other content and settings take effect with the next ingestion.
+        Changes of content and settings take effect with the next ingestion.
 
-        Needs the scope `knowledge:write`.
+        Requires the scope `knowledge:write`.
         """
         return Request(
             "PATCH",
@@ -521,9 +520,9 @@ class KnowledgeBases(Resource[R]):
     def delete(self, knowledge_base_id: str) -> Request[None]:
         """Delete a knowledge base.
 
-        Its indexed content goes; collections and files remain.
+        Its index is deleted; collections and files stay.
 
-        Needs the scope `knowledge:write`.
+        Requires the scope `knowledge:write`.
         """
         return Request("DELETE", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), nothing)
 
@@ -533,7 +532,7 @@ class KnowledgeBases(Resource[R]):
 
         `status_updated` tells whether the status changed since you last asked.
 
-        Needs the scope `knowledge:read`.
+        Requires the scope `knowledge:read`.
         """
         return Request(
             "GET",
@@ -545,7 +544,7 @@ class KnowledgeBases(Resource[R]):
     def search(self, knowledge_base_id: str, **body: Unpack[params.SearchBody]) -> Request[answers.SearchReply]:
         """Search a knowledge base.
 
-        Needs the scope `knowledge:read`.
+        Requires the scope `knowledge:read`.
         """
         return Request(
             "POST",
@@ -558,9 +557,9 @@ class KnowledgeBases(Resource[R]):
     def ingest(self, knowledge_base_id: str) -> Request[answers.KnowledgeBase]:
         """Ingest again.
 
-        Takes up what is new, changed or failed, and drops what was taken out or deleted.
+        Ingests new, changed and failed files, and drops removed and deleted ones.
 
-        Needs the scope `knowledge:write`.
+        Requires the scope `knowledge:write`.
         """
         return Request(
             "POST",
@@ -574,7 +573,7 @@ class Toolsets(Resource[R]):
     def list(self) -> Emitting[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
         """List toolsets.
 
-        Needs the scope `toolsets:read`.
+        Requires the scope `toolsets:read`.
         """
         yield from self._pages(
             "/toolsets/", "toolsets", answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset, {}
@@ -586,11 +585,11 @@ class Toolsets(Resource[R]):
     ) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
         """Make a toolset.
 
-        Tools of an MCP server, of an OpenAPI document, or HTTP requests described one by one. The target is asked
-        for its tools at once, for 20 s at most; agents then name them as `<toolset>.<tool>`, or all as
-        `<toolset>.*`. The body may have 2 MB as JSON.
+        Tools of an MCP server, of an OpenAPI document, or of single HTTP requests. Reads the target's tools
+        immediately, within 20 s. Agents then reference them as `<toolset>.<tool>`, or all as `<toolset>.*`. The
+        body may have 2 MB as JSON.
 
-        Needs the scope `toolsets:write`.
+        Requires the scope `toolsets:write`.
         """
         return Request(
             "POST",
@@ -603,9 +602,9 @@ class Toolsets(Resource[R]):
     def get(self, name: str) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
         """Get a toolset.
 
-        With its OpenAPI document, if it was given one: lists and answers to changes leave that out.
+        Includes its OpenAPI document, if it has one; lists and responses to changes omit it.
 
-        Needs the scope `toolsets:read`.
+        Requires the scope `toolsets:read`.
         """
         return Request(
             "GET",
@@ -619,10 +618,10 @@ class Toolsets(Resource[R]):
     ) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
         """Change a toolset.
 
-        Fields left out stay as they are, null removes one. The target is asked for its tools again; what differs is
-        a new version, which turns get that begin from now on.
+        Omitted fields stay unchanged; null removes one. Reads the target's tools again. A change creates a new
+        version for turns that start later.
 
-        Needs the scope `toolsets:write`.
+        Requires the scope `toolsets:write`.
         """
         return Request(
             "PATCH",
@@ -635,19 +634,19 @@ class Toolsets(Resource[R]):
     def delete(self, name: str) -> Request[None]:
         """Delete a toolset.
 
-        Agents that name its tools go on without them: their turns say so in `warnings`.
+        Agents that reference its tools continue without them; their turns say so in `warnings`.
 
-        Needs the scope `toolsets:write`.
+        Requires the scope `toolsets:write`.
         """
         return Request("DELETE", path_of("/toolsets/{name}/", name), nothing)
 
     @operation
     def refresh(self, name: str) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
-        """Ask for a toolset's tools again.
+        """Refresh a toolset's tools.
 
-        When the target does not answer, the toolset stays as it is.
+        If the target doesn't answer, the toolset stays unchanged.
 
-        Needs the scope `toolsets:write`.
+        Requires the scope `toolsets:write`.
         """
         return Request(
             "POST",
@@ -661,9 +660,9 @@ class Secrets(Resource[R]):
     def list(self) -> Emitting[answers.Secret]:
         """List secrets.
 
-        Names and times. No operation shows a value.
+        Names and times. No operation returns a value.
 
-        Needs the scope `toolsets:read`.
+        Requires the scope `toolsets:read`.
         """
         yield from self._pages("/secrets/", "secrets", answers.Secret, {})
 
@@ -671,7 +670,7 @@ class Secrets(Resource[R]):
     def get(self, name: str) -> Request[answers.Secret]:
         """Get a secret.
 
-        Needs the scope `toolsets:read`.
+        Requires the scope `toolsets:read`.
         """
         return Request("GET", path_of("/secrets/{name}/", name), one(answers.Secret))
 
@@ -679,11 +678,11 @@ class Secrets(Resource[R]):
     def put(self, name: str, value: str) -> Request[answers.Secret]:
         """Store a secret.
 
-        Stores a secret, or another value of it, for headers of toolsets: `${secret:NAME}`. The value is kept
-        encrypted and never shown again; calls from now on use it. A name has 1 to 64 letters, digits, `_` and `-`,
-        and begins with a letter.
+        Stores a secret, or replaces its value, for toolset headers: `${secret:NAME}`. The value is stored encrypted
+        and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and begins with a
+        letter.
 
-        Needs the scope `secrets:write`.
+        Requires the scope `secrets:write`.
         """
         return Request("PUT", path_of("/secrets/{name}/", name), one(answers.Secret), body={"value": value})
 
@@ -691,9 +690,9 @@ class Secrets(Resource[R]):
     def delete(self, name: str) -> Request[None]:
         """Delete a secret.
 
-        Calls of tools whose headers refer to it fail from now on.
+        Calls to tools whose headers reference it will fail.
 
-        Needs the scope `secrets:write`.
+        Requires the scope `secrets:write`.
         """
         return Request("DELETE", path_of("/secrets/{name}/", name), nothing)
 
@@ -703,20 +702,20 @@ class ApiKeys(Resource[R]):
     def list(self) -> Emitting[answers.Key]:
         """List API keys.
 
-        Your own; with a `company:…` scope all of the company. Never with their secrets.
+        Your own, or all of the company with a `company:…` scope. Never with their secrets.
 
-        Needs the scope `keys:read`.
+        Requires the scope `keys:read`.
         """
         yield from self._pages("/api-keys/", "api_keys", answers.Key, {})
 
     @operation
     def create(self, **body: Unpack[params.CreateKeyBody]) -> Request[answers.IssuedKeyReply]:
-        """Make an API key.
+        """Create an API key.
 
-        The secret is shown this once; only a hash of it is kept. A key cannot have scopes that its creator lacks.
-        Without `scopes` it gets its maker's, those of the installation left out.
+        The secret is only returned this once; only its hash is stored. A key cannot have scopes that its creator
+        lacks. Without `scopes` it gets its maker's, those of the installation.
 
-        Needs the scope `keys:write`.
+        Requires the scope `keys:write`.
         """
         return Request("POST", "/api-keys/", one(answers.IssuedKeyReply), body=dict(body))
 
@@ -724,9 +723,9 @@ class ApiKeys(Resource[R]):
     def revoke(self, api_key_id: str) -> Request[None]:
         """Revoke an API key.
 
-        It stops working at once, and its open streams end.
+        It stops working immediately, and its open streams end.
 
-        Needs the scope `keys:write`.
+        Requires the scope `keys:write`.
         """
         return Request("DELETE", path_of("/api-keys/{api_key_id}/", api_key_id), nothing, repeat="gone_is_done")
 
@@ -734,10 +733,10 @@ class ApiKeys(Resource[R]):
     def rotate(self, api_key_id: str, **body: Unpack[params.RotateKeyBody]) -> Request[answers.IssuedKeyReply]:
         """Replace an API key.
 
-        The old key and the new one are both valid for a grace period. The secret is shown this once; only a hash of
-        it is kept.
+        The old and the new key are both valid for a grace period. The secret is only returned this once; only its
+        hash is stored.
 
-        Needs the scope `keys:write`.
+        Requires the scope `keys:write`.
         """
         return Request(
             "POST", path_of("/api-keys/{api_key_id}/rotate/", api_key_id), one(answers.IssuedKeyReply), body=dict(body)
@@ -747,10 +746,10 @@ class ApiKeys(Resource[R]):
 class Tokens(Resource[R]):
     @operation
     def create(self, **body: Unpack[params.TokenBody]) -> Request[answers.TokenReply]:
-        """Make a bearer token.
+        """Create a bearer token.
 
-        A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its key does: at
-        once when that is revoked. Tokens are not kept; a repeat of the request makes another one.
+        A bearer token with scopes of the key, valid for at most an hour. It ends when its key does, immediately if
+        that is revoked. Tokens aren't stored; a retry returns another one.
         """
         return Request("POST", "/auth/token/", one(answers.TokenReply), body=dict(body))
 
@@ -760,11 +759,11 @@ class Connections(Resource[R]):
     def create(self, **body: Unpack[params.CreateConnectionBody]) -> Request[answers.Connection]:
         """Make a connection.
 
-        A public key that pages of the allowed origins may use to talk to one agent: to open sessions with it,
-        execute in them, read them and use their artifacts. Anybody who has a session's id may continue it; sessions
-        cannot be listed with a public key.
+        A public key that pages on the allowed origins can use to chat with one agent: to open sessions with it,
+        execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue it.
+        Public keys can't list sessions.
 
-        Needs the scope `keys:write`.
+        Requires the scope `keys:write`.
         """
         return Request("POST", "/connections/", one(answers.Connection), body=dict(body))
 
@@ -772,9 +771,9 @@ class Connections(Resource[R]):
     def list(self) -> Emitting[answers.Connection]:
         """List connections.
 
-        Your own; with a `company:…` scope all of the company.
+        Your own, or all of the company with a `company:…` scope.
 
-        Needs the scope `keys:read`.
+        Requires the scope `keys:read`.
         """
         yield from self._pages("/connections/", "connections", answers.Connection, {})
 
@@ -782,7 +781,7 @@ class Connections(Resource[R]):
     def get(self, connection_id: str) -> Request[answers.Connection]:
         """Get a connection.
 
-        Needs the scope `keys:read`.
+        Requires the scope `keys:read`.
         """
         return Request("GET", path_of("/connections/{connection_id}/", connection_id), one(answers.Connection))
 
@@ -790,9 +789,9 @@ class Connections(Resource[R]):
     def delete(self, connection_id: str) -> Request[None]:
         """Delete a connection.
 
-        Its key stops working at once, and open streams of its visitors end. Sessions stay.
+        Its key stops working immediately, and open streams of its visitors end. Sessions stay.
 
-        Needs the scope `keys:write`.
+        Requires the scope `keys:write`.
         """
         return Request(
             "DELETE", path_of("/connections/{connection_id}/", connection_id), nothing, repeat="gone_is_done"
@@ -804,10 +803,10 @@ class Webhooks(Resource[R]):
     def create(self, **body: Unpack[params.CreateWebhookBody]) -> Request[answers.IssuedWebhookReply]:
         """Make a webhook.
 
-        From now on events of these types that you may see are sent to the URL, signed as [Standard
-        Webhooks](https://www.standardwebhooks.com) says. The secret is shown this once; it is kept encrypted.
+        Sends new events of these types, as far as you can see them, to the URL, signed as described by [Standard
+        Webhooks](https://www.standardwebhooks.com). The secret is only returned this once; it is stored encrypted.
 
-        Needs the scope `webhooks:write`.
+        Requires the scope `webhooks:write`.
         """
         return Request("POST", "/webhooks/", one(answers.IssuedWebhookReply), body=dict(body))
 
@@ -815,9 +814,9 @@ class Webhooks(Resource[R]):
     def list(self) -> Emitting[answers.Webhook]:
         """List webhooks.
 
-        Your own; with a `company:…` scope all of the company. Never with their secrets.
+        Your own, or all of the company with a `company:…` scope. Never with their secrets.
 
-        Needs the scope `webhooks:read`.
+        Requires the scope `webhooks:read`.
         """
         yield from self._pages("/webhooks/", "webhooks", answers.Webhook, {})
 
@@ -825,7 +824,7 @@ class Webhooks(Resource[R]):
     def get(self, webhook_id: str) -> Request[answers.Webhook]:
         """Get a webhook.
 
-        Needs the scope `webhooks:read`.
+        Requires the scope `webhooks:read`.
         """
         return Request("GET", path_of("/webhooks/{webhook_id}/", webhook_id), one(answers.Webhook))
 
@@ -833,7 +832,7 @@ class Webhooks(Resource[R]):
     def update(self, webhook_id: str, **body: Unpack[params.UpdateWebhookBody]) -> Request[answers.Webhook]:
         """Change a webhook.
 
-        Needs the scope `webhooks:write`.
+        Requires the scope `webhooks:write`.
         """
         return Request("PATCH", path_of("/webhooks/{webhook_id}/", webhook_id), one(answers.Webhook), body=dict(body))
 
@@ -841,20 +840,20 @@ class Webhooks(Resource[R]):
     def delete(self, webhook_id: str) -> Request[None]:
         """Delete a webhook.
 
-        Nothing is sent to it any more, what waits included.
+        Nothing more is sent to it, including pending deliveries.
 
-        Needs the scope `webhooks:write`.
+        Requires the scope `webhooks:write`.
         """
         return Request("DELETE", path_of("/webhooks/{webhook_id}/", webhook_id), nothing, repeat="gone_is_done")
 
     @operation
     def rotate(self, webhook_id: str, **body: Unpack[params.RotateWebhookBody]) -> Request[answers.IssuedWebhookReply]:
-        """Give a webhook a new secret.
+        """Rotate a webhook's secret.
 
-        For a grace period deliveries are signed with the secret before it as well. The secret is shown this once;
-        it is kept encrypted.
+        For a grace period, deliveries are signed with both secrets. The secret is only returned this once; it is
+        stored encrypted.
 
-        Needs the scope `webhooks:write`.
+        Requires the scope `webhooks:write`.
         """
         return Request(
             "POST",
@@ -867,9 +866,9 @@ class Webhooks(Resource[R]):
     def test(self, webhook_id: str) -> Request[answers.Delivery]:
         """Send a test event.
 
-        An event `webhook.test` is sent once. What became of it is in the list of deliveries.
+        Sends a `webhook.test` event once. The list of deliveries shows the result.
 
-        Needs the scope `webhooks:write`.
+        Requires the scope `webhooks:write`.
         """
         return Request("POST", path_of("/webhooks/{webhook_id}/test/", webhook_id), one(answers.Delivery))
 
@@ -877,9 +876,9 @@ class Webhooks(Resource[R]):
     def deliveries(self, webhook_id: str) -> Emitting[answers.Delivery]:
         """List deliveries.
 
-        Kept for a week after they were made, pending ones for longer.
+        Deliveries are kept for a week; pending ones for longer.
 
-        Needs the scope `webhooks:read`.
+        Requires the scope `webhooks:read`.
         """
         yield from self._pages(
             path_of("/webhooks/{webhook_id}/deliveries/", webhook_id), "deliveries", answers.Delivery, {}
@@ -889,9 +888,9 @@ class Webhooks(Resource[R]):
     def redeliver(self, webhook_id: str, delivery_id: str) -> Request[answers.Delivery]:
         """Deliver an event again.
 
-        It is sent at once, with the same `webhook-id`, and repeated like a new one.
+        It is sent immediately, with the same `webhook-id`, and retried like a new one.
 
-        Needs the scope `webhooks:write`.
+        Requires the scope `webhooks:write`.
         """
         return Request(
             "POST",
@@ -905,7 +904,7 @@ class Budgets(Resource[R]):
     def list(self) -> Emitting[answers.Budget]:
         """List budgets.
 
-        Needs the scope `budgets:write`.
+        Requires the scope `budgets:write`.
         """
         yield from self._pages("/budgets/", "budgets", answers.Budget, {})
 
@@ -913,11 +912,11 @@ class Budgets(Resource[R]):
     def create(self, **body: Unpack[params.CreateBudgetBody]) -> Request[answers.Budget]:
         """Make a budget.
 
-        Limits what turns of the company, or of one of its users or keys, may use per day, per month (UTC) or in
-        total. Once it is used up, new turns are refused with 429 `budget_exceeded`. Turns accepted earlier continue
-        and count. A budget per day or month begins with the use of that day or month so far.
+        Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in total. Once
+        it is used up, new turns are refused with 429 `budget_exceeded`. Turns accepted earlier continue and count.
+        A daily or monthly budget starts with the usage of the current day or month.
 
-        Needs the scope `budgets:write`.
+        Requires the scope `budgets:write`.
         """
         return Request("POST", "/budgets/", one(answers.Budget), body=dict(body))
 
@@ -925,7 +924,7 @@ class Budgets(Resource[R]):
     def get(self, budget_id: str) -> Request[answers.Budget]:
         """Get a budget.
 
-        Needs the scope `budgets:write`.
+        Requires the scope `budgets:write`.
         """
         return Request("GET", path_of("/budgets/{budget_id}/", budget_id), one(answers.Budget))
 
@@ -933,9 +932,9 @@ class Budgets(Resource[R]):
     def update(self, budget_id: str, **body: Unpack[params.UpdateBudgetBody]) -> Request[answers.Budget]:
         """Change a budget.
 
-        Holds for turns that come from now on. What the period has taken stays.
+        Applies to new turns. The period's usage so far stays.
 
-        Needs the scope `budgets:write`.
+        Requires the scope `budgets:write`.
         """
         return Request("PATCH", path_of("/budgets/{budget_id}/", budget_id), one(answers.Budget), body=dict(body))
 
@@ -943,7 +942,7 @@ class Budgets(Resource[R]):
     def delete(self, budget_id: str) -> Request[None]:
         """Delete a budget.
 
-        Needs the scope `budgets:write`.
+        Requires the scope `budgets:write`.
         """
         return Request("DELETE", path_of("/budgets/{budget_id}/", budget_id), nothing)
 
@@ -953,7 +952,7 @@ class Retention(Resource[R]):
     def get(self) -> Request[answers.Retention]:
         """Get the retention.
 
-        Needs the scope `sessions:read`.
+        Requires the scope `sessions:read`.
         """
         return Request("GET", "/retention/", one(answers.Retention))
 
@@ -961,10 +960,10 @@ class Retention(Resource[R]):
     def set(self, session_retention_days: int | None) -> Request[answers.Retention]:
         """Set the retention.
 
-        Sessions of the company without a turn for that many days are deleted, with `session.deleted` events, as if
-        by hand; those that are too old now go within hours. With null the installation's default holds.
+        Deletes the company's sessions after that many days without a turn, with `session.deleted` events, as if by
+        hand. Sessions that are already older are deleted within hours. null restores the installation's default.
 
-        Needs the scope `company:write`.
+        Requires the scope `company:write`.
         """
         return Request(
             "PUT", "/retention/", one(answers.Retention), body={"session_retention_days": session_retention_days}
@@ -974,21 +973,21 @@ class Retention(Resource[R]):
 class Operations(Resource[R]):
     @operation
     def services(self) -> Request[answers.ServiceStates]:
-        """See the services' health.
+        """Get the services' health.
 
-        Every replica whose address the gateway knows, with what it waits for; one that does not answer within four
-        seconds is `unreachable`. With `installation:read` all of that, with a `company:…` scope the services in
-        short. Answers are shared for two seconds.
+        Every replica known to the gateway, and what it waits for; one that doesn't answer within four seconds is
+        `unreachable`. With `installation:read` all replicas, with a `company:…` scope a summary by service.
+        Responses are cached for two seconds.
         """
         return Request("GET", "/operations/services/", one(answers.ServiceStates))
 
     @operation
     def consumers(self) -> Request[answers.ConsumerStates]:
-        """See how far consumers are behind.
+        """Get consumer lag.
 
-        Consumer groups of the services at each topic. Answers are shared for five seconds.
+        The lag of each consumer group by topic. Responses are cached for five seconds.
 
-        Needs the scope `installation:read`.
+        Requires the scope `installation:read`.
         """
         return Request("GET", "/operations/consumers/", one(answers.ConsumerStates))
 
@@ -996,10 +995,10 @@ class Operations(Resource[R]):
     def failures(self, *, correlation_id: str | None = None) -> Request[answers.FailureList]:
         """List internal errors.
 
-        What ended with `internal_error`: turns, ingestions and commands, with the type and place of the exception
-        behind it. Its message isn't kept. The newest hundred of the last eight days.
+        Turns, ingestions and commands that ended with `internal_error`, with type and location of the exception
+        behind it. Its message isn't stored. The newest hundred of the last eight days.
 
-        Needs the scope `installation:read`.
+        Requires the scope `installation:read`.
         """
         return Request(
             "GET", "/operations/failures/", one(answers.FailureList), query=given(correlation_id=correlation_id)
@@ -1035,9 +1034,9 @@ class DeadLetters(Resource[R]):
     ) -> Emitting[answers.DeadLetter]:
         """List dead letters.
 
-        Messages that their consumers gave up, with the cause. With `installation:read` those of all companies, with
-        a `company:…` scope those that name the company. A page reads 500 letters at most, so that it may have fewer
-        than `limit`, or none, while `has_more` says that there are older ones.
+        Messages that consumers failed to process, with the cause. With `installation:read` all companies', with a
+        `company:…` scope those of the company. A page reads at most 500 messages, so it may have fewer than
+        `limit`, or none, while `has_more` is true.
         """
         yield from self._pages(
             "/operations/dead-letters/",
@@ -1061,10 +1060,10 @@ class DeadLetters(Resource[R]):
     def replay(self, dead_letter_id: str) -> Request[answers.ReplayResult]:
         """Replay a dead letter.
 
-        Sends the message, as it was, to the topic that it came from; all consumers see it again, and those that
-        have processed it pass over it. Each letter is sent once: asked again, the answer says `repeated`. A message
-        that was made more than seven days ago stays a letter (409). Takes `installation:write`, or `company:write`
-        for a letter of the company. After a 503 it may have been sent; asking again is safe.
+        Sends the unchanged message to its original topic. All consumers read it again, and those that have
+        processed it skip it. Each message is replayed once; later requests return `repeated`. A message that is
+        more than seven days old can't be replayed (409). Requires `installation:write`, or `company:write` for a
+        message of the company. After a 503 it may have been sent; retrying is safe.
         """
         return Request(
             "POST",
@@ -1094,7 +1093,7 @@ class Service(Resource[R]):
     def models(self) -> Emitting[dict[str, Any]]:
         """List the models that agents can use.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         yield from self._pages("/models/", "models", dict[str, Any], {})
 
@@ -1102,7 +1101,7 @@ class Service(Resource[R]):
     def tools(self) -> Emitting[dict[str, Any]]:
         """List the tools that agents can use.
 
-        Needs the scope `agents:read`.
+        Requires the scope `agents:read`.
         """
         yield from self._pages("/tools/", "tools", dict[str, Any], {})
 
@@ -1110,6 +1109,6 @@ class Service(Resource[R]):
     def me(self) -> Request[answers.Me]:
         """Get the caller.
 
-        With a public key what pages may do with it: whose it is they are not told, nor the company's limits.
+        With a public key, what pages can do with it, but not its owner or the company's limits.
         """
         return Request("GET", "/me/", one(answers.Me))

@@ -143,7 +143,7 @@ class CreateCollectionBody(TypedDict, total=False):
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """``POST /connections/``: a public key for one agent, named by its id or its key."""
+    """``POST /connections/``: a public key for one agent, given by its ID or key."""
 
     name: str
     agent_id: str | None
@@ -162,7 +162,7 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
+    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
 
     name: str
     scopes: (
@@ -463,7 +463,7 @@ class TextBlock(TypedDict, total=False):
 
 
 class TokenBody(TypedDict, total=False):
-    """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
+    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
 
     scopes: (
         list[
@@ -602,7 +602,7 @@ class UpdateToolsetBody(TypedDict, total=False):
 
 
 class UpdateWebhookBody(TypedDict, total=False):
-    """``PATCH /webhooks/{id}/``. What is left out stays as it is."""
+    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
 
     url: str | None
     event_types: list[str] | None

@@ -7,17 +7,17 @@ from libs.contracts.timestamps import Timestamp
 
 
 class LimitOfCompany(BaseModel):
-    """`limit` is null where there is none, `used` while the service that counts does not answer."""
+    """`limit` is null if there is none, `used` while the service that counts doesn't answer."""
 
     limit: int | None
     used: int | None
 
 
 class Me(BaseModel):
-    """The credential's owner and its rights, and the limits of its company with what is used of each.
+    """The credential's owner and rights, and the company's limits with their use.
 
-    Of a rate, the requests or turns that were taken and are not given back yet: a sixtieth of the limit every second.
-    Gateways take what is counted while it happens in blocks, so that up to a twentieth for each may be unused.
+    For rates, `used` counts requests or turns not yet refilled: a sixtieth of the limit returns every second. Each
+    gateway reserves some in advance, so up to a twentieth per gateway may be unused.
     """
 
     user_id: str

@@ -30,7 +30,7 @@ OriginText = Annotated[
 
 
 class CreateConnectionBody(StrictModel):
-    """``POST /connections/``: a public key for one agent, named by its id or its key."""
+    """``POST /connections/``: a public key for one agent, given by its ID or key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "help on a web site": {
@@ -41,22 +41,22 @@ class CreateConnectionBody(StrictModel):
         }
     }
 
-    name: str = Field(default="", max_length=200, description="The agent's name when left out.")
+    name: str = Field(default="", max_length=200, description="Defaults to the agent's name.")
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     agent_key: str | None = Field(default=None, min_length=1, max_length=300)
     allowed_origins: list[OriginText] = Field(
-        min_length=1, max_length=50, description="Of the pages that may use the key, such as `https://example.com`."
+        min_length=1, max_length=50, description="Origins of pages that may use the key, such as `https://example.com`."
     )
     scopes: list[PublicScopeName] | None = Field(
-        default=None, min_length=1, max_length=10, description="All that visitors may have when left out."
+        default=None, min_length=1, max_length=10, description="Defaults to all scopes that visitors may have."
     )
     quota: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests a minute, of all visitors together; at most the maker's rate limit, the default.",
+        description="Requests per minute for all visitors together; at most the creator's rate limit, the default.",
     )
-    expires_at: Moment | None = Field(default=None, description="In the future; never when left out.")
+    expires_at: Moment | None = Field(default=None, description="In the future; by default never.")
 
     @model_validator(mode="after")
     def _names_one_agent(self) -> "CreateConnectionBody":
@@ -66,7 +66,7 @@ class CreateConnectionBody(StrictModel):
 
 
 class Connection(BaseModel):
-    """A connection. ``connection_key`` is public: it stands in web pages. ``quota`` counts requests a minute."""
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
 
     id: str
     name: str

@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TimelineEventView(BaseModel):
-    """An event of the timeline. `position` counts the company's events; `type` is without prefix and version."""
+    """An event of the timeline. `position` counts the company's events; `type` has no prefix or version."""
 
     id: str
     position: int

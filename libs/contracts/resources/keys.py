@@ -12,7 +12,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class CreateKeyBody(StrictModel):
-    """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
+    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "reader": {
@@ -24,12 +24,12 @@ class CreateKeyBody(StrictModel):
 
     name: str = Field(default="", max_length=200)
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
-    expires_at: Moment | None = Field(default=None, description="In the future; 90 days from now when left out.")
+    expires_at: Moment | None = Field(default=None, description="In the future; by default 90 days from now.")
     rate_limit: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests a minute, at most the maker's own, which is the default.",
+        description="Requests per minute; at most the creator's own, which is the default.",
     )
 
 
@@ -39,16 +39,14 @@ class RotateKeyBody(StrictModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
 
     expires_at: Moment | None = Field(
-        default=None, description="Of the new key; it lives as long as the old one when left out."
+        default=None, description="Expiry of the new key; by default it lives as long as the old one."
     )
-    # Not shorter than a key is cached: the old key's end is only known for sure after that time.
-    grace_seconds: int = Field(
-        default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid beside the new one."
-    )
+    # At least as long as keys are cached: before that, the old key may still be accepted.
+    grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 
 class Key(BaseModel):
-    """An API key. ``prefix`` is how its secret begins; ``rate_limit`` counts requests a minute, null for no limit."""
+    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
 
     id: str
     name: str
@@ -63,7 +61,7 @@ class Key(BaseModel):
 
 
 class IssuedKeyReply(Key):
-    """A new key with its secret, which is shown this once."""
+    """A new key with its secret, which is only returned this once."""
 
     secret: str
 

@@ -12,7 +12,7 @@ LONGEST_TOKEN_SECONDS: Final = 3600
 
 
 class TokenBody(StrictModel):
-    """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
+    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 
@@ -21,7 +21,7 @@ class TokenBody(StrictModel):
 
 
 class TokenReply(BaseModel):
-    """A bearer token, which is not kept. It ends with its key at the latest."""
+    """A bearer token, which isn't stored. It ends with its key at the latest."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105

@@ -104,7 +104,7 @@ class Candidate:
     position: int
     cosine: float | None
     words: float | None
-    """BM25, relative to a chunk with only common words that repeats all of the query's."""
+    """BM25, relative to a chunk with only common words that repeats every query word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Searching(Protocol):
         """The best ``query.depth`` chunks by each search method of the mode, unordered."""
 
     async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
-        """These chunks with their scores, in this order, without those deleted meanwhile."""
+        """These chunks with their scores, in this order, without chunks deleted since the search."""
 
 
 class Engine(Protocol):
@@ -163,8 +163,8 @@ class Engine(Protocol):
         """Builds structures that pay off only in bulk (graph, statistics), at the end of a run.
 
         Call it at the end of every run, before switching to a new index, and after deletions. It is idempotent, cheap
-        after small changes, and takes minutes after a large run. Searches continue meanwhile. Before the call, results
-        are correct too, but slower and ranked with rougher statistics. Raises ``IndexMissing``.
+        after small changes, and takes minutes after a large run. Searches continue during the call. Before the call,
+        results are correct too, but slower and ranked with rougher statistics. Raises ``IndexMissing``.
         """
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:

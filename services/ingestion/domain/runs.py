@@ -58,7 +58,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedItem:
-    """A claimed item. ``text`` is None if the file is to be removed from the index."""
+    """A claimed item. ``text`` is None to remove the file from the index."""
 
     key: ItemKey
     token: Token

@@ -1,4 +1,4 @@
-"""Publishes collections whose status, progress, count or size changed together with their files."""
+"""Publishes collections with a new status, progress, count or size after changes of their files."""
 
 from datetime import datetime
 from typing import Final

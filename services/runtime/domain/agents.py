@@ -187,8 +187,8 @@ class MadeCall:
 class AgentReply:
     """The turn's outcome. `usage` sums all model calls, including earlier attempts; `steps` counts them.
 
-    `finish_reason` is the last model answer's, which isn't a recorded step. `requested` are that answer's calls, which
-    the caller runs. `toolsets` are set for a turn with one step, since no earlier step has recorded them.
+    `finish_reason` is from the last model answer, which isn't a recorded step. `requested` are its calls, which the
+    caller runs. `toolsets` are set for a turn with one step, since no earlier step has recorded them.
     """
 
     text: str

@@ -103,7 +103,7 @@ class ModelRateLimited(ModelFailed):
 
 
 class AnswerRefused(ModelFailed):
-    """The model's last answer was unusable, and no attempts remain. ``usage`` is that answer's."""
+    """The model's last answer was unusable, and no attempts remain. ``usage``: the tokens of that answer."""
 
     def __init__(self, message: str, usage: Usage) -> None:
         super().__init__(message)

@@ -82,12 +82,12 @@ class SessionWriter(Protocol):
     async def fork(self, fork: Fork) -> ForkedSession | None:
         """Adds the session with copies of completed turns' messages.
 
-        Returns None if the id is or was in use, or the source is no longer active. Messages added to the source
-        meanwhile aren't copied.
+        Returns None if the id is or was in use, or the source is no longer active. Messages added to the source during
+        the fork aren't copied.
         """
 
     async def find(self, session_id: str) -> LockedSession | None:
-        """Like ``lock``, but without a lock, so that readers block nobody."""
+        """Like ``lock``, but without a lock, so that nobody waits for readers."""
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 

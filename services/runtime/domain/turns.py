@@ -142,7 +142,7 @@ class ClaimedTurn:
 
 @dataclass(frozen=True, slots=True)
 class LockedTurn:
-    """A turn under its session's lock. ``sequence`` is its newest event's."""
+    """A turn under its session's lock. ``sequence``: the number of its newest event."""
 
     id: str
     session_id: str
@@ -204,8 +204,8 @@ class TurnOutcome:
 
     A terminal transition has an ``event`` and optionally its encoded ``payload``; the turn's ``preceding`` events come
     first. ``usage`` covers the whole turn if it completed, and only unrecorded steps if it failed. ``toolsets`` are the
-    versions offered to a completed turn of one step, whose last answer is stored only as the reply. ``sequence`` is the
-    turn's newest event's, for a completed turn that started on admission; for others it is unknown. ``calls_made``: a
+    versions offered to a completed turn of one step, whose last answer is stored only as the reply. ``sequence`` is
+    known only for a completed turn that started on admission: the number of its newest event. ``calls_made``: a
     completed turn's calls with their results. ``cause`` of an internal error: see ``cause_of``.
     """
 

@@ -114,7 +114,7 @@ class ConversationCache:
             after = conversation.through
             rows = await self._store.messages(turn.session_id, after, through)
             if conversation.through != after:
-                # A stale execution of the same session has read meanwhile, possibly less.
+                # A stale execution of the same session has also read, possibly less.
                 continue
             before = conversation.size
             conversation.extend([message for _, message in rows], through)
@@ -172,7 +172,7 @@ class RunTurn:
         if overdue:
             return failed(turn, TimedOut("The turn did not end before its deadline."))
         _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)
-        return crashed(turn, "the turn failed because of an error of the service", problem, self.attempts)
+        return crashed(turn, "The turn failed because of an error in the service.", problem, self.attempts)
 
     async def _answer(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch

@@ -1,4 +1,4 @@
-"""``/openai/v1/chat/completions``: each call is a session of its own, which is kept for a day and not listed."""
+"""``/openai/v1/chat/completions``: each call is a separate session, deleted after a day and not listed."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

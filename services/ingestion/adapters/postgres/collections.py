@@ -102,7 +102,7 @@ class PostgresCollectionWriter:
         if "\x00" in collection_id:
             return None
         key = (company_id, collection_id)
-        # Two statements: after waiting for the lock, a single one would miss files added meanwhile.
+        # Two statements: after waiting for the lock, a single one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
         return await self._read(key)
 

@@ -95,7 +95,7 @@ class PostgresFileWriter:
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Locks the existing files until the end of the transaction."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
-        # Two statements: after waiting for the lock, a single one would miss collections added meanwhile.
+        # Two statements: after waiting for the lock, a single one would miss recently added collections.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
                ORDER BY id FOR UPDATE""",

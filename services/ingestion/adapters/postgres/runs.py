@@ -172,7 +172,7 @@ class PostgresRuns:
         async with self._database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
-            # A second statement: after waiting for the lock, a single one would miss meanwhile committed items.
+            # A second statement: after waiting for the lock, a single one would miss recently committed items.
             if index_id is None or await _unfinished(connection, index_id):
                 return False
             await connection.execute(
@@ -186,7 +186,7 @@ class PostgresRuns:
         """Ends a finishing run under the locks of knowledge base and run, and emits the outcome.
 
         Switches searches to the run's index if it is complete. Returns None if the run isn't finishing any more, or
-        isn't this worker's.
+        belongs to another worker.
         """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:

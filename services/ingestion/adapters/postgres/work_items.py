@@ -117,7 +117,7 @@ class PostgresWorkItems:
         return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
-        """Marks items as ingested; returns those whose file, knowledge base or index was deleted meanwhile.
+        """Marks items as ingested; returns those whose file, knowledge base or index has been deleted.
 
         The caller removes their chunks from the index again.
         """
@@ -142,7 +142,7 @@ class PostgresWorkItems:
                       AND d.token = %(token)s AND d.state = 'removing'""",
                 {**_columns(keys), "token": token},
             )
-            # Items that were queued again meanwhile may start now.
+            # Items that were queued again may start now.
             await connection.execute(
                 f"""{_HELD} UPDATE ingestion_items d SET token = NULL, lease_until = NULL, sent_at = NULL FROM held
                     WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",

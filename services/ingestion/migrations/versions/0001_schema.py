@@ -64,7 +64,7 @@ FILES = (
     "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
 )
 COLLECTIONS = (
-    # told: status, progress, count and size as last published. correlation_id: that of its files' last change.
+    # told: status, progress, count and size as last published. correlation_id: from the last change of its files.
     """
     CREATE TABLE collections (
         id text CONSTRAINT pk_collections PRIMARY KEY,

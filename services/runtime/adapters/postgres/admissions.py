@@ -70,7 +70,7 @@ _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """Admits turns. A message's position is twice its turn's; the reply's is one higher and so follows its question."""
+    """Admits turns. A turn's message has twice the turn's position, and the reply follows it."""
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox

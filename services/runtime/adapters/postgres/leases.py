@@ -88,7 +88,7 @@ _FORGET_WORKERS: Final = """
 class PostgresWorkerLease:
     """This worker's lease.
 
-    It may be renewed after its expiry: turns taken over meanwhile have a newer fencing token.
+    It may be renewed after its expiry: turns that were taken over have a newer fencing token.
     """
 
     def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:

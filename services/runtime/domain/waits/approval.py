@@ -17,7 +17,7 @@ class ApprovalWait(WaitKind):
 
     def answer(self, command: ResolveAction) -> Answer:
         if command.decision is None:
-            raise wrong_kind("decision", "this action is an approval: it takes a decision, approve or deny")
+            raise wrong_kind("decision", "This action is an approval. Send a decision: approve or deny.")
         return Answer(self.name, command.decision, command.reason if command.decision == "deny" else None)
 
     def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:

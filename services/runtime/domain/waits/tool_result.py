@@ -17,7 +17,7 @@ class ToolResultWait(WaitKind):
 
     def answer(self, command: ResolveAction) -> Answer:
         if command.decision is not None:
-            raise wrong_kind("decision", "this action is a tool's result: it takes an output or an error")
+            raise wrong_kind("decision", "This action waits for a tool's result. Send an output or an error.")
         if command.error is not None:
             return Answer(self.name, content=command.error, is_error=True)
         output = command.output

@@ -164,7 +164,7 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        # The turn's id is its command's; the ids bound so far are the batch's first command's.
+        # A turn and its command share an id; the ids bound so far belong to the batch's first command.
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
@@ -178,7 +178,7 @@ class TurnEngine:
                 next_turn = await self._end(running, outcome, began)
         except Exception:
             # The reconciler finds the turn, because this worker holds it without running it.
-            _log.exception("turn.not_ended", turn_id=turn.id)
+            _log.exception("turn.outcome_not_committed", turn_id=turn.id)
         finally:
             if self._running.get(turn.id) is running:
                 del self._running[turn.id]
@@ -220,7 +220,7 @@ class TurnEngine:
                 raise
             _log.exception("turn.reply_not_stored", turn_id=outcome.turn.id)
             attempts = self._run_turn.attempts
-            return await self._submit(crashed(outcome.turn, "the reply could not be stored", problem, attempts))
+            return await self._submit(crashed(outcome.turn, "The reply could not be stored.", problem, attempts))
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
         return await until_available(lambda: self._commits.submit(outcome), self._retries)

@@ -135,8 +135,8 @@ class DeltaStream:
 class DatabaseJournal:
     """A TurnJournal for one execution.
 
-    ``sequence`` is the turn's newest event's; nobody else writes events while this worker holds the turn. ``recorded``:
-    all steps of the turn so far.
+    ``sequence`` is the number of the turn's newest event; nobody else writes events while this worker holds the turn.
+    ``recorded``: all steps of the turn so far.
     """
 
     def __init__(

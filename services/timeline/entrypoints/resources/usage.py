@@ -1,9 +1,9 @@
-"""Usage over the internal API; the reply is what the public API answers."""
+"""Usage over the internal API, with the reply of the public API."""
 
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import FastAPI, Query
 from starlette.responses import Response
 
 from libs.contracts.resources.usage import UsageGroup, UsageReport
@@ -13,10 +13,8 @@ from services.timeline.domain.usage import UsageSpan, UsageStore
 Groups = Annotated[list[UsageGroup], Query()]
 
 
-def usage_router(usage: UsageStore) -> APIRouter:
-    router = APIRouter(prefix="/internal")
-
-    @router.get("/usage")
+def serve_usage(http: FastAPI, usage: UsageStore) -> None:
+    @http.get("/internal/usage")
     async def get_usage(
         who: Caller,
         begin: datetime,
@@ -27,7 +25,7 @@ def usage_router(usage: UsageStore) -> APIRouter:
         user_id: str | None = None,
         key_id: str | None = None,
     ) -> Response:
-        """Whole hours; other users' usage takes a ``company:…`` scope."""
+        """Whole hours; other users' usage requires a ``company:…`` scope."""
         span = UsageSpan(
             company_id=who.company_id,
             user_id=user_id if who.reads_company else who.user_id,
@@ -49,5 +47,3 @@ def usage_router(usage: UsageStore) -> APIRouter:
         )
         body = report.model_dump_json(by_alias=True, exclude_unset=True)
         return Response(body, media_type="application/json")
-
-    return router

@@ -1,22 +1,32 @@
-"""Artifacts over the internal API; the replies are what the public API answers."""
+"""Commands, uploads, downloads and reads of artifacts."""
 
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, FastAPI, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.blobs import downloads
 from libs.blobs.forms import FilePart, body_of, file_parts
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.artifacts import Artifact, ArtifactLinkBody, ArtifactPage, ArtifactState, ArtifactUrl
+from libs.contracts.resources.artifacts import (
+    Artifact,
+    ArtifactLinkBody,
+    ArtifactPage,
+    ArtifactState,
+    ArtifactUrl,
+    CopyArtifactToPlatform,
+    RemoveArtifactFromPlatform,
+)
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import PackArtifacts
 from services.artifacts.use_cases.read_contents import OpenContent
@@ -27,7 +37,26 @@ Key = Annotated[str | None, Header()]
 _OF_SESSION = "/sessions/{session_id}/artifacts"
 
 
-def uploads_router(upload: UploadArtifact) -> APIRouter:
+def serve_artifacts(
+    commands: CommandRouter,
+    http: FastAPI,
+    sessions: SessionAccess,
+    access: ArtifactAccess,
+    reads: PostgresArtifactReader,
+    links: Links,
+    upload: UploadArtifact,
+    open_content: OpenContent,
+) -> None:
+    # They end when ingestion has answered.
+    commands.handle(CopyArtifactToPlatform, copy_to_platform, ends_later=True)
+    commands.handle(RemoveArtifactFromPlatform, remove_from_platform, ends_later=True)
+    http.include_router(_uploads(upload))
+    # `download-all` comes before `{artifact_id}`, which would match it, too.
+    http.include_router(_downloads(access, open_content, PackArtifacts(sessions, reads, open_content)))
+    http.include_router(_reads(access, sessions, reads, links))
+
+
+def _uploads(upload: UploadArtifact) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.post(_OF_SESSION, status_code=201)
@@ -46,14 +75,14 @@ def uploads_router(upload: UploadArtifact) -> APIRouter:
     async def keep_generated(
         request: Request, session_id: str, who: Caller, name: str, key: str | None = None
     ) -> Artifact:
-        """Stores what an agent made; the body is its bytes."""
+        """Stores an agent's artifact; the body is its bytes."""
         what = Upload(session_id=session_id, caller=who, origin="generated", correlation_id=_correlation_id(), key=key)
         return await upload(_only(FilePart(name, body_of(request))), what)
 
     return router
 
 
-def artifacts_router(
+def _reads(
     access: ArtifactAccess, sessions: SessionAccess, artifacts: PostgresArtifactReader, links: Links
 ) -> APIRouter:
     router = APIRouter(prefix="/internal")
@@ -83,7 +112,7 @@ def artifacts_router(
 
     @router.post(f"{_OF_SESSION}/resolve")
     async def resolve_link(session_id: str, body: ArtifactLinkBody, who: Caller) -> Artifact:
-        """Returns the artifact of a link, also of an expired one: the caller is checked instead."""
+        """Returns a link's artifact, even if the link has expired: the caller is checked instead."""
         return links.public(await access.readable(who, artifact_of(body.url) or "", session_id))
 
     @router.get("/artifacts/{artifact_id}")
@@ -93,7 +122,7 @@ def artifacts_router(
     return router
 
 
-def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: PackArtifacts) -> APIRouter:
+def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArtifacts) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.get(f"{_OF_SESSION}/download-all", response_model=None)
@@ -116,7 +145,7 @@ def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: Pa
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """Serves the holder of a signed link, with the query that it was signed for."""
+        """Serves a signed link, with the query that it was signed for."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
         return await downloads.download(request, artifact, partial(open_content, artifact))
 

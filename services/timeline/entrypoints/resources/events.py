@@ -1,4 +1,4 @@
-"""The numbered log over the internal API: of the caller's company, what the caller may see.
+"""The numbered log over the internal API, limited to the caller's company and rights.
 
 Replies are a line of JSON with the heads of events, then their payloads as they were published, one after the other.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, FastAPI, Query
 from starlette.responses import Response
 
 from libs.contracts.errors import PermissionDenied
@@ -42,7 +42,7 @@ async def _asked_for(
 Wanted = Annotated[TimelineFilter, Depends(_asked_for)]
 
 
-def events_router(timeline: Timeline) -> APIRouter:
+def serve_events(http: FastAPI, timeline: Timeline) -> None:
     router = APIRouter(prefix="/internal")
 
     @router.get("/events")
@@ -63,7 +63,7 @@ def events_router(timeline: Timeline) -> APIRouter:
 
     @router.post("/events/heads")
     async def heads(companies: list[str], who: Caller) -> Response:
-        """The newest positions of many companies, for the service that follows them for their readers."""
+        """The newest positions of many companies, for the service that follows them on behalf of readers."""
         if not who.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await timeline.heads(companies)), media_type="application/json")
@@ -73,7 +73,7 @@ def events_router(timeline: Timeline) -> APIRouter:
         found = await timeline.turn(who.company_id, turn_id, after_sequence=after)
         return _reply([event for event in found if _is_visible(event, who)])
 
-    return router
+    http.include_router(router)
 
 
 def _is_visible(event: RecordedEvent, who: Identity) -> bool:
