@@ -20,8 +20,6 @@ DEFAULT_RATE_LIMIT: Final = 600
 _MARK: Final = "aes_"
 _PREFIX_LENGTH: Final = len(_MARK) + 8
 _FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
-LONGEST_TOKEN_SECONDS: Final = 3600
-"""The longest life of a bearer token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

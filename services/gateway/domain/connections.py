@@ -6,20 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.identity import Identity, Scope
+from libs.contracts.identity import Identity
 
-PUBLIC_SCOPES: Final = frozenset(
-    scope.value
-    for scope in (
-        Scope.SESSIONS_READ,
-        Scope.SESSIONS_WRITE,
-        Scope.RUNTIME_EXECUTE,
-        Scope.ARTIFACTS_READ,
-        Scope.ARTIFACTS_WRITE,
-        Scope.EVENTS_READ,
-    )
-)
-"""The scopes that a public key may have."""
 _FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
 
 

@@ -28,7 +28,7 @@ class JwtTokens:
         return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
-        """Doesn't check the expiry. Raises ``AuthenticationFailed`` unless it is a token of this installation."""
+        """Doesn't check the expiry. Raises ``AuthenticationFailed`` unless this installation issued the token."""
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
-from libs.contracts.identity import Identity
+from libs.contracts.identity import PUBLIC_SCOPES, Identity
 from libs.contracts.pages import Page
 from libs.contracts.resources.agents import Agent
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, limit_within
-from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
+from services.gateway.domain.connections import Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore
 

@@ -8,13 +8,13 @@ from typing import Final, Generic, TypeVar
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_agent_key
-from libs.contracts.identity import Identity
+from libs.contracts.identity import PUBLIC_SCOPES, Identity
 from libs.contracts.origins import canonical_origin, is_origin
 from libs.contracts.resources.agents import Agent
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, ApiKey, KeyOwner, Principal, digest_of, has_form
-from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
+from services.gateway.domain.connections import ConnectionOwner, PublicUse, has_connection_form
 from services.gateway.domain.ports import ConnectionStore, KeyStore
 from services.gateway.domain.tokens import JwtTokens
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from libs.contracts.decimals import decimal_text
-from libs.contracts.resources.turns import Attribution, Usage
+from libs.contracts.replies import Attribution, Usage
 from libs.contracts.resources.usage import UsageGroup, UsageItem, UsageTotals
 from libs.contracts.timestamps import parse_time
 

@@ -18,8 +18,8 @@ from a2a.types.a2a_pb2 import (
 from google.protobuf.json_format import ParseDict
 
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.turns import (
-    ExecuteReply,
     OutputTextDelta,
     RequiredAction,
     ToolCallCompleted,

@@ -33,8 +33,8 @@ from ag_ui.core import (
 )
 
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.replies import ExecuteReply, Usage
 from libs.contracts.resources.turns import (
-    ExecuteReply,
     OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
@@ -46,7 +46,6 @@ from libs.contracts.resources.turns import (
     TurnCompleted,
     TurnFailed,
     TurnRestarted,
-    Usage,
 )
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress

@@ -74,7 +74,7 @@ def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -
     if "\0" in text:
         place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in loc]
         message = "the text has a NUL character"
-        found.append(ErrorDetail(loc=place, type="nul_character", message=message, hint="leave it out"))
+        found.append(ErrorDetail(loc=place, type="null_character", message=message, hint="leave it out"))
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidRequest("The body contains an unpaired UTF-16 surrogate.")
 

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from libs.contracts.errors import Conflict, ErrorKind, ServiceError, error_from
-from libs.contracts.resources.turns import ExecuteReply, RequiredAction, Turn
+from libs.contracts.replies import ExecuteReply
+from libs.contracts.resources.turns import RequiredAction, Turn
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, ArtifactLink
 
 _MAY_PASS: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)

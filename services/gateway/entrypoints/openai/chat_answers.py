@@ -9,8 +9,9 @@ from typing import Any, Final
 import orjson
 
 from libs.contracts.errors import Conflict, ErrorDetail, ModelFailed, error_from
+from libs.contracts.replies import ExecuteReply, ToolCallRecord
 from libs.contracts.resources import turns
-from libs.contracts.resources.turns import ExecuteReply, RequiredAction, ToolCallRecord
+from libs.contracts.resources.turns import RequiredAction
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE

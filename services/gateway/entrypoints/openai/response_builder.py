@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.replies import ToolCallRecord, Usage
 from libs.contracts.resources import turns
 from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import RequiredAction, ToolCallRecord, Usage
+from libs.contracts.resources.turns import RequiredAction
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.openai import response_items as items
 from services.gateway.entrypoints.openai.conventions import error_fields

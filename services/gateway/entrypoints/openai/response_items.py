@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.citations import Citation
+from libs.contracts.replies import ToolCallRecord, Usage
 from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import RequiredAction, ToolCallRecord, Usage
+from libs.contracts.resources.turns import RequiredAction
 from libs.json_text import write_json
 
 Json = dict[str, Any]

@@ -15,9 +15,12 @@ from libs.contracts.resources.agents import (
     Agent,
     AgentConfiguration,
     AgentVersion,
+    AgentVersionPage,
     CreateAgent,
     CreateAgentBody,
     DeleteAgent,
+    ModelPage,
+    ToolPage,
     UpdateAgent,
     UpdateAgentBody,
     ValidationReport,
@@ -31,7 +34,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest.schemas import AgentVersionPage, ModelPage, ToolPage
 
 router = public_router("/agent", "Agents")
 catalogues = public_router("", "Catalogues")

@@ -7,6 +7,7 @@ from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
+from libs.contracts.resources.connections import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.domain import connections as domain
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
@@ -18,7 +19,6 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.entrypoints.rest.schemas import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.use_cases.connections import ConnectionRequest
 
 router = public_router("/connections", "Access")

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import orjson
 
+from libs.contracts.resources import operations as schemas
 from libs.eventing.dead_letters import DeadLetter
 from services.gateway.domain.masking import mask_text, mask_value
 from services.gateway.domain.operations import letter_id
-from services.gateway.entrypoints.rest import operations_schemas as schemas
 from services.gateway.use_cases.dead_letters import ListedLetter
 
 _ERROR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,100})\((.*)\)", re.DOTALL)

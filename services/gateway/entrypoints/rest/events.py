@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identity import Scope
+from libs.contracts.resources.events import EventPage, TimelineEventView
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, TimelineQuery
@@ -31,7 +32,6 @@ from services.gateway.entrypoints.door.queries import (
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE_EVENTS
-from services.gateway.entrypoints.rest.schemas import EventPage, TimelineEventView
 
 MAX_POSITION: Final = 2**63 - 1
 _MOST_TYPES: Final = 50

@@ -7,6 +7,9 @@ from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import INSTALLATION_SCOPES, Scope
+from libs.contracts.resources.accounts import Me
+from libs.contracts.resources.keys import CreateKeyBody, IssuedKeyReply, Key, KeyPage, RotateKeyBody
+from libs.contracts.resources.tokens import TokenBody, TokenReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
@@ -17,16 +20,6 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.entrypoints.rest.schemas import (
-    CreateKeyBody,
-    IssuedKeyReply,
-    Key,
-    KeyPage,
-    Me,
-    RotateKeyBody,
-    TokenBody,
-    TokenReply,
-)
 from services.gateway.use_cases.keys import IssuedKey, KeyRequest, issue_token
 
 router = public_router("", "Access")

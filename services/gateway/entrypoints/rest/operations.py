@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
+from libs.contracts.resources import operations as schemas
 from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
@@ -20,7 +21,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import DEFAULT_LIMIT, Limit, QueryModel, Unfiltered, refused_parameter
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
-from services.gateway.entrypoints.rest import operations_schemas as schemas
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery, Positions
 from services.gateway.use_cases.health import HealthOfService

@@ -11,9 +11,10 @@ from starlette.responses import Response
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
+from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.actions import ActionPage, ResolveActionBody
 from libs.contracts.resources.messages import MessagePage
-from libs.contracts.resources.turns import ExecuteBody, ExecuteReply, Turn, TurnAccepted
+from libs.contracts.resources.turns import ExecuteBody, Turn, TurnAccepted, TurnCancelledReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
@@ -38,7 +39,6 @@ from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
-from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
 from services.gateway.use_cases.turns import Turns, Unfinished, scope_to_answer
 
 router = public_router("/runtime", "Runtime")

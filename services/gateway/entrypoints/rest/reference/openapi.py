@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from http import HTTPStatus
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, get_type_hints
 
 import orjson
 from fastapi import FastAPI
@@ -15,18 +15,17 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts.error_catalogue import ERRORS
-from libs.contracts.errors import ErrorKind
+from libs.contracts.errors import ErrorBody, ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
 from libs.contracts.registry import published_messages
-from libs.contracts.resources.turns import ExecuteReply
+from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
 from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
 from services.gateway.entrypoints.door.routes import bodies_of
 from services.gateway.entrypoints.rest.reference import texts
-from services.gateway.entrypoints.rest.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
@@ -65,6 +64,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         separate_input_output_schemas=False,
     )
     models: dict[type[BaseModel], None] = {ErrorBody: None}
+    of_unions: dict[str, Any] = {}
     operations: list[_Operation] = []
     for route in routes:
         for method in route.methods or ():
@@ -72,10 +72,14 @@ def document(app: FastAPI) -> dict[str, Any]:
             _complete(operation, route)
             operations.append(operation)
             for body in bodies_of(route):
-                models.update(dict.fromkeys(_models_of(body.body_schema)))
+                if isinstance(body.body_schema, TypeAdapter):
+                    of_unions.update(_json_schema(body.body_schema).get("$defs", {}))
+                elif body.body_schema is not None:
+                    models[body.body_schema] = None
     events = _turn_events()
     models.update(dict.fromkeys(events.values()))
-    described["components"] = _components(described["components"], list(models), _share_parameters(operations))
+    schemas = {**described["components"]["schemas"], **of_unions}
+    described["components"] = _components(schemas, list(models), _share_parameters(operations))
     described["components"]["schemas"]["TurnStreamEvent"] = {
         "description": "One event of a turn's stream. `id` is the place right after it, for `Last-Event-ID`.",
         "oneOf": [stream_event({"const": name}, model) for name, model in events.items()],
@@ -182,21 +186,19 @@ def _request_body(described: RequestBody) -> dict[str, Any]:
 
 def _schema(model: Schema) -> dict[str, Any]:
     if isinstance(model, TypeAdapter):
-        schema = model.json_schema(ref_template=_REFS)
+        schema = _json_schema(model)
         schema.pop("$defs", None)
         return schema
     return {"$ref": _REFS.format(model=model.__name__)}
 
 
-def _models_of(schema: Schema | None) -> Iterator[type[BaseModel]]:
-    """The model, or those of a union."""
-    parts = get_args(schema._type) if isinstance(schema, TypeAdapter) else (schema,)
-    yield from (part for part in parts if isinstance(part, type) and issubclass(part, BaseModel))
+def _json_schema(union: TypeAdapter[Any]) -> dict[str, Any]:
+    return union.json_schema(ref_template=_REFS)
 
 
 def _components(made: dict[str, Any], models: list[type[BaseModel]], parameters: dict[str, Any]) -> dict[str, Any]:
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REFS)
-    schemas = {**made["schemas"], **definitions["$defs"]}
+    schemas = {**made, **definitions["$defs"]}
     unused = ("HTTPValidationError", "ValidationError")
     return {
         "securitySchemes": {

@@ -1,4 +1,4 @@
-"""Responses for operators."""
+"""Operations: states of services and consumers, for operators."""
 
 from typing import Any, Literal
 
