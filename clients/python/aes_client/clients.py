@@ -31,28 +31,17 @@ _USAGE_PAGE = 1000
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
-class _Service(operations.SingleReads[R]):
+class _Service(operations.PlainResources[R]):
     """The whole API, by resource."""
 
     def __init__(self, runner: R, policy: RetryPolicy) -> None:
         super().__init__(runner, policy)
-        self.agents = operations.Agents(runner, policy)
         self.sessions = Sessions(runner, policy)
         self.actions = Actions(runner, policy)
         self.events = Events(runner, policy)
         self.files = Files(runner, policy)
-        self.collections = operations.Collections(runner, policy)
         self.knowledge_bases = KnowledgeBases(runner, policy)
         self.toolsets = Toolsets(runner, policy)
-        self.secrets = operations.Secrets(runner, policy)
-        self.webhooks = operations.Webhooks(runner, policy)
-        self.api_keys = operations.ApiKeys(runner, policy)
-        self.tokens = operations.Tokens(runner, policy)
-        self.connections = operations.Connections(runner, policy)
-        self.budgets = operations.Budgets(runner, policy)
-        self.retention = operations.Retention(runner, policy)
-        self.operations = operations.Operations(runner, policy)
-        self.dead_letters = operations.DeadLetters(runner, policy)
 
     @operation
     def request(
