@@ -116,7 +116,7 @@ class Purges:
         """One pass over the tables of the runtime, in as many slices of time as it takes."""
         async with database.connection() as connection:
             began = time.perf_counter()
-            while await self._retention.keep(connection):
+            while await self._retention.purge(connection):
                 pass
             return 1000 * (time.perf_counter() - began)
 

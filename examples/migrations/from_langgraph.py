@@ -22,7 +22,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
     for assistant in exported["assistants"]:
         new_id = to.agent(assistant["assistant_id"], configuration_of(assistant, to, options.model))
         agents[assistant["assistant_id"]] = new_id
-        # A thread may name its graph alone: the graph's first assistant goes on with it.
+        # A thread may name only its graph. Its first assistant then continues the thread.
         agents.setdefault(assistant["graph_id"], new_id)
     for thread in exported.get("threads", []):
         move_thread(thread, agents, to)

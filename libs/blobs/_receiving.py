@@ -120,7 +120,7 @@ class Blobs:
                    WHERE id = ANY (%s) AND state = 'uploading'""",
                 (blob_ids,),
             )
-            # A second statement, which also sees a commit whose acknowledgement was lost. The collector may have
+            # A second statement, which also sees commits with a lost acknowledgement. The collector may have
             # removed other blobs' rows.
             found = await connection.execute(
                 "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)

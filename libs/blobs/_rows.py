@@ -77,7 +77,7 @@ async def repeated(
 async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
     """Returns the files with the blobs to reference: existing ones if the company already has the bytes.
 
-    Raises ``Conflict`` if the collector has meanwhile abandoned an upload.
+    Raises ``Conflict`` if the collector has abandoned an upload in between.
     """
     kept: dict[str, str] = {}
     # In a fixed order, so that two uploads of the same files can't deadlock.

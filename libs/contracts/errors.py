@@ -137,6 +137,12 @@ class ErrorInfo(BaseModel):
     """Seconds; becomes the ``Retry-After`` header, not a field of the HTTP body."""
 
 
+class ErrorBody(BaseModel):
+    """The body of every error."""
+
+    error: ErrorInfo
+
+
 class ServiceError(Exception):
     """An error for the caller: a 4xx or 5xx on HTTP, a rejection on the bus."""
 

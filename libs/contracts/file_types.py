@@ -123,7 +123,7 @@ def type_of(name: str) -> FileType:
     if found is None:
         given = f"'.{extension}'" if extension else "no extension"
         taken = ", ".join(f".{each}" for each in TYPES)
-        raise UnsupportedMediaType(f"'{name}' has {given}. Supported are {taken}.")
+        raise UnsupportedMediaType(f"'{name}' has {given}. Supported extensions: {taken}.")
     return found
 
 

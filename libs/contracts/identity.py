@@ -41,6 +41,19 @@ class Scope(StrEnum):
 INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLATION_WRITE})
 """Scopes of the installation's operators, who see all companies. A key has them only if they were named."""
 
+PUBLIC_SCOPES: Final = frozenset(
+    scope.value
+    for scope in (
+        Scope.SESSIONS_READ,
+        Scope.SESSIONS_WRITE,
+        Scope.RUNTIME_EXECUTE,
+        Scope.ARTIFACTS_READ,
+        Scope.ARTIFACTS_WRITE,
+        Scope.EVENTS_READ,
+    )
+)
+"""The scopes that a public key can have."""
+
 
 class Identity(BaseModel):
     """An authenticated caller. Scopes are text, since an older service may receive newer ones."""

@@ -18,6 +18,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from libs.contracts import citations, replies
 from libs.contracts.messages import Command, CommandRejected, Envelope, Message, public_name
 from libs.contracts.registry import RESOURCES, published_messages
 from libs.contracts.resources.files import CopyArtifact
@@ -90,23 +91,27 @@ def _derived(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
         if hasattr(inner, "EXAMPLES"):
             return next(_completed(inner))
     try:
-        return _ids()[name]
+        return ids()[name]
     except KeyError:
         raise LookupError(f"{model.__name__}.{name} needs an example") from None
 
 
 @cache
-def _ids() -> dict[str, str]:
+def views() -> dict[str, dict[str, Any]]:
+    """The first example of each model that isn't a message, by its name."""
+    modules = (citations, replies, *RESOURCES)
+    models = [each for module in modules for each in vars(module).values() if hasattr(each, "EXAMPLES")]
+    return {each.__name__: next(iter(each.EXAMPLES.values())) for each in models if not issubclass(each, Message)}
+
+
+@cache
+def ids() -> dict[str, str]:
     """Ids of entities by the names of the fields that refer to them."""
-    found = {"user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
-    views = [each for module in RESOURCES for each in vars(module).values() if hasattr(each, "EXAMPLES")]
-    for view in views:
-        example = next(iter(view.EXAMPLES.values()))
-        if issubclass(view, Message) or not isinstance(example, dict):
-            continue
-        noun = re.sub(r"(?<!^)(?=[A-Z])", "_", view.__name__).lower()
-        named = {f"{noun}_id" if name == "id" else name: value for name, value in example.items()}
-        found |= {name: value for name, value in named.items() if name == f"{noun}_id"}
+    found = {"company_id": _COMPANY, "user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
+    for name, example in views().items():
+        field = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() + "_id"
+        if "id" in example or field in example:
+            found[field] = example.get(field) or example["id"]
     return found
 
 

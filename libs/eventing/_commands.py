@@ -63,7 +63,7 @@ class RevokedKeys:
         self._revoked: dict[str, str] = {}
 
     @property
-    def known(self) -> bool:
+    def loaded(self) -> bool:
         """Whether all revocations from before the start have been read."""
         return self._reader.caught_up.is_set()
 
@@ -75,7 +75,7 @@ class RevokedKeys:
         """Waits until all revocations from before the start have been read. No command is executed earlier."""
         await self._reader.caught_up.wait()
 
-    def before(self, key_id: str, time: str) -> bool:
+    def was_revoked_before(self, key_id: str, time: str) -> bool:
         """Whether the key was revoked before ``time``, an ISO timestamp."""
         revoked = self._revoked.get(key_id)
         return revoked is not None and revoked < time
@@ -258,7 +258,7 @@ class CommandRouter:
         if _is_expired(envelope):
             expired = TimedOut("The command expired before it was accepted; nothing was done.")
             await self._refuse_unless_accepted(context, expired)
-        if self._revoked is not None and self._revoked.before(context.identity.key_id, envelope.time):
+        if self._revoked is not None and self._revoked.was_revoked_before(context.identity.key_id, envelope.time):
             revoked = AuthenticationFailed("The API key was revoked before the request; nothing was done.")
             await self._refuse_unless_accepted(context, revoked)
 

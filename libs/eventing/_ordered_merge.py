@@ -20,7 +20,7 @@ _PUBLISHED: Final = attrgetter("published")
 class BufferedRecord(Generic[T]):
     """A buffered record and its decoded ``value``.
 
-    ``published`` is in seconds by the producer's clock, ``fetched`` by this process's. The record and all later ones
+    ``published`` is in seconds by the producer's clock, ``fetched`` by the local clock. The record and all later ones
     with its partition number wait until it is ``ready``.
     """
 

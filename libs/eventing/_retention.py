@@ -222,13 +222,13 @@ class Retention:
         while True:
             while await lease.take():
                 async with database.connection() as connection:
-                    if not await self.keep(connection):
+                    if not await self.purge(connection):
                         break
                 await asyncio.sleep(_PAUSE_SECONDS)
             await lease.release()
             await asyncio.sleep(_INTERVAL_SECONDS)
 
-    async def keep(self, connection: Connection) -> bool:
+    async def purge(self, connection: Connection) -> bool:
         """Deletes old rows for a time slice; returns whether the pass has more to do."""
         now = asyncio.get_running_loop().time
         until = now() + self._slice

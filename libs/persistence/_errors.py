@@ -20,8 +20,8 @@ _CONTENTION: Final = (
     psycopg.errors.SerializationFailure,
     StoreBusy,
 )
-# The server or the connection has changed: the server is read-only now, it ended a transaction that was idle while this
-# process was frozen, or it lacks our prepared statements.
+# The server or the connection has changed. The server is read-only now, or it ended a transaction that was idle while
+# this process was frozen, or it lacks our prepared statements.
 _STALE: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.IdleInTransactionSessionTimeout,

@@ -98,7 +98,7 @@ class Presence:
     When a process ends, its connection closes and PostgreSQL frees the lock. The others see within two seconds that the
     process is ``gone``. They notice a vanished machine later and a hanging process never, so leases are still needed.
     Being gone is a strong hint but no proof, since a connection may break alone. The process then takes its lock again,
-    so whatever others did meanwhile must be harmless.
+    so the others' reactions to its absence must be harmless.
 
     A pooler lends its connections to others, who would inherit the lock. Behind a pooler no process has a lock or
     counts as gone, and only leases decide.
@@ -244,7 +244,7 @@ class Holders(Protocol):
 class ReclaimWork:
     """Queues the work of dead processes again, before their leases expire.
 
-    ``gone`` returns the dead processes. It may be wrong about a live one, whose further writes then have no effect
+    ``gone`` returns the dead processes. It may be wrong about a live one. Its further writes then have no effect
     because it has lost its leases.
     """
 

@@ -13,8 +13,8 @@ _USED: Final = """
     SELECT company_id, name, sum(amount)::bigint FROM company_amounts
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
-# Limited per statement: folding all changes at once could time out, every time. Concurrent runs fold each row once and
-# skip each other's locks, which prevents deadlocks.
+# Limited per statement: folding all changes together could time out on every attempt. Concurrent runs fold each row
+# once and skip each other's locks, which prevents deadlocks.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
         SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED

@@ -28,7 +28,7 @@ class SecretStore(Protocol[S]):
         """Secrets under other keys with ids above ``after``, ordered by id."""
 
     async def replace_ciphertext(self, old: S, ciphertext: bytes) -> None:
-        """Replaces the ciphertext unless the secret has changed meanwhile."""
+        """Replaces the ciphertext unless the secret has changed since it was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,7 +241,7 @@ class Service:
         await self.lifecycle.stopping.wait()
 
     async def _revocations_known(self) -> bool:
-        return self.revoked_keys.known
+        return self.revoked_keys.loaded
 
     async def _is_up(self) -> bool:
         return self.lifecycle.started and not self.lifecycle.stopping.is_set()

@@ -21,8 +21,8 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 class Span(NonRecordingSpan):
     """A piece of work, from its creation to ``end`` or the end of its ``with`` block. This class records nothing.
 
-    Spans created meanwhile in the same task, or in tasks started there, are its children. A ``with`` block records an
-    exception's type.
+    Spans created during that time in the same task, or in tasks started there, are its children. A ``with`` block
+    records an exception's type.
     """
 
     def set(self, key: str, value: Value | None) -> None:

@@ -39,8 +39,8 @@ from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _POLL_SECONDS: Final = 1.0
-# Who deletes wakes this process. The pause is for a commit that takes longer than the wake-up, for an outage of the
-# store, and for what ended processes left.
+# Deletions wake this process. The pause covers commits slower than the wake-up, outages of the store, and leftovers
+# of crashed processes.
 _COLLECT_SECONDS: Final = 5.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
@@ -57,7 +57,7 @@ def build(settings: ArtifactsSettings) -> Service:
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
     commands = PeriodicWork("commands", ResendCommands(service.outbox), _RESEND_SECONDS)
-    # A session's bytes go with it.
+    # A session's objects are deleted with it.
     collector = CollectBlobs(database=service.database, store=store, owner="artifacts", keep_hours=0)
     collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
@@ -91,7 +91,7 @@ def _add_http(
     sessions = SessionAccess(PostgresSessions(service.database), HttpSessions(service.calls))
     signer = LinkSigner(*settings.signing_keys())
     access = ArtifactAccess(artifacts, signer, time.time)
-    # Any gateway serves a link.
+    # Any gateway can serve a link.
     public_url = settings.public_url or settings.gateway_url.split(",")[0]
     links = Links(store=store, signer=signer, now=_now, public_url=public_url, seconds=settings.link_seconds)
     upload = UploadArtifact(
@@ -120,7 +120,7 @@ def _add_messages(service: Service, wake_deleted: Wake) -> None:
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """Waits for the store for two seconds; one that is away delays what needs it, and nothing else."""
+    """Waits two seconds for the store; a missing store only delays work that needs it."""
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_started() -> None:

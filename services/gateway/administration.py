@@ -34,7 +34,7 @@ _PAGE: Final = 200
 
 
 class Administration:
-    """Operations on all companies. Companies and users are named by their name or id."""
+    """Operations on all companies. Companies and users are given by name or ID."""
 
     def __init__(self, database: Database) -> None:
         self._accounts = PostgresAccounts(database)
@@ -43,7 +43,7 @@ class Administration:
         self._keys = Keys(self._store, _now)
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
-        """``rate_limit`` of its keys in requests a minute, ``None`` for no limit. Raises ``Conflict``."""
+        """``rate_limit``: requests per minute and key, ``None`` for no limit. Raises ``Conflict``."""
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
         await self._accounts.add_company(company)
         return company
@@ -58,7 +58,7 @@ class Administration:
         return found
 
     async def create_user(self, company: str, name: str) -> User:
-        """Raises ``Conflict`` when the company already has the name."""
+        """Raises ``Conflict`` if the company already has a user of that name."""
         owner = await self.company(company)
         user = User(id=new_id(), company_id=owner.id, name=_name(name), created_at=_now())
         await self._accounts.add_user(user)
@@ -84,7 +84,7 @@ class Administration:
         name: str = "",
         rate_limit: int | None = None,
     ) -> IssuedKey:
-        """``expires_at`` ``None`` for never, ``rate_limit`` ``None`` for the company's. The secret is not stored."""
+        """``expires_at`` ``None``: never. ``rate_limit`` ``None``: the company's. The secret isn't stored."""
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
             raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
@@ -99,7 +99,7 @@ class Administration:
         return await self._keys.issue(_write(owner.id, user_id), owner.id, user_id, wanted)
 
     async def keys(self, company: str) -> Sequence[ApiKey]:
-        """All keys of a company, newest first, also those that are no longer valid."""
+        """All keys of a company, newest first, including invalid ones."""
         operator = _write((await self.company(company)).id).identity
         keys: list[ApiKey] = []
         cursor: str | None = None
@@ -110,16 +110,16 @@ class Administration:
                 return keys
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
-        """A successor beside which the old key stays valid for the grace period. Raises ``Conflict``."""
+        """Creates a successor; the old key stays valid for the grace period. Raises ``Conflict``."""
         write = await self._write_to(key_id)
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
     async def revoke_key(self, key_id: str) -> None:
-        # Replicas of the gateway drop the key from their caches when they receive the event.
+        # The event removes the key from the caches of the gateway's replicas.
         await self._keys.revoke(await self._write_to(key_id), key_id)
 
     async def is_valid(self, secret: str) -> bool:
-        """Whether a request with this secret is authenticated now."""
+        """Whether a request with this secret would be authenticated."""
         return await self.valid_key(secret) is not None
 
     async def valid_key(self, secret: str) -> ApiKey | None:
@@ -127,7 +127,7 @@ class Administration:
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
     async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
-        """Replicas of the gateway that know the key notice when their cache forgets it."""
+        """Replicas of the gateway that cache the key notice when their entry expires."""
         await self._store.change_scopes(key, scopes)
 
     async def _write_to(self, key_id: str) -> Write:
@@ -139,7 +139,7 @@ class Administration:
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[Administration]:
-    """Opens a migrated database of a gateway."""
+    """Opens a gateway's migrated database."""
     database = Database(database_url, name="gateway-administration", max_size=2, prepare=False)
     await database.open()
     try:
@@ -149,10 +149,10 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """Returns the secret of a key of the development company: all scopes, an operator's too, no rate limit, no expiry.
+    """Returns a secret of the development company's key: all scopes, including an operator's; no rate limit, no expiry.
 
-    This is ``existing`` while it is valid, otherwise that of a new key. The caller keeps the secret. Scopes that came
-    with an upgrade are added to the existing one.
+    Returns ``existing`` while it is valid, otherwise the secret of a new key, which the caller stores. An existing key
+    gains the scopes introduced by an upgrade.
     """
     async with administration(database_url) as gateway:
         key = await gateway.valid_key(existing) if existing is not None else None
@@ -177,7 +177,7 @@ def _name(text: str) -> str:
 
 
 def _write(company_id: str, user_id: str = "operator") -> Write:
-    """A write of an operator, who may do everything in any company."""
+    """An operator's write, allowed to do everything in every company."""
     identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=ALL_SCOPES)
     return Write(identity=identity, correlation_id=new_id())
 

@@ -1,9 +1,9 @@
-"""``python -m services.ingestion all|api|worker|streams|migrate``; ``streams`` carries out ingestions."""
+"""``python -m services.ingestion all|api|worker|streams|migrate``; ``streams`` runs ingestions."""
 
 import gc
 
 if __name__ == "__main__":
-    # What imports make stays; collections would look at it in vain. `serve` turns them on again.
+    # Imported objects stay for good, so collections during the imports are wasted. `serve` turns collection on again.
     gc.disable()
     from libs.service_defaults import serve
     from services.ingestion.bootstrap import build, build_streams

@@ -63,7 +63,7 @@ _BACKLOG_SECONDS: Final = 10.0
 _DROP_SECONDS: Final = 2.0
 _DISPATCH_SECONDS: Final = 0.2
 _ARTIFACTS_SECONDS: Final = 0.5
-# Looks for work have pauses that grow to this while there is none.
+# The longest pause between polls while there is no work.
 _REST_SECONDS: Final = 1.0
 _PARSE_AHEAD_SECONDS: Final = 1.0
 
@@ -82,7 +82,7 @@ def build(settings: IngestionSettings) -> Service:
 
 
 def build_streams(settings: IngestionSettings) -> Service:
-    """A worker process that carries out ingestions."""
+    """A worker process that runs ingestions."""
     service = Service("ingestion", settings.model_copy(update={"port": settings.streams_port}), migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
@@ -122,7 +122,7 @@ class _Search:
     def of(cls, service: Service, settings: IngestionSettings) -> "_Search":
         engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
         if settings.weaviate_url:
-            # Its client is a quarter of all that the service imports.
+            # Its client is a quarter of all the service's imports.
             from services.ingestion.adapters.engines.weaviate.connection import Address
             from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 
@@ -219,7 +219,7 @@ def _add_ingestion(
         return streams.joined
 
     async def stuck(seconds: float) -> bool:
-        # A long file moves by its parts, which the queue does not see.
+        # A long file progresses in parts, which the queue doesn't see.
         return not pool.progressed_within(seconds) and await queue.stuck(seconds)
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))

@@ -54,7 +54,8 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
 
     @model_validator(mode="after")
     def _check_watchdog(self) -> Self:
-        # While all parsing processes are at long parts, nothing else moves; the watchdog must not end them for that.
+        # While all parsing processes work on long parts, there is no other progress, which must not trigger the
+        # watchdog.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
             raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")
         return self

@@ -1,1 +1,1 @@
-"""Agents, their versions, toolsets, secrets, and what makes a configuration valid."""
+"""Agents, their versions, toolsets, secrets, and the validation of configurations."""

@@ -3,7 +3,7 @@
 import gc
 
 if __name__ == "__main__":
-    # What imports make stays; collections would look at it in vain. `serve` turns them on again.
+    # Imported objects live as long as the process, so collections needn't scan them. `serve` turns collection on again.
     gc.disable()
     from libs.service_defaults import serve
     from services.registry.bootstrap import build

@@ -41,5 +41,5 @@ def build(settings: RegistrySettings) -> Service:
 
 
 def _asking_targets() -> FairSemaphore:
-    """Slow targets of one company must not take up all of a process's commands."""
+    """Keeps one company's slow targets from blocking all of a process's commands."""
     return FairSemaphore(32, waiting=16, each=4)

@@ -1,4 +1,4 @@
-"""Administration of the runtime by operators: prices of models."""
+"""Administration of the runtime by operators: model prices."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +25,7 @@ _REMOVE: Final = "DELETE FROM model_prices WHERE model = %s RETURNING model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPrice:
-    """Prices of a million tokens of a model, or of all models that begin like this when it ends in ``*``."""
+    """Prices per million tokens of a model, or of all models with the prefix before a final ``*``."""
 
     model: str
     input_price: Decimal
@@ -34,7 +34,7 @@ class ListedPrice:
 
 
 class PriceAdministration:
-    """Workers follow a change within seconds; what was counted before keeps its cost."""
+    """Changes prices. Workers follow within seconds; the cost of earlier usage stays."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,20 +43,20 @@ class PriceAdministration:
         return [ListedPrice(**row) for row in await self._database.records(_LIST)]
 
     async def set_price(self, model: str, input_price: Decimal, output_price: Decimal) -> None:
-        """Raises ``ValidationFailed``."""
+        """Sets a price. Raises ``ValidationFailed``."""
         if not _MODEL.fullmatch(model):
             raise ValidationFailed("A model is a name such as openai:gpt-5-mini, or a prefix that ends in *.")
         await self._database.execute(_SET, (model, _checked(input_price), _checked(output_price)))
 
     async def remove_price(self, model: str) -> None:
-        """Raises ``NotFound``."""
+        """Removes a price. Raises ``NotFound``."""
         if not await self._database.execute(_REMOVE, (model,)):
             raise NotFound(f"There is no price of '{model}'.")
 
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[PriceAdministration]:
-    """Opens a migrated database of a runtime."""
+    """Opens a migrated runtime database."""
     database = Database(database_url, name="runtime-administration", max_size=2, prepare=False)
     await database.open()
     try:

@@ -88,14 +88,14 @@ from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
-# The reconciler is notified just before a commit, which takes milliseconds; the second pass is for a slow one.
+# The reconciler is notified just before a commit, which takes milliseconds. The second pass is for a slow commit.
 _RECONCILE_AFTER = (0.02, 0.25)
 _EXPIRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The turn engine of one worker and its handlers, wired to one database."""
+    """The turn engine of one worker and its handlers, with one database."""
 
     id: str
     engine: TurnEngine
@@ -108,7 +108,7 @@ class Worker:
     amounts: CompanyAmounts
 
     async def stop(self, grace: float) -> None:
-        """Finishes running turns within ``grace`` seconds, hands back the rest, releases the lease."""
+        """Finishes running turns within ``grace`` seconds, hands back the rest, and releases the lease."""
         await self.engine.drain(grace)
         try:
             await self.lease_keeper.release()
@@ -145,7 +145,7 @@ def build_worker(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
     )
     begin = outbox.transaction
-    # The reconciler is made with it, and is what it wakes.
+    # Late-bound: it wakes the reconciler, which is created with it.
     resolve_due = ResolveDueWaits(begin, open_writer, PostgresWaits, lambda: reconcile_soon())
     deletion = DeleteSession(begin, open_writer, lambda: reconcile_soon())
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
@@ -174,12 +174,12 @@ def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> Admi
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
-    """The connectors, with every call measured, and secrets hidden in whatever it brings back."""
+    """Wraps the connectors to measure every call and mask secrets in the results."""
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
 def build(settings: RuntimeSettings) -> Service:
-    """The service, ready to run."""
+    """Builds the service, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
     service.expire(*EXPIRIES, entities=ENTITIES)
     http = new_session()
@@ -221,7 +221,7 @@ def build(settings: RuntimeSettings) -> Service:
     service.http.include_router(catalogues_router(models, toolbox, toolsets))
     _run_in_background(service, worker, retention)
     service.background("runtime.deltas", deltas.run)
-    # The last third is for handing back what has not ended.
+    # The last third is for handing back unfinished turns.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     for close in (http.close, mcp.close, target.close):
         service.on_stop(close)

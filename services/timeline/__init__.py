@@ -1,1 +1,1 @@
-"""The numbered log of a company's events, its pages and webhooks, and what turns took."""
+"""The numbered log of a company's events, its pages and webhooks, and usage of turns."""

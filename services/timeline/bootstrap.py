@@ -44,7 +44,7 @@ _now: Final = partial(datetime.now, UTC)
 
 
 def build(settings: TimelineSettings) -> Service:
-    """The service, ready to run; pages and usage are read in role ``api``."""
+    """The service, ready to run; role ``api`` serves pages and usage."""
     service = _service(settings)
     service.http.include_router(events_router(PostgresTimeline(service.database)))
     service.http.include_router(usage_router(PostgresUsage(service.database)))
@@ -69,7 +69,7 @@ def build_webhooks(settings: TimelineSettings) -> Service:
 
 
 def _service(settings: TimelineSettings) -> Service:
-    # Every statement finds rows by ids. Planning a read of the timeline's 30 partitions takes longer than reading them.
+    # Every statement finds rows by ID. Planning a read of the timeline's 30 partitions takes longer than reading them.
     return Service("timeline", settings, migrations=MIGRATIONS, plan_once=True, worker=WEBHOOKS)
 
 
@@ -84,7 +84,7 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
-    """Reads of webhooks in role ``api``; commands, events about keys and deliveries in role ``webhooks``."""
+    """Reads of webhooks in role ``api``; commands, key events and deliveries in role ``webhooks``."""
     metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)

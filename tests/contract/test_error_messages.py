@@ -5,7 +5,7 @@ A part in braces counts as one word. A message that a function passes on is foun
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ OF_LIBRARIES: Final = (
 FINDINGS: Final = frozenset(
     {"ErrorDetail", "found", "error", "warning", "refused_parameter", "_invalid", "_block_error", "_refused", "_refuse"}
 )
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def text_of(value: ast.expr) -> str | None:
     return None
 
 
-def texts_of(value: ast.expr, scopes: list[ast.AST]) -> Iterator[str]:
+def texts_of(value: ast.expr, scopes: Sequence[ast.AST]) -> Iterator[str]:
     """A name stands for each text that the function or the module assigns to it."""
     if isinstance(value, ast.IfExp):
         yield from texts_of(value.body, scopes)
@@ -109,28 +110,38 @@ def given(call: ast.Call, place: int, keyword: str) -> ast.expr | None:
 def messages() -> Iterator[Message]:
     modules = trees()
     errors = errors_in(modules)
+    functions_of = {path: functions_in(module) for path, module in modules.items()}
+    public = {
+        name: where
+        for functions in functions_of.values()
+        for name, where in passed_on(functions, errors)
+        if not name.startswith("_")
+    }
     for path, module in modules.items():
-        functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        functions = functions_of[path]
         inner = {id(node): function for function in functions for node in ast.walk(function)}
         passing = dict(passed_on(functions, errors))
         for node in ast.walk(module):
             if not isinstance(node, ast.Call):
                 continue
             called = name_of(node.func)
-            where = (errors | passing | {"refuse": 1, "ErrorInfo": 99}).get(called)
+            where = (public | errors | passing | {"ErrorInfo": 99}).get(called)
             if where is None and called == "__init__" and isinstance(node.func, ast.Attribute):
                 where = 0 if of_error(module, node, errors) else None
             value = None if where is None else given(node, where, "message")
             if value is not None:
-                scopes = [inner[id(node)]] if id(node) in inner else []
-                texts = list(texts_of(value, scopes)) or list(texts_of(value, [module]))
+                function = inner.get(id(node))
+                own = list(texts_of(value, [function])) if function is not None else []
+                texts = own or list(texts_of(value, [module]))
                 yield from (Message(f"{path}:{node.lineno}", text) for text in texts)
 
 
-def passed_on(
-    functions: list[ast.FunctionDef | ast.AsyncFunctionDef], errors: Mapping[str, int]
-) -> Iterator[tuple[str, int]]:
-    """Functions of a module that raise or return an error with one of their own parameters as its whole message."""
+def functions_in(module: ast.Module) -> list[Function]:
+    return [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def passed_on(functions: list[Function], errors: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Functions that raise or return an error with one of their own parameters as its whole message."""
     for function in functions:
         names = [each.arg for each in function.args.args if each.arg not in ("self", "cls")]
         for node in ast.walk(function):

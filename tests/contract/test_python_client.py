@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import aes_client
 import httpx
-from aes_client import AesError, Client, RetryPolicy, models
+import pytest
+from aes_client import AesError, AsyncClient, Client, RetryPolicy, models
 from aes_client.resource import Resource, iteration, operation
 
 from libs.contracts.errors import ErrorKind
@@ -50,13 +51,13 @@ def test_every_error_of_the_service_has_a_class_that_the_package_offers() -> Non
     assert {each.__name__ for each in made.values()} <= {*aes_client.__all__}
 
 
-def test_every_operation_of_the_api_can_be_called() -> None:
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_every_operation_of_the_api_can_be_called(kind: type[Client | AsyncClient]) -> None:
     public = {re.sub(r"\{\w+\}", "{}", each.replace("/api/v1", "", 1)) for each in BASELINE["operations"]}
-    assert public - NOT_FOR_CLIENTS - called() == set()
-    assert called() - public == set()
+    assert called_by(kind) == public - NOT_FOR_CLIENTS
 
 
-def called() -> set[str]:
+def called_by(kind: type[Client | AsyncClient]) -> set[str]:
     """Method and path of what every operation of the client sends first."""
     seen: set[str] = set()
 
@@ -65,17 +66,16 @@ def called() -> set[str]:
         seen.add(f"{request.method} {re.sub(r'(?<=/)[xX](?=/)', '{}', path)}")
         return httpx.Response(418)
 
-    http = httpx.Client(transport=httpx.MockTransport(note))
-    with Client("http://service", "key", retries=RetryPolicy(retries=0), http=http) as client:
-        for resource in resources(client):
-            for name, _ in inspect.getmembers(type(resource), lambda each: isinstance(each, operation | iteration)):
-                if name == "request":
-                    continue
+    http: Any = (httpx.Client if kind is Client else httpx.AsyncClient)(transport=httpx.MockTransport(note))
+    client = kind("http://service", "key", retries=RetryPolicy(retries=0), http=http)
+    for resource in resources(client):
+        for name, _ in inspect.getmembers(type(resource), lambda each: isinstance(each, operation | iteration)):
+            if name != "request":
                 call(getattr(resource, name))
     return seen
 
 
-def resources(client: Client) -> Iterator[Resource[Any]]:
+def resources(client: Client | AsyncClient) -> Iterator[Resource[Any]]:
     session = client.session("x")
     yield from (client, session, session.artifacts, session.turn("x"))
     yield from (each for each in vars(client).values() if isinstance(each, Resource))
@@ -95,8 +95,16 @@ def call(method: Any) -> None:
         answer = method(**arguments)
         if inspect.isgenerator(answer):
             next(answer, None)
+        if inspect.isasyncgen(answer):
+            answer = anext(answer, None)
+        if inspect.isawaitable(answer):
+            asyncio.run(finished(answer))
     except AesError:
         return
+
+
+async def finished(answer: Awaitable[Any]) -> Any:
+    return await answer
 
 
 def test_it_needs_httpx_and_pydantic_alone() -> None:

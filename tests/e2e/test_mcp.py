@@ -98,7 +98,7 @@ async def test_files_of_a_session_are_resources(api: Api, stack: RunningStack) -
         text = (await client.read_resource(uris[notes["artifact_id"]])).contents[0]
         assert text.text == "# Förde"
         assert (await client.read_resource(uris[other["artifact_id"]])).contents[0].blob
-        with pytest.raises(MCPError, match="download it from"):
+        with pytest.raises(MCPError, match="Download it from"):
             await client.read_resource(uris[large["artifact_id"]])
 
 

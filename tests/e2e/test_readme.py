@@ -61,6 +61,7 @@ def test_the_quickstart_with_curl(stack: RunningStack) -> None:
         '"status":"active"',
         "= 826",
         '"name":"best.md"',
+        '"citations":[{',
         '"status":"waiting"',
         "3 * 245 = 735",
         '\\"free\\":118',

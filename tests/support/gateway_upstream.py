@@ -9,18 +9,17 @@ from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.errors import NotFound
 from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.replies import Reply, Usage
 from libs.contracts.resources.agents import Agent, AgentUpdated
 from libs.contracts.resources.sessions import CreateSession, DeleteSession, SessionCreated, SessionDeleted
 from libs.contracts.resources.turns import (
     CancelTurn,
     CancelTurnAccepted,
     ExecuteTurn,
-    Reply,
     Turn,
     TurnCancelled,
     TurnCompleted,
     TurnStarted,
-    Usage,
     WatchedTurn,
 )
 from libs.contracts.timestamps import now_text

@@ -129,7 +129,7 @@ class InlineWorker:
 
     async def step(self, limit: int = 500) -> int:
         """Work off what is due now; returns how much that was."""
-        due = await self.work_queue.due(limit)
+        due = await self.work_queue.take_due(limit)
         for each in due:
             if isinstance(each.key, RunKey):
                 await self.advance(each.key)

@@ -3,8 +3,9 @@
 from typing import Any
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.identity import PUBLIC_SCOPES
 from libs.contracts.resources.agents import Agent
-from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
+from services.gateway.domain.connections import Connection, new_connection_key
 from tests.support.gateway import Gateway
 
 AGENT_ID = new_id()

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from libs.contracts.error_catalogue import CANCEL_REASONS, DISABLED_REASONS, ERRORS, FILE_ERRORS, Explanation
+from libs.contracts.error_catalogue import CANCEL_REASONS, DISABLED_REASONS, ERRORS, FILE_ERRORS, FINDINGS, Explanation
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from services.gateway.entrypoints.a2a.errors import SHAPE as A2A
 from services.gateway.entrypoints.mcp.application import SHAPE as MCP
@@ -14,6 +14,7 @@ from tools.reference.markdown import table
 def parts() -> dict[str, str]:
     return {
         "types": _types(),
+        "details": table(("`type`", "what is wrong"), ((f"`{kind}`", meaning) for kind, meaning in FINDINGS.items())),
         "other protocols": _protocols(),
         "files": _reasons(FILE_ERRORS.items()),
         "cancelled turns": _reasons(CANCEL_REASONS.items()),

@@ -6,7 +6,8 @@ from libs.contracts.asyncapi import document
 from libs.contracts.messages import Command, CommandRejected, Event, public_name
 from libs.contracts.registry import published_messages
 from libs.contracts.topics import TOPICS, Topic, TopicKind
-from tools.reference.markdown import MARK, table
+from libs.contracts.wire_examples import examples_of
+from tools.reference.markdown import MARK, json_block, table
 
 _OBJECTS: Final = "objects.md"
 _PUBLIC: Final = (TopicKind.EVENTS, TopicKind.DELTAS)
@@ -48,7 +49,8 @@ def _kind(name: str, topic: Topic, described: dict[str, Any]) -> str:
     parts = [f"## {public_name(name)}", f"`{name}` on `{topic.name}`"]
     if message["summary"] != message["title"]:
         parts.append(message["summary"])
-    return "\n\n".join([*parts, _fields(described["schemas"][message["title"]], _OBJECTS)])
+    example = json_block(examples_of(name)[0]["payload"]).rstrip()
+    return "\n\n".join([*parts, _fields(described["schemas"][message["title"]], _OBJECTS), example])
 
 
 def _fields(schema: dict[str, Any], page: str = "") -> str:

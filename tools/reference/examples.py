@@ -1,4 +1,7 @@
-"""Examples of bodies, from their schemas: values are those of the request, of `samples.toml` or of the schema."""
+"""Examples of bodies, from their schemas.
+
+Values are those of the request, of the model's `EXAMPLES`, of `samples.toml` or of the schema.
+"""
 
 import hashlib
 import tomllib
@@ -6,10 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from libs.contracts.wire_examples import ids, views
+
 Schema = Mapping[str, Any]
 
 _SAMPLES: Final = tomllib.loads(Path(__file__).with_name("samples.toml").read_text())
 _VALUES: Final[Mapping[str, Any]] = _SAMPLES["values"]
+_IDS: Final = {field.removesuffix("_id").replace("_", ""): identifier for field, identifier in ids().items()}
 _OMITTED: Final = frozenset(_SAMPLES["omitted"])
 _SHOWN: Final = frozenset(_SAMPLES["shown"])
 _TIME: Final = "2026-05-04T08:16:15.239240Z"
@@ -62,6 +68,8 @@ class Examples:
         name = f"{model}.{field}"
         if field in given:
             return given[field]
+        if field in views().get(model, {}):
+            return views()[model][field]
         if name in _VALUES:
             return _VALUES[name]
         if examples := schema.get("examples"):
@@ -100,5 +108,8 @@ def _path_value(before: str, parameter: str) -> str:
 
 def _identifier(of: str) -> str:
     """The same for a model's `id` and for the fields of others that refer to it."""
-    digits = hashlib.sha256(of.lower().replace("_", "").encode()).hexdigest()
+    noun = of.lower().replace("_", "")
+    if known := _IDS.get(noun):
+        return known
+    digits = hashlib.sha256(noun.encode()).hexdigest()
     return f"01980f52-{digits[:4]}-7{digits[4:7]}-9{digits[7:10]}-{digits[10:22]}"

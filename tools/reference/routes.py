@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.contract.public_api.documents import served
 from tools.reference.examples import Examples, path
-from tools.reference.markdown import MARK, names, table
+from tools.reference.markdown import MARK, json_block, names, pretty, table
 
 _HEAD: Final = """# Routes
 
@@ -25,7 +25,6 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _JSON: Final = "application/json"
 _SCOPE: Final = re.compile(r"`([a-z]+:[a-z]+)`")
 _NEEDED: Final = re.compile(r"\s*Needs the scope `[a-z]+:[a-z]+`\.")
-_WIDTH: Final = 100
 _EVERYWHERE: Final = "X-Correlation-ID"
 _PART: Final = (
     'Content-Disposition: form-data; name="{field}"; filename="handbook.pdf"\nContent-Type: application/pdf\n\n…'
@@ -133,7 +132,7 @@ class _Resource:
         if not media_type:
             return line
         if media_type == _JSON:
-            return f"{line}\nContent-Type: {_JSON}\n\n{_pretty(body)}"
+            return f"{line}\nContent-Type: {_JSON}\n\n{pretty(body)}"
         field = next(iter(content["schema"]["properties"]))
         return f"{line}\nContent-Type: {media_type}; boundary=x\n\n--x\n{_PART.format(field=field)}\n--x--"
 
@@ -143,7 +142,7 @@ class _Resource:
             yield f"Response {status}, without a body.\n"
         for media_type, content in sorted(contents.items()):
             if media_type == _JSON:
-                yield f"Response {status}:\n\n```json\n{_pretty(examples.body(content['schema']))}\n```\n"
+                yield f"Response {status}:\n\n{json_block(examples.body(content['schema']))}"
             elif "examples" in content:
                 text = next(iter(content["examples"].values()))["value"].strip()
                 yield f"Response {status}, as `{media_type}`:\n\n```text\n{text}\n```\n"
@@ -168,15 +167,3 @@ class _Resource:
                 found = found[part]
             schema = found
         return schema
-
-
-def _pretty(value: Any, indent: str = "") -> str:
-    """JSON with a line for what fits in one."""
-    flat = json.dumps(value, ensure_ascii=False)
-    if len(indent) + len(flat) <= _WIDTH or not isinstance(value, dict | list) or not value:
-        return flat
-    inner = indent + "  "
-    if isinstance(value, dict):
-        lines = [f"{inner}{json.dumps(name)}: {_pretty(each, inner)}" for name, each in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    return "[\n" + ",\n".join(f"{inner}{_pretty(each, inner)}" for each in value) + f"\n{indent}]"

@@ -31,7 +31,7 @@ _USAGE_PAGE = 1000
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
-class _Service(operations.PlainResources[R]):
+class _Service(operations.Service[R]):
     """The whole API, by resource."""
 
     def __init__(self, runner: R, policy: RetryPolicy) -> None:

@@ -55,6 +55,8 @@ class ResolveActionBody(StrictModel):
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
     """The answer to an action was taken, or had been before. ``turn`` is the turn's state after it."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}
+
     turn: Turn
 
 

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.errors import ErrorDetail
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import JsonObject, Name, SearchMode, StrictModel
+from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 AgentType = Literal["llm_agent", "react_agent"]
@@ -213,6 +214,26 @@ class AgentVersion(BaseModel):
     system_config: dict[str, Any]
     created_by: str
     created_at: Timestamp
+
+
+class AgentVersionPage(ListPage):
+    versions: list[AgentVersion]
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class ModelPage(_Open):
+    models: list[dict[str, Any]]
+    total: int
+    has_more: bool
+
+
+class ToolPage(_Open):
+    tools: list[dict[str, Any]]
+    total: int
+    has_more: bool
 
 
 class AgentCreated(Event, type="aes.registry.agent.created.v1"):

@@ -31,17 +31,6 @@ class Collection(BaseModel):
     """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "being read": {
-            "id": "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb",
-            "name": "Passenger documents",
-            "description": "What passengers may ask about",
-            "status": "pending",
-            "progress": 0,
-            "data_source_count": 0,
-            "total_size": 0,
-            "created_at": "2026-05-04T08:14:05.310022Z",
-            "updated_at": "2026-05-04T08:14:05.310022Z",
-        },
         "with a file": {
             "id": "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb",
             "name": "Passenger documents",
@@ -52,6 +41,17 @@ class Collection(BaseModel):
             "total_size": 18423,
             "created_at": "2026-05-04T08:14:05.310022Z",
             "updated_at": "2026-05-04T08:14:12.004411Z",
+        },
+        "being read": {
+            "id": "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb",
+            "name": "Passenger documents",
+            "description": "What passengers may ask about",
+            "status": "pending",
+            "progress": 0,
+            "data_source_count": 0,
+            "total_size": 0,
+            "created_at": "2026-05-04T08:14:05.310022Z",
+            "updated_at": "2026-05-04T08:14:05.310022Z",
         },
     }
 
@@ -106,13 +106,13 @@ class AvailableCollections(BaseModel):
 
 
 class CollectionCreated(Event, type="aes.ingestion.collection.created.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"being read": {"collection": Collection.EXAMPLES["being read"]}}
+
     collection: Collection
 
 
 class CollectionUpdated(Event, type="aes.ingestion.collection.updated.v1"):
     """Name, description, counts, status or progress changed."""
-
-    EXAMPLES: ClassVar[dict[str, Any]] = {"a file was read": {"collection": Collection.EXAMPLES["with a file"]}}
 
     collection: Collection
 

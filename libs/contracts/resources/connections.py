@@ -1,8 +1,88 @@
 """Connections: keys for web pages, for visitors of one agent."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from libs.contracts.credentials import Moment, SortedScopes
+from libs.contracts.identity import PUBLIC_SCOPES
 from libs.contracts.messages import Event
+from libs.contracts.models import StrictModel
+from libs.contracts.origins import ORIGIN_PATTERN, canonical_origin
+from libs.contracts.pages import ListPage
+from libs.contracts.timestamps import Timestamp
+
+
+def _public_scope(text: str) -> str:
+    if text not in PUBLIC_SCOPES:
+        raise ValueError("visitors cannot be given this scope")
+    return text
+
+
+PublicScopeName = Annotated[
+    str, AfterValidator(_public_scope), Field(json_schema_extra={"enum": sorted(PUBLIC_SCOPES)})
+]
+OriginText = Annotated[
+    str,
+    AfterValidator(canonical_origin),
+    Field(max_length=300, pattern=ORIGIN_PATTERN, examples=["https://example.com"]),
+]
+
+
+class CreateConnectionBody(StrictModel):
+    """``POST /connections/``: a public key for one agent, given by its ID or key."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "help on a web site": {
+            "name": "help widget",
+            "agent_key": "support",
+            "allowed_origins": ["https://www.example.com"],
+            "quota": 120,
+        }
+    }
+
+    name: str = Field(default="", max_length=200, description="Defaults to the agent's name.")
+    agent_id: str | None = Field(default=None, min_length=1, max_length=200)
+    agent_key: str | None = Field(default=None, min_length=1, max_length=300)
+    allowed_origins: list[OriginText] = Field(
+        min_length=1, max_length=50, description="Origins of pages that may use the key, such as `https://example.com`."
+    )
+    scopes: list[PublicScopeName] | None = Field(
+        default=None, min_length=1, max_length=10, description="Defaults to all scopes that visitors may have."
+    )
+    quota: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Requests per minute for all visitors together; at most the creator's rate limit, the default.",
+    )
+    expires_at: Moment | None = Field(default=None, description="In the future; by default never.")
+
+    @model_validator(mode="after")
+    def _names_one_agent(self) -> "CreateConnectionBody":
+        if (self.agent_id is None) == (self.agent_key is None):
+            raise ValueError("give exactly one of agent_id and agent_key")
+        return self
+
+
+class Connection(BaseModel):
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
+
+    id: str
+    name: str
+    connection_key: str
+    agent_id: str
+    agent_key: str
+    allowed_origins: list[str]
+    scopes: SortedScopes
+    quota: int | None
+    user_id: str
+    created_at: Timestamp
+    expires_at: Timestamp | None
+
+
+class ConnectionPage(ListPage):
+    connections: list[Connection]
 
 
 class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):

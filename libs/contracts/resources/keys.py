@@ -2,7 +2,70 @@
 
 from typing import Any, ClassVar
 
+from pydantic import BaseModel, Field
+
+from libs.contracts.credentials import Moment, ScopeName, SortedScopes
 from libs.contracts.messages import Event
+from libs.contracts.models import StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.timestamps import Timestamp
+
+
+class CreateKeyBody(StrictModel):
+    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "reader": {
+            "name": "dashboard",
+            "scopes": ["agents:read", "sessions:read"],
+            "expires_at": "2031-01-31T00:00:00Z",
+        }
+    }
+
+    name: str = Field(default="", max_length=200)
+    scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
+    expires_at: Moment | None = Field(default=None, description="In the future; by default 90 days from now.")
+    rate_limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Requests per minute; at most the creator's own, which is the default.",
+    )
+
+
+class RotateKeyBody(StrictModel):
+    """``POST /api-keys/{id}/rotate/``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
+    expires_at: Moment | None = Field(
+        default=None, description="Expiry of the new key; by default it lives as long as the old one."
+    )
+
+
+class Key(BaseModel):
+    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
+
+    id: str
+    name: str
+    prefix: str
+    scopes: SortedScopes
+    user_id: str
+    rate_limit: int | None
+    created_at: Timestamp
+    expires_at: Timestamp | None
+    revoked_at: Timestamp | None
+    successor_id: str | None
+
+
+class IssuedKeyReply(Key):
+    """A new key with its secret, which is only returned this once."""
+
+    secret: str
+
+
+class KeyPage(ListPage):
+    api_keys: list[Key]
 
 
 class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):

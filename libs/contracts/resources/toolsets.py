@@ -286,13 +286,24 @@ class McpToolset(_Toolset):
             "allowed_tools": None,
             "tools": [
                 {
+                    "name": "find_tickets",
+                    "description": "Finds tickets by passenger.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"passenger": {"type": "string"}},
+                        "required": ["passenger"],
+                    },
+                    "safe_to_repeat": True,
+                    "timeout_seconds": 10.0,
+                },
+                {
                     "name": "close_ticket",
                     "description": "Closes a ticket.",
                     "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
                     "safe_to_repeat": False,
                     "approval": "always",
                     "timeout_seconds": 10.0,
-                }
+                },
             ],
         }
     }

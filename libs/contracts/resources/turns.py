@@ -4,10 +4,9 @@ The subject and the causation id of a turn's events are the turn's id, which is 
 """
 
 import operator
-from functools import partial
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
@@ -15,6 +14,7 @@ from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import JsonObject, StrictModel, WireModel, is_none
 from libs.contracts.pages import ListPage
+from libs.contracts.replies import Attribution, ExecuteReply, Usage
 from libs.contracts.resources.agents import ClientTools
 from libs.contracts.resources.messages import (
     ContentBlock,
@@ -96,121 +96,6 @@ class ExecuteBody(StrictModel):
     options: TurnOptions | None = None
 
 
-class Usage(WireModel):
-    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
-
-    ``cost`` is an exact decimal at the price that its model had then; null without a price.
-    """
-
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of two model calls": {
-            "input_tokens": 412,
-            "output_tokens": 38,
-            "model_calls": 2,
-            "tool_calls": 1,
-            "seconds": 1.384,
-            "cost": "0.000391",
-        }
-    }
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    model_calls: int = 0
-    tool_calls: int = 0
-    seconds: float = 0.0
-    cost: str | None = None
-
-
-class Attribution(WireModel):
-    """The agent and model of a turn, and the user and key that began it."""
-
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of a user's key": {
-            "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
-            "model": "openai:gpt-5-mini",
-            "user_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
-            "key_id": "01980f4e-2d11-7e02-9c4d-2a1b0c9d8e03",
-        }
-    }
-
-    agent_id: str | None = None
-    model: str = ""
-    user_id: str = ""
-    key_id: str = ""
-
-
-class ToolCallRecord(WireModel):
-    """A tool call of a turn.
-
-    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
-    caller runs, with which the turn has ended.
-    """
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-    status: str
-    output: str | None = None
-
-
-FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
-
-
-class Reply(WireModel):
-    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
-
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with a tool call": {
-            "content": "Together they pay 396 crowns for the return journey.",
-            "tool_calls": [
-                {
-                    "id": "call_7Qm2",
-                    "name": "calculator",
-                    "arguments": {"expression": "2 * (2 * 84 + 30)"},
-                    "status": "completed",
-                    "output": "396",
-                }
-            ],
-        }
-    }
-
-    content: str
-    output: Any = Field(default=None, exclude_if=is_none)
-    tool_calls: list[ToolCallRecord] = []
-    citations: list[Citation] = []
-    artifacts: list[dict[str, Any]] = []
-
-
-class ExecuteReply(Attribution):
-    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
-
-    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
-    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
-    """
-
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with a tool call": {
-            **Attribution.EXAMPLES["of a user's key"],
-            "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
-            "correlation_id": "ferry-desk-2026-05-04",
-            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
-            "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
-        }
-    }
-
-    success: bool = True
-    message_id: str
-    response: Reply
-    correlation_id: str
-    session_id: str
-    turn_id: str
-    user_message_id: str
-    usage: Usage
-    config_hash: str
-    warnings: list[str] = []
-    finish_reason: FinishReason = Field(default="stop", exclude_if=partial(operator.eq, "stop"))
-
-
 class RequiredAction(WireModel):
     """An answer from outside that a waiting turn needs before it goes on.
 
@@ -269,6 +154,19 @@ class Turn(WireModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
+        "completed": {
+            "turn_id": "01980f52-3b42-7d36-8e4f-3c4d5e6f7a06",
+            "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
+            "status": "completed",
+            "attempt": 1,
+            "position": 0,
+            "correlation_id": "ferry-desk-2026-05-04",
+            "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
+            "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
+            "created_at": "2026-05-04T08:16:10.104451Z",
+            "started_at": "2026-05-04T08:16:10.104451Z",
+            "finished_at": "2026-05-04T08:16:12.318430Z",
+        },
         "queued": {
             "turn_id": "01980f52-3b42-7d36-8e4f-3c4d5e6f7a06",
             "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
@@ -279,7 +177,7 @@ class Turn(WireModel):
             "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
             "created_at": "2026-05-04T08:16:10.104451Z",
             "started_at": "2026-05-04T08:16:10.104451Z",
-        }
+        },
     }
 
     turn_id: str
@@ -308,6 +206,13 @@ class TurnPage(ListPage):
     """Internal: turns with an agent."""
 
     turns: list[Turn]
+
+
+class TurnCancelledReply(BaseModel):
+    success: bool = True
+    turn_id: str
+    session_id: str
+    status: str
 
 
 class WatchedTurn(WireModel):
@@ -414,7 +319,7 @@ class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
             "step": 1,
             "call_id": "call_7Qm2",
             "name": "calculator",
-            "arguments": {"expression": "2 * (2 * 84 + 30)"},
+            "arguments": {"expression": "17 * 23"},
         }
     }
 
@@ -427,7 +332,7 @@ class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
 
 class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1"):
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "a calculation": {"step": 1, "call_id": "call_7Qm2", "name": "calculator", "output": "396"}
+        "a calculation": {"step": 1, "call_id": "call_7Qm2", "name": "calculator", "output": "17 * 23 = 391"}
     }
 
     step: int
@@ -510,9 +415,7 @@ class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
 class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", topic=RUNTIME_DELTAS):
     """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "the beginning": {"attempt": 1, "step": 2, "offset": 0, "text": "Together they pay 396 "}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the beginning": {"attempt": 1, "step": 2, "offset": 0, "text": "17 * 23 "}}
 
     attempt: int
     step: int
@@ -523,7 +426,7 @@ class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", t
 class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", topic=RUNTIME_DELTAS):
     """A step's text is complete; ``length`` counts its characters."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 52}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 13}}
 
     attempt: int
     step: int
@@ -557,9 +460,7 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_END
     conversation is longer than what a model is given; else the oldest messages are left out, with a warning.
     """
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with deltas": {"content": "What do two adults and a bicycle pay to Skarholm and back?", "stream": True}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "stream": True}}
 
     session_id: str
     content: str | list[Annotated[ContentBlock, Field()]]

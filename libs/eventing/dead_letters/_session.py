@@ -174,7 +174,7 @@ def _letter(record: Any) -> DeadLetter:
 async def open_dead_letters(
     connection: KafkaConnection, prefix: str, *, client_id: str
 ) -> AsyncIterator[DeadLetterSession]:
-    """Opens a session. Raises ``BusUnavailable`` if the broker can't be reached or fails meanwhile."""
+    """Opens a session. Raises ``BusUnavailable`` if the broker can't be reached or fails during the session."""
     async with kafka_admin_and_consumer(
         connection, client_id=client_id, auto_offset_reset="earliest", max_partition_fetch_bytes=MAX_MESSAGE_BYTES
     ) as (admin, consumer):

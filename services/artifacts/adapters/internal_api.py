@@ -1,4 +1,4 @@
-"""Sessions of the runtime and texts of ingestion, over their internal APIs."""
+"""Sessions of the runtime and documents of ingestion, over their internal APIs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.artifacts.domain.artifacts import KnownSession
 
-# Less than the callers of this service wait.
+# Shorter than the timeout of this service's callers.
 _DEADLINE_SECONDS = 4.0
 
 
@@ -42,7 +42,7 @@ class HttpSessions:
         self._calls = calls
 
     async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
-        """Returns None when the caller may not see it. Raises ``ServiceUnavailable``."""
+        """Returns None if the caller can't see it. Raises ``ServiceUnavailable``."""
         answer = await self._calls.get("runtime", f"/internal/sessions/{session_id}", caller)
         if answer.status == 404:
             return None

@@ -11,5 +11,5 @@ PROCESSED: Final = Counter(
 )
 
 for _outcome in ("ready", "failed"):
-    # A counter that first shows up with a 1 has never risen for Prometheus.
+    # Export zeros: to Prometheus, a counter that first appears as 1 hasn't risen.
     PROCESSED.labels(_outcome)

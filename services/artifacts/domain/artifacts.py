@@ -24,7 +24,7 @@ _TABLES: Final = frozenset(
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     }
 )
-# Shown by browsers as they are, and never run: no HTML, whatever stands in it.
+# Types that browsers display without executing: no HTML, whatever its content.
 _INLINE: Final = frozenset(
     {
         "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp",
@@ -34,21 +34,21 @@ _INLINE: Final = frozenset(
 
 
 class ArtifactNotFound(NotFound):
-    """The artifact does not exist, or the caller may not see it."""
+    """The artifact doesn't exist, or is invisible to the caller."""
 
     def __init__(self) -> None:
         super().__init__("There is no artifact with this ID.")
 
 
 class SessionNotFound(NotFound):
-    """The session does not exist, or the caller may not use it."""
+    """The session doesn't exist, or the caller can't use it."""
 
     def __init__(self) -> None:
         super().__init__("There is no session with this ID.")
 
 
 class BytesMissing(ServiceUnavailable):
-    """The store lost the bytes of a record, or its session is just being deleted."""
+    """The store lost a record's bytes, or its session is being deleted."""
 
     def __init__(self) -> None:
         message = "The object store does not have the bytes of this artifact."
@@ -57,7 +57,7 @@ class BytesMissing(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class KnownSession:
-    """The part of a session that its artifacts need."""
+    """The fields of a session that its artifacts need."""
 
     id: str
     company_id: str
@@ -92,11 +92,11 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """An artifact as it is stored. ``size`` in bytes; ``progress`` of processing in percent."""
+    """A stored artifact. ``size`` in bytes; ``progress`` of processing in percent."""
 
     id: str
     blob_id: str
-    """Holds its bytes. Empty for a deleted one, of which only a copy under way is followed to its end."""
+    """The object with its bytes. Empty for a deleted artifact whose copy is still being followed to its end."""
     session_id: str
     company_id: str
     owner_id: str
@@ -140,7 +140,7 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """A claimed artifact whose tables are to be read; ``lease`` guards its end. ``attempt`` counts from 1."""
+    """A claimed artifact whose tables are to be read; ``lease`` guards its completion. ``attempt`` counts from 1."""
 
     artifact: StoredArtifact
     correlation_id: str
@@ -149,12 +149,12 @@ class TableJob:
 
 
 def strategy_of(content_type: str) -> ProcessingStrategy:
-    """Says how artifacts of this type are processed."""
+    """Returns the processing strategy for artifacts of this type."""
     if content_type.startswith("image/"):
         return "vision"
     return "structural_parsing" if content_type in _TABLES else "rag_indexing"
 
 
 def is_safe_inline(content_type: str) -> bool:
-    """Whether a browser may show it in place instead of saving it."""
+    """Whether a browser may display it instead of saving it."""
     return content_type in _INLINE

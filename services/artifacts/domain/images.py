@@ -1,4 +1,4 @@
-"""Reads width and height from the head of an image, without decoding it."""
+"""Reads an image's width and height from its header, without decoding it."""
 
 import struct
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Dimensions:
 
 
 def dimensions(content_type: str, head: bytes) -> Dimensions | None:
-    """None when they cannot be found: the file is damaged, or no image of this kind."""
+    """None if they can't be found: the file is corrupt, or isn't an image of this kind."""
     try:
         width, height = _READERS[content_type](head)
     except (struct.error, IndexError, ValueError):
@@ -47,7 +47,7 @@ def _gif(head: bytes) -> tuple[int, int]:
 def _bmp(head: bytes) -> tuple[int, int]:
     (size,) = struct.unpack_from("<I", head, 14)
     width, height = struct.unpack_from("<HH" if size == 12 else "<ii", head, 18)
-    # A negative height stands for rows from top to bottom.
+    # A negative height means rows from top to bottom.
     return width, abs(height)
 
 

@@ -1,4 +1,4 @@
-"""Signed links: each opens one artifact without a credential, until it expires."""
+"""Signed links: each opens one artifact without a credential until it expires."""
 
 import hmac
 import re
@@ -14,15 +14,15 @@ _EXPIRES: Final = "expires"
 _SIGNATURE: Final = "signature"
 _PURPOSE: Final = b"links to artifacts"
 LINK_LABEL: Final = "x-label"
-"""The parameter with the label of a link that an S3 server answers."""
+"""The parameter with the label of a link served by an S3 server."""
 Parameters = Sequence[tuple[str, str]]
-"""A query's parameters in order, each as often as it is given."""
+"""A query's parameters in order, including repetitions."""
 
 
 class LinkSigner:
-    """The signature covers the artifact and every parameter, so that none can be changed, added or left out.
+    """The signature covers the artifact and every parameter, so that none can be changed, added or removed.
 
-    Links signed with one of ``accepted`` work, too: the next and the previous secrets.
+    Links signed with one of ``accepted``, the next and previous secrets, work, too.
     """
 
     def __init__(self, secret: str, *accepted: str) -> None:
@@ -51,12 +51,12 @@ def _signature(key: bytes, artifact_id: str, parameters: Parameters) -> str:
 
 
 def link_path(artifact_id: str) -> str:
-    """The path, below the public address, of a link that this service answers."""
+    """The path, below the public address, of a link served by this service."""
     return f"/api/v1/artifacts/{artifact_id}/content/"
 
 
 def artifact_of(url: str) -> str | None:
-    """Reads the artifact's id from a link, which may have expired: from its path, or the label of a store's link."""
+    """Reads the artifact's ID from a link, even an expired one: from its path, or from the label of a store's link."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Copies of artifacts among the company's files, which ingestion keeps.
+"""Copies of artifacts in the company's files, which ingestion stores.
 
 An artifact is ``copying`` or ``removing`` from the commit that records the command to ingestion until its answer.
 """
@@ -16,7 +16,7 @@ PlatformState = Literal["none", "copied"] | InFlightState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyState:
-    """An artifact and the state of its copy. ``file_id``: of the copy, also of one that was removed."""
+    """An artifact and the state of its copy. ``file_id``: that of the copy, even after its removal."""
 
     artifact: StoredArtifact
     state: PlatformState
@@ -25,7 +25,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundCommand:
-    """A command to ingestion that has not been answered; ``copy.state`` says which one."""
+    """An unanswered command to ingestion; ``copy.state`` says which one."""
 
     command_id: str
     copy: CopyState

@@ -1,4 +1,4 @@
-"""Commands about artifacts; they end when ingestion has answered."""
+"""Commands about artifacts, which end when ingestion has answered."""
 
 from libs.contracts.resources.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.eventing import CommandRouter

@@ -11,13 +11,13 @@ from libs.contracts.errors import StoreUnavailable
 from libs.service_defaults.repeating import repeat_when_woken
 
 _log: Final = structlog.get_logger(__name__)
-# A transaction that wakes the work has yet to commit.
+# The transaction that wakes the work has yet to commit.
 _COMMIT_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicWork:
-    """Repeats ``work`` until it finds nothing, then every ``seconds`` and when ``wake`` is called."""
+    """Repeats ``work`` until it finds nothing, then every ``seconds`` and whenever ``wake`` is called."""
 
     name: str
     work: Callable[[], Awaitable[int]]
@@ -25,14 +25,14 @@ class PeriodicWork:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Called inside a transaction that leaves something to do."""
+        """Called in a transaction that leaves work to do."""
         asyncio.get_running_loop().call_later(_COMMIT_SECONDS, self._woken.set)
 
     async def run(self) -> None:
         await repeat_when_woken(self._until_done, self._woken, self.seconds)
 
     async def once(self) -> int:
-        """Returns how much there was to do."""
+        """Returns the amount of work found."""
         try:
             return await self.work()
         except StoreUnavailable as problem:

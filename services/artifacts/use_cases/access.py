@@ -1,4 +1,4 @@
-"""Finds sessions and artifacts that the caller may use; any other is not found."""
+"""Finds sessions and artifacts that the caller may use; all others count as missing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from services.artifacts.domain.links import LinkSigner, Parameters
 
 @dataclass(frozen=True, slots=True)
 class SessionAccess:
-    """Asks for a session once: its owner never changes, and an event tells of its end."""
+    """Looks up a session once: its owner never changes, and an event reports its end."""
 
     known: PostgresSessions
     owner: HttpSessions
@@ -52,7 +52,7 @@ class ArtifactAccess:
     clock: Callable[[], float]
 
     async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
-        """Raises ``ArtifactNotFound``, also for an artifact of another session than the one that is given."""
+        """Raises ``ArtifactNotFound``, also for an artifact of a session other than the given one."""
         artifact = await self.artifacts.get(artifact_id) if is_id(artifact_id) else None
         if artifact is None or not artifact.session.readable_by(caller):
             raise ArtifactNotFound

@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeleteSessionArtifacts:
-    """``on_deleted`` is called when there are bytes to remove after the transaction."""
+    """``on_deleted`` is called after the transaction if there are objects to remove."""
 
     on_deleted: Callable[[], None]
 

@@ -1,4 +1,4 @@
-"""Makes links to artifacts that work without a credential, for a while."""
+"""Creates temporary links to artifacts that work without a credential."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from services.artifacts.domain.links import LinkSigner, link_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The object store signs links where it is reached over HTTP, otherwise this service does.
+    """The object store signs links if callers can reach it over HTTP, otherwise this service does.
 
-    ``public_url``: where callers reach the gateway. ``seconds``: how long links work.
+    ``public_url``: where callers reach the gateway. ``seconds``: lifetime of links.
     """
 
     store: ObjectStore

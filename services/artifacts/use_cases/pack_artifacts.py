@@ -18,7 +18,7 @@ from services.artifacts.use_cases.read_contents import OpenContent
 
 
 class _ZipOutput(io.RawIOBase):
-    """Holds what the archive writes until it is sent."""
+    """Buffers the archive's output until it is sent."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -44,10 +44,10 @@ class PackArtifacts:
     open_content: OpenContent
 
     async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """The archive's bytes. Raises what it refuses before the first of them is asked for."""
+        """The archive's bytes. Raises refusals before yielding the first of them."""
         await self.sessions.readable(session_id, caller)
         pieces = self._pieces(await self.artifacts.all(session_id))
-        # A store that does not answer is noticed while there can still be an error.
+        # Detect an unreachable store while an error can still be returned.
         first = await anext(pieces)
         return _with_first(first, pieces)
 
@@ -58,7 +58,7 @@ class PackArtifacts:
             for artifact, name in zip(artifacts, names, strict=True):
                 content = await self.open_content(artifact)
                 entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
-                # Members are not compressed: most kinds of file are already, and it would cost all the CPU.
+                # Members aren't compressed: most file types already are, and it would take all the CPU.
                 with archive.open(entry, "w") as member:
                     async with aclosing(content):
                         async for piece in content:

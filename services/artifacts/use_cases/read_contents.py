@@ -14,7 +14,7 @@ from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReade
 from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 
-# A little less than the gateway waits for an answer.
+# A little shorter than the gateway's timeout.
 _WAIT_SECONDS: Final = 4.0
 _POLL_SECONDS: Final = 0.1
 
@@ -24,7 +24,7 @@ class OpenContent:
     store: ObjectStore
 
     async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
-        """The caller closes what is returned. Raises ``StoreUnavailable`` and ``BytesMissing``."""
+        """The caller closes the result. Raises ``StoreUnavailable`` and ``BytesMissing``."""
         try:
             return await self.store.open(original_key(artifact.blob_id), start=start, length=length)
         except ObjectMissing:
@@ -37,7 +37,7 @@ class PreviewTables:
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
-        """Raises ``UnsupportedMediaType`` for what holds no tables, and ``Conflict`` while they are not read yet."""
+        """Raises ``UnsupportedMediaType`` for files without tables, and ``Conflict`` until they are read."""
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
             raise UnsupportedMediaType(f"There is no preview of {artifact.content_type}.")
@@ -56,7 +56,7 @@ class PreviewTables:
         return found
 
     async def _processed(self, caller: Identity, artifact_id: str, session_id: str) -> StoredArtifact:
-        """Waits for the end of the processing. Raises ``Conflict`` when that takes long."""
+        """Waits for the end of the processing. Raises ``Conflict`` on a timeout."""
         left = _WAIT_SECONDS
         while True:
             artifact = await self.access.readable(caller, artifact_id, session_id)
@@ -76,7 +76,7 @@ class ReadText:
     async def __call__(
         self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
     ) -> ArtifactText:
-        """Raises ``UnsupportedMediaType`` unless it is a document, ``Conflict`` when it has no text (yet)."""
+        """Raises ``UnsupportedMediaType`` unless it is a document, ``Conflict`` if it has no text (yet)."""
         artifact = await self.access.readable(caller, artifact_id, session_id)
         if artifact.strategy != "rag_indexing":
             raise UnsupportedMediaType(f"'{artifact.name}' isn't a document.")

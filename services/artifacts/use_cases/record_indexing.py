@@ -1,6 +1,6 @@
-"""Records what ingestion reports of the documents that it indexes.
+"""Records ingestion's reports on the documents that it indexes.
 
-A repeated event, or one about an artifact that is gone, changes nothing.
+A redelivered event, or one about a deleted artifact, changes nothing.
 """
 
 from libs.contracts.messages import Envelope

@@ -1,4 +1,4 @@
-"""Stores an artifact while it streams in."""
+"""Stores an artifact as it arrives."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_bytes`` of an artifact, ``max_pixels`` of an image."""
+    """``max_bytes`` per artifact, ``max_pixels`` per image."""
 
     max_bytes: int
     max_pixels: int
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """``key``: an upload may be repeated without effect."""
+    """``key``: makes the upload safe to retry."""
 
     session_id: str
     caller: Identity
@@ -59,10 +59,10 @@ class UploadArtifact:
     on_stored: Callable[[], None]
 
     async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
-        """Stores the one file of a body.
+        """Stores the single file of a body.
 
         Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded``,
-        ``StoreUnavailable`` and what ``parts`` raises.
+        ``StoreUnavailable`` and the errors of ``parts``.
         """
         await self.access.writable(what.session_id, what.caller)
         part = await anext(parts, None)

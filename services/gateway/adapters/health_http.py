@@ -1,4 +1,4 @@
-"""Asks processes of the services for their readiness over HTTP."""
+"""Reads the readiness of services' processes over HTTP."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from libs.diagnostics import Health, ask_health
 from services.gateway.domain.masking import mask_text
 from services.gateway.domain.operations import ReplicaHealth
 
-# A process gives each of its checks three seconds.
+# A process allows each of its checks three seconds.
 _ANSWER_SECONDS: Final = 4.0
 _RESOLVE_SECONDS: Final = 2.0
 _MOST_REPLICAS: Final = 50
@@ -18,9 +18,9 @@ _LONGEST_REASON: Final = 1000
 
 
 async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Sequence[ReplicaHealth]:
-    """``addresses``: services with base URLs of their processes; a service may have several.
+    """``addresses``: base URLs of each service's processes.
 
-    A name that stands for several addresses, as of a scaled container, is asked at each of them.
+    A host name with several addresses, such as that of a scaled container, is asked at each of them.
     """
     found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
     return [replica for group in found for replica in group]
@@ -51,7 +51,7 @@ async def _ask(service: str, url: str) -> ReplicaHealth:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """The URL for each address of its host; itself with TLS, whose certificate is the name's, or if there is one."""
+    """A URL for each address of its host; the URL itself with TLS, whose certificate names the host."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]
@@ -61,7 +61,7 @@ async def _targets(url: str) -> Sequence[str]:
                 parts.hostname, parts.port or 80, family=socket.AF_INET, type=socket.SOCK_STREAM
             )
     except (OSError, TimeoutError):
-        # Asking will say why.
+        # The request itself will fail with the reason.
         return [url]
     hosts = sorted({str(address[0]) for *_, address in found})
     return [url] if len(hosts) < 2 else [f"http://{host}:{parts.port or 80}" for host in hosts]

@@ -1,4 +1,4 @@
-"""The timeline over the internal API of its service."""
+"""The timeline, over its service's internal API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,9 +17,9 @@ _NARROWED: Final = ("correlation_id", "session_id", "turn_id")
 
 
 class HttpTimeline:
-    """Asks in the name of the user for whom events are wanted, or of the company.
+    """Reads events on behalf of a user or of the company.
 
-    Every method raises ``ServiceUnavailable`` while the service does not answer.
+    Every method raises ``ServiceUnavailable`` while the service doesn't answer.
     """
 
     def __init__(self, upstreams: UpstreamClient) -> None:
@@ -54,7 +54,7 @@ class HttpTimeline:
 
 
 def _reader(company_id: str, user_id: str | None = None) -> Identity:
-    """Reads what that user may see, or the whole company."""
+    """Reads the events visible to that user, or to the whole company."""
     scopes = frozenset[str]() if user_id is not None else frozenset({Scope.COMPANY_READ})
     return Identity(company_id=company_id, user_id=user_id or "gateway", key_id="gateway", scopes=scopes)
 
@@ -79,7 +79,7 @@ def _page(reply: bytes) -> TimelinePage:
 
 
 def _read(reply: bytes) -> tuple[list[TimelineEvent], dict[str, Any]]:
-    """The heads of events are a line, behind which come their payloads, one after the other."""
+    """Parses a page: a line with the heads of all events, then their payloads."""
     line, _, payloads = reply.partition(b"\n")
     facts: dict[str, Any] = orjson.loads(line)
     events, begin = [], 0

@@ -1,4 +1,4 @@
-"""Companies, users, their API keys with secrets and bearer tokens, and the principal of a request."""
+"""Companies, users, their API keys with secrets and bearer tokens, and a request's principal."""
 
 import hashlib
 import re
@@ -14,19 +14,17 @@ from services.gateway.domain.connections import PublicUse
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope if scope not in INSTALLATION_SCOPES)
 """The scopes of one company."""
 OPERATOR_SCOPES: Final = ALL_SCOPES | frozenset(scope.value for scope in INSTALLATION_SCOPES)
-"""All of a company's scopes and those of the whole installation."""
+"""All scopes of a company, plus those of the whole installation."""
 DEFAULT_RATE_LIMIT: Final = 600
 """Requests a minute."""
 _MARK: Final = "aes_"
 _PREFIX_LENGTH: Final = len(_MARK) + 8
 _FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
-LONGEST_TOKEN_SECONDS: Final = 3600
-"""The longest life of a bearer token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
-    """``rate_limit`` is the default of new keys: requests a minute, ``None`` for no limit."""
+    """``rate_limit``: default for new keys, in requests per minute; ``None`` for no limit."""
 
     id: str
     name: str
@@ -44,7 +42,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key without its secret. ``rate_limit`` counts requests a minute, ``None`` for no limit.
+    """A key without its secret. ``rate_limit`` is in requests per minute, ``None`` for no limit.
 
     A rotated key names its ``successor_id`` and expires at the end of the grace period.
     """
@@ -78,7 +76,7 @@ class KeyOwner:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A new secret. People recognise the key by its ``prefix``; only the ``digest`` is stored."""
+    """A new secret. People recognize the key by its ``prefix``; only the ``digest`` is stored."""
 
     text: str
     prefix: str
@@ -86,7 +84,7 @@ class Secret:
 
 
 def new_secret() -> Secret:
-    """Makes 256 random bits, so that the digest needs no salt or slow hash."""
+    """Generates 256 random bits, so that the digest needs neither salt nor a slow hash."""
     text = _MARK + secrets.token_urlsafe(32)
     return Secret(text, text[:_PREFIX_LENGTH], digest_of(text))
 
@@ -96,18 +94,18 @@ def digest_of(text: str) -> bytes:
 
 
 def is_secret(text: str) -> bool:
-    """Whether the text is meant as an API key, and not as a token."""
+    """Whether the text is an API key rather than a token."""
     return text.startswith(_MARK)
 
 
 def has_form(text: str) -> bool:
-    """Whether the text has the form of a secret; any other is refused without asking the database."""
+    """Whether the text has the form of a secret; others are rejected without a database query."""
     return _FORM.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGrant:
-    """The rights of a bearer token: never more than its key has at the moment, and never for longer."""
+    """The rights of a bearer token: at most its key's current rights, until the key's expiry at the latest."""
 
     key_id: str
     scopes: frozenset[str]
@@ -115,13 +113,13 @@ class TokenGrant:
 
 
 def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> None:
-    """Nobody gives away more than they have. Raises ``PermissionDenied`` with the refusal and the scopes beyond."""
+    """Ensures that nobody grants scopes they lack. Raises ``PermissionDenied`` with the refusal and those scopes."""
     if beyond := sorted(wanted - own):
         raise PermissionDenied(f"{refusal}: {', '.join(beyond)}.")
 
 
 def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
-    """The limit of what is made, by default its maker's own. Raises ``PermissionDenied`` above that."""
+    """The limit of a new credential, by default its creator's. Raises ``PermissionDenied`` above that."""
     if own is not None and wanted is not None and wanted > own:
         raise PermissionDenied(f"{refusal}, {own} a minute.")
     return own if wanted is None else wanted
@@ -129,10 +127,10 @@ def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The authenticated caller of a request; the same object for every request of a cached key.
+    """The authenticated caller of a request; one shared object per cached key.
 
-    ``expires_at`` and ``rate_limit`` as on the key. ``public`` is set for a public principal: anybody who opens a web
-    page with the key in it.
+    ``expires_at`` and ``rate_limit`` are those of the key. ``public`` is set for a public principal: anyone who opens a
+    web page with a public key in it.
     """
 
     identity: Identity

@@ -6,26 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.identity import Identity, Scope
+from libs.contracts.identity import Identity
 
-PUBLIC_SCOPES: Final = frozenset(
-    scope.value
-    for scope in (
-        Scope.SESSIONS_READ,
-        Scope.SESSIONS_WRITE,
-        Scope.RUNTIME_EXECUTE,
-        Scope.ARTIFACTS_READ,
-        Scope.ARTIFACTS_WRITE,
-        Scope.EVENTS_READ,
-    )
-)
-"""The scopes that a public key can have."""
 _FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A public key for one agent. ``quota`` counts requests a minute of all its users together."""
+    """A public key for one agent. ``quota``: requests per minute of all its users together."""
 
     id: str
     company_id: str
@@ -52,7 +40,7 @@ class ConnectionOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicUse:
-    """The restrictions of a public key. Its sessions are opened as ``sees_as``, an identity that may see the agent."""
+    """The restrictions of a public key. Its sessions are opened as ``sees_as``, an identity that can see the agent."""
 
     agent_id: str
     agent_key: str
@@ -60,7 +48,7 @@ class PublicUse:
     sees_as: Identity
 
     def names_own_agent(self, wanted: dict[str, object]) -> bool:
-        """Whether a session's body asks for this agent; an empty one does."""
+        """Whether a session's body names this agent, or none."""
         own: tuple[dict[str, object], ...] = ({}, {"agent_id": self.agent_id}, {"agent_key": self.agent_key})
         return wanted in own
 
@@ -70,5 +58,5 @@ def new_connection_key() -> str:
 
 
 def has_connection_form(text: str) -> bool:
-    """Whether the text has the form of a connection's key; any other is refused without asking the database."""
+    """Whether the text has the form of a connection's key; others are rejected without a database query."""
     return _FORM.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Writes, and the recognition of repeated ones by their ``Idempotency-Key``."""
+"""Writes, and how a retry is recognized by its ``Idempotency-Key``."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from services.gateway.domain.inline_images import InlineImages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """A write with an ``Idempotency-Key``. ``body_hash`` tells a repeat from another request."""
+    """A write with an ``Idempotency-Key``. ``body_hash`` distinguishes a retry from a different request."""
 
     company_id: str
     principal_id: str
@@ -21,9 +21,9 @@ class IdempotentRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """A request that changes something. A repeat gets the ``correlation_id`` that was recorded first.
+    """A request that changes something. A retry gets the ``correlation_id`` recorded first.
 
-    ``command_id``: that of its command, when it follows from something else than chance. ``images`` came with it.
+    ``command_id``: the ID of its command, unless random. ``images``: those in the request.
     """
 
     identity: Identity
@@ -39,9 +39,9 @@ class Write:
         return self.images is not None and bool(self.images.waiting)
 
     def part(self, name: str) -> "Write":
-        """A further write of the same request, such as the session that a turn needs: a repeat repeats each of them.
+        """Another write of the same request, such as the session that a turn needs; a retry repeats each of them.
 
-        Names are part of what is stored: under another one a repeat would be carried out again.
+        Names are stored: renaming one would execute its retries again.
         """
         request = self.request
         own = None if request is None else replace(request, path=f"{request.path}#{name}")
@@ -50,7 +50,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The ids recorded for an idempotency key. ``repeated``: by an earlier request."""
+    """The IDs recorded for an idempotency key. ``repeated``: an earlier request recorded them."""
 
     command_id: str
     correlation_id: str
@@ -58,7 +58,7 @@ class IdempotencyRecord:
 
 
 class KeyReused(Exception):
-    """The idempotency key was recorded before, for that entity and a body of that hash."""
+    """The idempotency key was already recorded, with that entity and body hash."""
 
     def __init__(self, entity_id: str, body_hash: bytes) -> None:
         super().__init__(entity_id)
@@ -66,7 +66,7 @@ class KeyReused(Exception):
         self.body_hash = body_hash
 
     def require_same_body(self, write: Write) -> None:
-        """Raises ``OtherBody`` unless the write is a repeat of the recorded one."""
+        """Raises ``OtherBody`` unless the write repeats the recorded one."""
         if write.request is None or write.request.body_hash != self.body_hash:
             raise OtherBody from None
 

@@ -1,4 +1,4 @@
-"""Images that come inside a request, until they are artifacts of its session."""
+"""Images inside a request, until they become artifacts of its session."""
 
 import base64
 import binascii
@@ -41,9 +41,9 @@ class InlineImage:
 
 @dataclass(slots=True)
 class InlineImages:
-    """Images by the short URL that stands for each of them in the decoded body; equal ones are one.
+    """Images by the short URL that replaces each one in the decoded body; identical images share one.
 
-    ``waiting`` are not stored yet. ``slot`` is held until they are: bodies with images are large.
+    ``waiting`` images aren't stored yet. ``slot`` is held until they are: bodies with images are large.
     """
 
     slot: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -51,9 +51,9 @@ class InlineImages:
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
     def take(self, given: str, place: Sequence[str | int]) -> str:
-        """Returns the URL that stands for an image, a ``data:`` URL or the Base64 alone.
+        """Returns the short URL for an image, given as a ``data:`` URL or plain Base64.
 
-        Raises ``ValueError``, for callers to read, when it is none.
+        Raises ``ValueError`` with a message for callers if it isn't an image.
         """
         content = _decoded(given)
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
@@ -68,7 +68,7 @@ class InlineImages:
 
 
 def stands_for_image(url: str) -> bool:
-    """Whether the URL may be one that ``InlineImages.take`` has returned."""
+    """Whether ``InlineImages.take`` may have returned the URL."""
     return _SHORT_URL.fullmatch(url) is not None
 
 
@@ -77,7 +77,7 @@ def _decoded(given: str) -> bytes:
     if head is None and given[:5].lower() == "data:":
         raise ValueError("a data: URL needs ;base64, before the data")
     try:
-        # Some encoders break lines.
+        # Some encoders insert line breaks.
         return base64.b64decode("".join(given[head.end() if head else 0 :].split()), validate=True)
     except (binascii.Error, ValueError):
         raise ValueError("the image isn't valid Base64") from None

@@ -1,4 +1,4 @@
-"""Limits that hold for all gateways together: tokens for rates, places for what is open at once."""
+"""Limits shared by all gateways: tokens for rates, slots for open streams."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -13,7 +13,7 @@ RATES: Final = (REQUESTS, TURNS)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Tokens taken from a bucket, fewer than wanted when it is empty, and what is ``left`` there."""
+    """Tokens taken from a bucket, fewer than requested if it runs empty, and the number ``left`` in it."""
 
     granted: int
     left: float
@@ -21,23 +21,23 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class HeldPlaces:
-    """Places that a gateway holds after asking, and those that the ``others`` hold."""
+    """The slots that a gateway holds after asking, and those of the ``others``."""
 
     held: int
     others: int
 
 
 class SharedLimits(Protocol):
-    """The state of limits that all gateways share. Every method is one round trip at most."""
+    """The state of limits shared by all gateways. Every method takes at most one round trip."""
 
     async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
-        """A bucket of a company or a key holds a minute's worth and is refilled evenly."""
+        """The bucket of a company or key holds a minute's worth and refills evenly."""
 
     async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
-        """Changes the number of this gateway's places to ``wanted``, or to what the others leave of the limit."""
+        """Changes this gateway's slots to ``wanted``, or to what the others leave of the limit."""
 
     async def renew_places(self, held: dict[str, int]) -> None:
-        """States the places of this gateway by company. Those that nobody renews for 30 s are free again."""
+        """Reports this gateway's slots by company. Slots that aren't renewed for 30 s are free again."""
 
     async def used(self, company_id: str, per_minute: dict[str, int]) -> dict[str, int]:
-        """Tokens that are missing in the buckets of those rates, and the places held by all gateways."""
+        """Tokens missing in the buckets of those rates, and the slots held by all gateways."""

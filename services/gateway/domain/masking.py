@@ -1,4 +1,4 @@
-"""Hides secrets in what is shown of messages: whole values by their names, and parts of texts by their form."""
+"""Masks secrets in displayed messages: whole values by name, and parts of texts by their form."""
 
 import re
 from typing import Any, Final
@@ -9,13 +9,13 @@ _NAMES: Final = re.compile(
     r"|api_?key|(^|_)tokens?$|^x_|^headers$",
     re.IGNORECASE,
 )
-# Ids aren't secret, and say which secret is meant.
+# IDs aren't secret, and tell which secret is meant.
 _HARMLESS: Final = re.compile(r"(_id|_ids|_name|_prefix|_hash)$", re.IGNORECASE)
 _FORMS: Final = (
     re.compile(r"\baes_[A-Za-z0-9_-]{20,}"),
     re.compile(r"\bwhsec_[A-Za-z0-9+/=_-]+"),
     re.compile(r"\b(?:sk|pk|ghp|gho|xox[abp])[-_][A-Za-z0-9_-]{16,}"),
-    # Compact JWS, and what follows the scheme of a header.
+    # Compact JWS, and the credentials after the scheme of a header.
     re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"),
     re.compile(r"(?<=\bbearer )\S+|(?<=\bbasic )\S+", re.IGNORECASE),
     re.compile(r"(?<=://)[^/\s@]+(?=@)"),

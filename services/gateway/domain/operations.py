@@ -1,4 +1,4 @@
-"""Views of operators and of companies on the installation."""
+"""The installation as operators and companies may see it."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _ID: Final = re.compile(r"([a-z-]{1,100})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class OperationsView:
-    """A caller's view: of everything, or of what belongs to one company."""
+    """A caller's view: everything, or one company's part."""
 
     company_id: str | None
 
@@ -21,7 +21,7 @@ class OperationsView:
         return self.company_id is None
 
     def shows(self, company_id: str | None) -> bool:
-        """Something of no company, or of several, is for operators of the installation only."""
+        """Whether the view includes data of that company; data of none or several is for operators only."""
         return self.company_id is None or company_id == self.company_id
 
 
@@ -35,7 +35,7 @@ def view_of(reader: Identity) -> OperationsView:
 
 
 def replay_view_of(writer: Identity) -> OperationsView:
-    """The view on letters that the caller may replay. Raises ``PermissionDenied`` when it is none at all."""
+    """The view on the dead letters that the caller may replay. Raises ``PermissionDenied`` if there are none."""
     if writer.allows(Scope.INSTALLATION_WRITE):
         return OperationsView(None)
     if writer.allows(Scope.COMPANY_WRITE):
@@ -56,7 +56,7 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 
 def no_such_letter() -> NotFound:
-    """The same for a letter of another company as for one that is not there."""
+    """The same error for another company's dead letter and for a missing one."""
     return NotFound("There is no dead letter with this ID.")
 
 
@@ -65,7 +65,7 @@ ReplicaStatus = Literal["ready", "not ready", "unreachable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaHealth:
-    """One process of a service. ``reason`` says why it is not ready, or could not be asked; empty when ready."""
+    """One process of a service. ``reason``: why it isn't ready, or couldn't be asked; empty if ready."""
 
     service: str
     address: str

@@ -14,7 +14,7 @@ from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 
 
 class KeyStore(Protocol):
-    """API keys. Every change is stored together with the event about it."""
+    """API keys. Every change is stored together with its event."""
 
     async def find_by_digest(self, digest: bytes) -> KeyOwner | None: ...
     async def find_by_id(self, key_id: str) -> KeyOwner | None: ...
@@ -23,15 +23,15 @@ class KeyStore(Protocol):
     async def has_user(self, company_id: str, user_id: str) -> bool: ...
 
     async def keys(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[ApiKey]:
-        """Returns a page of the keys that the reader may see, newest first, and the number of all of them."""
+        """Returns a page of the keys that the reader may see, newest first, and their total number."""
 
     async def count_valid(self, company_id: str) -> int:
-        """Keys of the company that are neither revoked nor expired."""
+        """The company's keys that are neither revoked nor expired."""
 
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
-        """Raises ``KeyReused``, and stores nothing, when the same write was recorded before.
+        """Raises ``KeyReused``, without storing anything, if the same write was recorded before.
 
-        Raises ``QuotaExceeded`` when the company has ``most`` valid keys already, also when several are added at once.
+        Raises ``QuotaExceeded`` if the company already has ``most`` valid keys, even if several are added concurrently.
         """
 
     async def replace_key(
@@ -44,9 +44,9 @@ class KeyStore(Protocol):
         old_expires_at: datetime,
         most: int | None = None,
     ) -> bool:
-        """Stores the successor and lets the old key expire; False when the old one was rotated or revoked meanwhile.
+        """Stores the successor and lets the old key expire; False if that was rotated or revoked in the meantime.
 
-        Raises ``KeyReused`` and ``QuotaExceeded`` as ``add_key`` does.
+        Raises ``KeyReused`` and ``QuotaExceeded`` like ``add_key``.
         """
 
     async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:
@@ -54,7 +54,7 @@ class KeyStore(Protocol):
 
 
 class ConnectionStore(Protocol):
-    """Connections. Every change is stored together with the event about it."""
+    """Connections. Every change is stored together with its event."""
 
     async def by_key(self, key: str) -> ConnectionOwner | None: ...
     async def connection(self, company_id: str, connection_id: str) -> Connection | None: ...
@@ -62,10 +62,10 @@ class ConnectionStore(Protocol):
     async def connections(
         self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Connection]:
-        """Returns a page of the connections that the reader may see, newest first, and the number of all of them."""
+        """Returns a page of the connections that the reader may see, newest first, and their total number."""
 
     async def add(self, connection: Connection, write: Write) -> None:
-        """Raises ``KeyReused``, and stores nothing, when the same write was recorded before."""
+        """Raises ``KeyReused``, without storing anything, if the same write was recorded before."""
 
     async def delete(self, connection: Connection, write: Write) -> None:
         """Does nothing for a deleted connection."""
@@ -73,41 +73,41 @@ class ConnectionStore(Protocol):
 
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        """Records these ids, or returns those that an earlier request recorded.
+        """Records these IDs, or returns those that an earlier request recorded.
 
-        Raises ``KeyReused`` when that one had another body.
+        Raises ``KeyReused`` if that request had another body.
         """
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """The command id that was recorded for the key, whatever the body was."""
+        """The command ID recorded for the key, whatever the body."""
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        """Replaces the refused command id of a recorded request, unless another repeat was faster.
+        """Replaces the refused command ID of a recorded request, unless another retry was faster.
 
-        ``correlation_id`` is the recorded one, in case the record was purged meanwhile.
+        ``correlation_id`` is the recorded one, in case the record was purged in the meantime.
         """
 
 
 class Timeline(Protocol):
-    """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log cannot be read.
+    """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log is unreachable.
 
-    Positions of a company have no gaps, and an event is stored before the one with the next position. So a reader at a
+    A company's positions have no gaps, and an event is stored before the one at the next position. So a reader at a
     position has seen every event below it.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """The newest position of each of the companies that have events."""
+        """The newest position of each company that has events."""
 
     async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
-        """The last event that meets the filter, among the newest 5,000 that an index leads to."""
+        """The last event that matches the filter, among the newest 5,000 found by an index."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Events with positions above ``after``, in their order, and where to go on."""
+        """Events with positions above ``after``, in order, and where the next page starts."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Events with positions below ``before``, or the last ones, newest first, and where to go on."""
+        """Events with positions below ``before``, or the last ones, newest first, and where the next page starts."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
-        """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""
+        """Recorded events of the turn, with sequences above ``after_sequence``, in order."""

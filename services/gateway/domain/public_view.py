@@ -1,8 +1,8 @@
-"""The public view: turns, events and errors as a public principal gets them.
+"""Turns, events and errors as public principals see them.
 
-Anybody can open a page that contains a public key, so its view has the conversation alone. It leaves out tools and
-their results, models, costs, the company's users and keys, and error texts meant for operators. The calls
-of client tools stay, since the page runs them.
+Anyone can open a page that contains a public key, so its view is limited to the conversation. It leaves out tools and
+their results, models, costs, the company's users and keys, and error texts meant for operators. Calls of client tools
+stay, since the page runs them.
 """
 
 from collections.abc import Callable, Collection
@@ -25,7 +25,7 @@ _NEUTRAL: Final = {
     ErrorKind.TIMEOUT: _FAILED,
     ErrorKind.UNAVAILABLE: _FAILED,
 }
-"""Kinds whose texts tell of the installation or the company; others are about what the visitor sent."""
+"""Kinds whose texts describe the installation or the company; others are about the visitor's request."""
 _TOOL: Final = "tool"
 _UNCHANGED: Final = frozenset(
     {
@@ -43,10 +43,10 @@ _ATTRIBUTION: Final[dict[str, Any]] = {"agent_id": None, "model": "", "user_id":
 
 
 def public_error(error: ErrorInfo) -> ErrorInfo:
-    """The error with a neutral message where its own is for the owner. The correlation id stays as a reference."""
+    """The error with a neutral message where its own is for the owner. The correlation ID stays, for reference."""
     message = _NEUTRAL.get(error.type)
     if error.type is ErrorKind.VALIDATION and not error.details:
-        # What is wrong with the message for the agent's model, which has no place in it.
+        # The message doesn't fit the agent's model, which visitors don't know of.
         message = "The assistant cannot accept this message."
     if message is None:
         return error
@@ -54,7 +54,7 @@ def public_error(error: ErrorInfo) -> ErrorInfo:
 
 
 def public_event(event_type: str, data: bytes, own_tools: Collection[str] = ()) -> bytes:
-    """The payload of an event by its public name. ``own_tools``: tools that the visitor's client has named itself."""
+    """The payload of an event by its public name. ``own_tools``: tools named by the visitor's client."""
     if event_type in _UNCHANGED:
         return data
     given: dict[str, Any] = orjson.loads(data)
@@ -75,7 +75,7 @@ def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
-    """A queued turn, or the event that says so."""
+    """A queued turn, or the event about it."""
     if not shown.get("blocked_by"):
         return shown
     blocking = shown["blocked_by"]
@@ -84,7 +84,7 @@ def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_reply(reply: bytes) -> bytes:
-    """The body of the answer to ``execute``."""
+    """The body of an ``execute`` response."""
     return orjson.dumps(_reply(orjson.loads(reply)))
 
 
@@ -93,7 +93,7 @@ def _reply(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_action(action: RequiredAction) -> RequiredAction:
-    """An approval without its call, which is for a person of the company; the page runs the other calls."""
+    """An approval without its call, which only concerns the company; the page runs the other calls."""
     if action.kind != "approval":
         return action
     call = RequestedToolCall(id=action.tool_call.id, name=_TOOL, arguments={})
@@ -132,4 +132,4 @@ _VIEWS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "turn.tool_call.failed": lambda event: {**event, "name": _TOOL, "reason": ""},
     "turn.tool_call.started": lambda event: {**event, "name": _TOOL, "arguments": {}},
 }
-"""The public view of each event; other events show their ids alone."""
+"""The public view of events by type; other events show only their IDs."""

@@ -1,7 +1,7 @@
 """Orders the events of a session and the texts of its turns for one reader.
 
-Recorded events come in the order of the company's timeline, the same for every reader. The text of a turn comes at its
-place between the turn's own events, which ``TurnStream`` knows.
+Recorded events come in the order of the company's timeline, the same for every reader. A turn's text comes between
+the turn's own events, in an order that ``TurnStream`` determines.
 """
 
 import re
@@ -25,7 +25,7 @@ _CURSOR: Final = re.compile(r"([0-9]{1,19})(?:/([0-9a-f-]{36})/([0-9.d]{1,60}))?
 
 
 class SessionCursor(NamedTuple):
-    """A place in a session's stream: the last event of the timeline, and how far the stream of the running turn was."""
+    """A position in a session's stream: the last timeline event, and the position in the running turn's stream."""
 
     position: int
     turn_id: str = ""
@@ -50,7 +50,7 @@ class SessionCursor(NamedTuple):
 
 
 class SessionMessage(NamedTuple):
-    """``id``: the place right after it. ``turn_id`` is empty for an event that is not of a turn."""
+    """``id``: the position right after it. ``turn_id`` is empty for events that don't belong to a turn."""
 
     id: SessionCursor
     type: str
@@ -59,10 +59,10 @@ class SessionMessage(NamedTuple):
 
 
 class SessionStream:
-    """The stream of a session after a cursor.
+    """A session's stream after a cursor.
 
-    A turn of which the beginning was missed is shown by its events alone: text without its beginning helps nobody. An
-    event whose turn's text is missing holds those behind it back, until ``take_recorded`` brings that text.
+    A turn whose beginning was missed appears with its events only, since the rest of a text is useless alone. An event
+    whose turn lacks text holds later events back until ``take_recorded`` supplies it.
     """
 
     def __init__(self, after: SessionCursor) -> None:
@@ -77,18 +77,18 @@ class SessionStream:
 
     @property
     def open_turns(self) -> Mapping[str, TurnStream]:
-        """The turns that are shown with their texts and have not ended."""
+        """Turns shown with their texts that haven't ended."""
         return self._turns
 
     @property
     def incomplete_turn(self) -> str | None:
-        """A turn with a missing earlier event or piece of text; most of it is on its way."""
+        """Turns with a missing earlier event or piece of text, most of which is still on its way."""
         if self._waiting:
             return self._waiting[0].subject
         return next((turn_id for turn_id, turn in self._turns.items() if turn.is_incomplete), None)
 
     def take_event(self, event: TimelineEvent) -> list[SessionMessage]:
-        """Takes the next event of the timeline; returns what to send now."""
+        """Takes the next event of the timeline; returns the messages to send now."""
         self._waiting.append(event)
         if _is_of_turn(event):
             turn = self._turn_of(event)
@@ -100,7 +100,7 @@ class SessionStream:
         return list(self._release())
 
     def take_text(self, received: Received) -> list[SessionMessage]:
-        """Takes a piece of a turn's text, which may come before the events that it belongs behind."""
+        """Takes a piece of a turn's text, which may arrive before the event it follows."""
         turn_id = received.envelope.subject
         turn = self._turns.get(turn_id)
         if turn is not None:
@@ -115,14 +115,14 @@ class SessionStream:
         return []
 
     def take_recorded(self, turn_id: str, texts: Mapping[int, str], through: int) -> list[SessionMessage]:
-        """Takes the texts of a turn's finished steps, as recorded up to that sequence of the turn."""
+        """Takes the recorded texts of a turn's finished steps, up to that sequence of the turn."""
         turn = self._turns.get(turn_id)
         if turn is not None:
             self._made[turn_id] += turn.take_history((), texts, through, is_all=False)
         return list(self._release())
 
     def _turn_of(self, event: TimelineEvent) -> TurnStream | None:
-        """The stream of the event's turn; none for one that had begun before this stream did."""
+        """The stream of the event's turn; None for a turn that began before this stream did."""
         turn = self._turns.get(event.subject)
         if turn is None and event.subject not in self._known_turns and event.type in _BEGINNINGS:
             turn = self._turns[event.subject] = TurnStream(Cursor(sequence=event.sequence - 1))
@@ -144,7 +144,7 @@ class SessionStream:
                 if not any(each.id.position == event.position for each in made):
                     if turn.at.sequence < event.sequence:
                         return
-                    # The cursor that this stream began with was after it.
+                    # This stream's first cursor was after it.
                     self.at = self.at._replace(position=event.position)
                 if event.type in END_NAMES:
                     self._turns.pop(event.subject)

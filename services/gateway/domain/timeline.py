@@ -1,4 +1,4 @@
-"""The timeline: its events as readers get them, what a caller may read of it, and how reading ends early."""
+"""The timeline: events as readers get them, a caller's filter, and why reading may end early."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from services.gateway.domain.accounts import Principal
 
 @dataclass(slots=True, kw_only=True)
 class TimelineEvent(RecordedEvent):
-    """An event that several readers may get."""
+    """An event that several readers share."""
 
     _kept: "dict[Form, bytes] | None" = field(default=None, init=False, repr=False, compare=False)
 
     def share(self) -> None:
-        """Makes ``rendered_as`` keep its results."""
+        """Makes ``rendered_as`` cache its results."""
         self._kept = {}
 
     def rendered_as(self, form: "Form") -> bytes:
-        """The event in that form; made once when the event is shared."""
+        """The event in that form; rendered once if the event is shared."""
         if self._kept is None:
             return form(self)
         kept = self._kept.get(form)
@@ -34,11 +34,11 @@ Form = Callable[[TimelineEvent], bytes]
 
 @dataclass(frozen=True, slots=True)
 class TimelinePage:
-    """A stretch of the timeline. The next one begins after ``next``; without ``has_more`` there is none yet.
+    """A stretch of the timeline. The next one starts after ``next``; without ``has_more`` there is none yet.
 
-    Read backwards, newest first, the next one begins before ``next``.
+    Read backwards, newest first, the next one starts before ``next``.
 
-    A page may be short, even empty, while there is more: one read looks at a bounded number of events.
+    A page may be short, even empty, while more follow: each read examines a bounded number of events.
     """
 
     events: Sequence[TimelineEvent]
@@ -48,7 +48,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """The caller's criteria, all of which an event has to meet. ``types``: names, or prefixes that end in ``*``."""
+    """The caller's criteria, all of which an event must match. ``types``: names, or prefixes ending in ``*``."""
 
     correlation_id: str | None = None
     session_id: str | None = None
@@ -56,9 +56,9 @@ class TimelineQuery:
     types: tuple[str, ...] = ()
 
     def visible_to(self, caller: Principal) -> TimelineFilter:
-        """These criteria within the events that the caller may see.
+        """These criteria, restricted to events that the caller may see.
 
-        Raises ``PermissionDenied`` for a public principal who names no session: sessions are all that it has.
+        Raises ``PermissionDenied`` for a public principal that names no session, since it has nothing else.
         """
         if caller.public is not None and self.session_id is None:
             raise PermissionDenied("A public key can only read the events of one session. Name it with session_id.")

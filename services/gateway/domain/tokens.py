@@ -15,9 +15,9 @@ _PURPOSE: Final = b"aes bearer tokens"
 
 
 class JwtTokens:
-    """Signs with a key derived from the installation's for this purpose: no token can pass for a service's.
+    """Signs with a key derived for this purpose, so that no token can pass for a service's signature.
 
-    Tokens signed with one of ``accepted``, the next or previous keys of a rotation, are valid as well.
+    Tokens signed with one of ``accepted``, the next or previous keys of a rotation, are valid, too.
     """
 
     def __init__(self, signing_key: str, *accepted: str) -> None:
@@ -28,7 +28,7 @@ class JwtTokens:
         return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
-        """Does not check the expiry. Raises ``AuthenticationFailed`` for text that is no token of this installation."""
+        """Doesn't check the expiry. Raises ``AuthenticationFailed`` unless this installation issued the token."""
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:
@@ -54,6 +54,6 @@ def _decode(text: str, key: bytes) -> dict[str, Any]:
         text,
         key,
         algorithms=[_ALGORITHM],
-        # The caller checks the expiry: it has the clock.
+        # The caller has the clock, so it checks the expiry.
         options={"require": ["exp", "kid", "scopes"], "verify_exp": False},
     )

@@ -1,4 +1,4 @@
-"""Options of a turn: what is wrong with them beyond their form, and who may give any."""
+"""Checks of a turn's options beyond their schema, and who may set any."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,10 +9,10 @@ from services.gateway.domain.accounts import Principal
 
 
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
-    """Raises ``ValidationFailed`` for an invalid JSON Schema and for client tools of the same name.
+    """Raises ``ValidationFailed`` for an invalid JSON Schema and for client tools with the same name.
 
-    Raises ``PermissionDenied`` for public keys: the owner of an agent decides how it answers their users and what that
-    may cost.
+    Raises ``PermissionDenied`` for public keys: an agent's owner decides how it answers visitors and what that may
+    cost.
     """
     if options is None:
         return

@@ -1,4 +1,4 @@
-"""The stream of a turn as typed events, for protocols that tell of turns in words of their own."""
+"""A turn's stream as typed events, for protocols with their own event formats."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -31,11 +31,11 @@ _TYPES: Final[dict[str, type[Event]]] = {
 
 
 class TurnProgress(NamedTuple):
-    """An event of a turn. ``at``: the place right after it, the same on every replica and after a restart.
+    """An event of a turn. ``at``: the position right after it, the same on every replica and after a restart.
 
-    After ``TurnRestarted`` the texts of steps behind ``resumed_from_step`` do not count, after ``OutputInvalid`` that
-    of its step does not: the model is asked again. The other texts of a turn that completes, in order, are what the
-    model said; those before a tool call are not part of the reply.
+    ``TurnRestarted`` discards the texts of steps after ``resumed_from_step``; ``OutputInvalid`` discards that of its
+    step, since the model is asked again. The other texts of a completed turn, in order, are the model's output; those
+    before a tool call aren't part of the reply.
     """
 
     at: Cursor
@@ -43,7 +43,7 @@ class TurnProgress(NamedTuple):
 
 
 def typed(streamed: StreamedEvent) -> TurnProgress | None:
-    """None for an event that this release does not know."""
+    """Parses an event; None for one that this release doesn't know."""
     model = _TYPES.get(streamed.type)
     return None if model is None else TurnProgress(streamed.id, model.decode(streamed.payload))
 
@@ -51,7 +51,7 @@ def typed(streamed: StreamedEvent) -> TurnProgress | None:
 async def typed_events(
     events: AsyncGenerator[StreamedEvent | None, None],
 ) -> AsyncGenerator[TurnProgress | None, None]:
-    """The typed events of an ``EventReader``'s turn; ``None`` stays, a moment to keep alive."""
+    """The typed events of an ``EventReader``'s turn; ``None`` stays, as a keep-alive."""
     async with aclosing(events):
         async for streamed in events:
             progress = None if streamed is None else typed(streamed)

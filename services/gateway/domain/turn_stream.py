@@ -1,8 +1,8 @@
-"""Orders the events of a turn for its stream, and names the place of each so that any replica continues after it.
+"""Orders a turn's events for its stream, with positions from which any replica can resume it.
 
-The turn's recorded events are numbered (``sequence``) and come in that order. The text of a step comes right after one
-of them, before the next one; the envelope of its deltas says after which. So every replica makes the same stream of the
-same turn, in whatever order things arrive there, and only the deltas may be cut differently.
+Recorded events are numbered (``sequence``) and come in that order. The text of a step follows one of them, named in
+the envelope of its deltas, and precedes the next. So every replica produces the same stream of a turn, however things
+arrive there; only the deltas may be cut differently.
 """
 
 import re
@@ -31,18 +31,18 @@ from services.gateway.domain.turn_ends import END_TYPES
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _OF_STEPS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE, OutputInvalid.TYPE})
 _AFTER_TEXT: Final = frozenset({ToolCallStarted.TYPE, OutputInvalid.TYPE})
-"""Events that say how long the text of the step before them was."""
+"""Events that tell the length of the previous step's text."""
 _MAX_HELD: Final = 10_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
-# An answer has at most 8 Mi characters; twice that and one fit below.
+# A reply has at most 8 Mi characters; twice that plus one fits below.
 _NUMBERS_PER_EVENT: Final = 2**25
 
 
 class Cursor(NamedTuple):
-    """A place in a turn's stream; everything up to it has been sent.
+    """A position in a turn's stream; everything up to it has been sent.
 
-    ``sequence``: the last recorded event. ``attempt`` and ``step``: whose text comes next, of which ``offset``
-    characters were sent, or all (``is_done``). Cursors of one turn grow.
+    ``sequence``: the last recorded event. ``attempt`` and ``step``: the step whose text follows, of which ``offset``
+    characters were sent, or all (``is_done``). The cursors of a turn increase.
     """
 
     sequence: int = 0
@@ -66,7 +66,7 @@ class Cursor(NamedTuple):
 
     @property
     def number(self) -> int:
-        """One growing number for it, below 2^53 for turns of up to 2^28 events."""
+        """An increasing number for the cursor, below 2^53 for turns of up to 2^28 events."""
         return self.sequence * _NUMBERS_PER_EVENT + 2 * self.offset + self.is_done
 
     def _at_step(self, attempt: int, step: int) -> "Cursor":
@@ -75,7 +75,7 @@ class Cursor(NamedTuple):
         return Cursor(self.sequence, attempt, step)
 
     def after(self, event: Received) -> "Cursor":
-        """The place right after the next recorded event."""
+        """The position right after the next recorded event."""
         following = self._replace(sequence=event.envelope.sequence)
         event_type = event.envelope.type
         if event_type in _OF_STEPS:
@@ -86,7 +86,7 @@ class Cursor(NamedTuple):
             restarted = orjson.loads(event.payload)
             return following._at_step(restarted["attempt"], restarted["resumed_from_step"] + 1)
         if event_type in END_TYPES:
-            # How much of the text of a turn that failed was seen differs between replicas.
+            # Replicas differ in how much of a failed turn's text they have seen.
             return Cursor(following.sequence, self.attempt, self.step)
         return following
 
@@ -95,7 +95,7 @@ START: Final = Cursor()
 
 
 class StreamedEvent(NamedTuple):
-    """An event of a turn's stream. ``id``: the place right after it."""
+    """An event of a turn's stream. ``id``: the position right after it."""
 
     id: Cursor
     type: str
@@ -103,11 +103,11 @@ class StreamedEvent(NamedTuple):
 
 
 class TurnStream:
-    """The stream of one turn after a cursor, made of what arrives.
+    """The stream of one turn after a cursor, assembled from whatever arrives.
 
-    Recorded events are held back until those before them are there, text until the event that it follows is. What comes
-    twice is shown once, text of attempts that were given up is dropped. Before the next event the text of a step is
-    shown to its end: before its tool calls from the step's recorded text, before the turn's end from the reply.
+    Holds recorded events back until their predecessors are there, and text until the event that it follows. Drops
+    duplicates and the text of abandoned attempts. Completes a step's text before the next event: before tool calls from
+    the step's recorded text, before the turn's end from the reply.
     """
 
     def __init__(self, after: Cursor = START) -> None:
@@ -121,7 +121,7 @@ class TurnStream:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier event or piece of text is missing; most of it is on its way."""
+        """Whether an earlier event or piece of text is missing, most of which is still on its way."""
         return bool(self._events or self._texts) or self._longest > self.at.offset
 
     @property
@@ -130,7 +130,7 @@ class TurnStream:
         return max(self._events, default=self.at.sequence)
 
     def take(self, received: Received) -> list[StreamedEvent]:
-        """Returns the events to send after this one has arrived, in order."""
+        """Returns, in order, the events to send after this one has arrived."""
         if self.has_ended:
             return []
         if received.envelope.type in _TEXT:
@@ -144,9 +144,9 @@ class TurnStream:
     def take_history(
         self, events: Iterable[Received], texts: Mapping[int, str], through: int, *, is_all: bool
     ) -> list[StreamedEvent]:
-        """Takes events that were missed and the texts of finished steps, as recorded up to the sequence ``through``.
+        """Takes missed events and the texts of finished steps, recorded up to the sequence ``through``.
 
-        ``is_all``: recorded events that are missing here are not kept any more, and are passed over.
+        ``is_all``: recorded events missing here no longer exist, and are skipped.
         """
         if self.has_ended:
             return []
@@ -183,7 +183,7 @@ class TurnStream:
                 yield from self._text(each)
 
     def _text_before(self, event: Received) -> "_Text | None":
-        """The text of the step that the event ends, as far as it matters; None when it has to be waited for."""
+        """The rest of the text of the step that the event ends; None if it has to be waited for."""
         event_type = event.envelope.type
         if event_type in _AFTER_TEXT:
             return self._text_of_step(event)
@@ -201,7 +201,7 @@ class TurnStream:
             return _Text(None, about)
         if about["step"] in self._recorded:
             return _Text(self._recorded[about["step"]], about)
-        # A session that was deleted meanwhile has no steps any more.
+        # A session deleted in the meantime has no steps.
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 
     def _reply(self, event: Received) -> dict[str, Any] | None:
@@ -217,7 +217,7 @@ class TurnStream:
         return reply if event.envelope.type == TurnCompleted.TYPE else {**reply, "response": {"content": ""}}
 
     def _whole(self, text: "_Text") -> Iterator[StreamedEvent]:
-        """Makes deltas of the part of the step's text that has not been sent."""
+        """Makes deltas of the unsent part of the step's text."""
         if text.about is None or self.at.is_done:
             return
         place = {
@@ -229,7 +229,7 @@ class TurnStream:
         offset = self.at.offset
         if text.content is not None and (rest := text.content[offset:]):
             yield self._delta(OutputTextDelta(**place, offset=offset, text=rest))
-        # A text that is shorter than what was sent is not the one that was sent.
+        # Text shorter than what was sent is a different text.
         if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
             yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
 
@@ -241,7 +241,7 @@ class TurnStream:
         if place < own or follows < sequence:
             return []
         if place > own or follows > sequence:
-            # The limit only keeps a broken producer from filling the memory.
+            # The limit only keeps a broken producer from exhausting memory.
             if len(self._texts) < _MAX_HELD:
                 self._texts.append(received)
             return []
@@ -269,7 +269,7 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """The whole text of a step, and the event that names session and turn; no content: it was sent to its end."""
+    """The whole text of a step, and the event that names session and turn; no content if it was sent completely."""
 
     content: str | None
     about: dict[str, Any] | None
@@ -279,7 +279,7 @@ _NO_TEXT: Final = _Text(None, None)
 
 
 def as_received(event: TimelineEvent) -> Received:
-    """A recorded event of a turn as it came over the bus."""
+    """A turn's recorded event, as received from Kafka."""
     envelope = Envelope(
         id=event.id,
         type=f"aes.runtime.{event.type}.v{event.version}",

@@ -1,4 +1,4 @@
-"""Events about keys, connections and agents, which end credentials and change what they may."""
+"""Events about keys, connections and agents that end credentials or change their rights."""
 
 from dataclasses import dataclass
 
@@ -14,32 +14,32 @@ from services.gateway.use_cases.principals import Principals
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Tells those who remember credentials, by the ids of these; an agent is one for its public key."""
+    """Notifies caches of credentials, by credential ID; an agent stands for its public key."""
 
     principals: Principals
     agents: Agents
     streams: EventStreams
 
     def changed(self, identifier: str) -> None:
-        """It has to be looked up anew."""
+        """It must be looked up again."""
         self.principals.forget(identifier)
         self.agents.forget(identifier)
 
     def withdrawn(self, identifier: str) -> None:
-        """It ended for now, and its streams with it."""
+        """It is suspended, and its streams end."""
         self.changed(identifier)
         self.streams.end(identifier)
 
     def revoked(self, identifier: str) -> None:
-        """It ended for good, and its streams with it."""
+        """It has ended for good, and its streams end."""
         self.changed(identifier)
         self.streams.refuse(identifier)
 
     def listen(self, sender: CommandSender) -> None:
-        """The subject of each such event is the credential's id."""
+        """The subject of each such event is the credential's ID."""
         for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
             sender.on_event(event.TYPE, lambda envelope, _: self.revoked(envelope.subject))
-        # A page may have asked for an agent's key before there was the agent.
+        # A page may have used an agent's key before the agent existed.
         sender.on_event(AgentCreated.TYPE, lambda envelope, _: self.changed(envelope.subject))
         sender.on_event(AgentUpdated.TYPE, self._agent_updated)
 

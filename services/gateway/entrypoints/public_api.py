@@ -1,4 +1,4 @@
-"""The public API and the protocols beside it, made of use cases on real or fake outside parts."""
+"""The public API and the other protocols, built from use cases on real or fake dependencies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ PROTOCOLS: Final[tuple[Callable[[Door], ProtocolApplication], ...]] = (
     AGUIApplication,
     McpApplication,
 )
-"""Applications at the root of the server, beside the public API."""
+"""Applications at the server's root, next to the public API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Dependencies:
 
 
 class PublicApi:
-    """``application`` serves ``/api/v1``, each of ``protocols`` what is below its prefix."""
+    """``application`` serves ``/api/v1``, each of ``protocols`` the paths below its prefix."""
 
     def __init__(self, outside: Dependencies) -> None:
         now, monotonic, upstreams, limits = outside.now, outside.monotonic, outside.upstreams, outside.limits

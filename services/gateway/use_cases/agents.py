@@ -1,4 +1,4 @@
-"""Stored agents, and the configurations that sessions begin with."""
+"""Stored agents, and the initial configurations of sessions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -23,11 +23,11 @@ _Asked = tuple[Identity, bytes]
 
 
 class Agents:
-    """Asks the registry for agents, and the runtime for the models of its providers.
+    """Reads agents from the registry, and models of the providers from the runtime.
 
-    Normalised configurations are cached for 30 s or until an event about the agent (``forget``), so that sessions with
-    the same agent don't cost a request each. Configurations that name knowledge bases or toolsets of the company are
-    checked every time.
+    Caches normalised configurations for 30 s or until an event about the agent (``forget``), so that sessions with the
+    same agent don't cost a request each. Configurations that reference the company's knowledge bases or toolsets are
+    validated every time.
     """
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
@@ -35,29 +35,29 @@ class Agents:
         self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic, size=_REMEMBERED)
 
     async def visible_to(self, identity: Identity, *, limit: int | None = None) -> list[Agent]:
-        """The stored agents that the caller may see, newest first."""
+        """The stored agents that the caller can see, newest first."""
         params = None if limit is None else {"limit": limit}
         reply = await self._upstreams.request("GET", "registry", "/internal/agents", identity, params=params)
         return _AGENTS.validate_json(checked(reply))
 
     async def provider_models(self, identity: Identity) -> list[str]:
-        """The listed models of the providers that are configured, as ``provider:name``."""
+        """The listed models of the configured providers, as ``provider:name``."""
         reply = checked(await self._upstreams.request("GET", "runtime", "/internal/models", identity))
         providers = orjson.loads(reply)["providers"]
         return [model["name"] for each in providers if each["configured"] for model in each["models"]]
 
     async def find(self, identity: Identity, agent_key: str) -> Agent:
-        """Raises ``NotFound`` for an agent that doesn't exist, or that the caller may not see."""
+        """Raises ``NotFound`` for an agent that doesn't exist or is invisible to the caller."""
         return await self._by_key(identity, "by-key", agent_key)
 
     async def find_public(self, agent_key: str) -> Agent:
-        """For callers without a credential. Raises ``NotFound`` unless it is the key of a public agent."""
+        """For callers without a credential. Raises ``NotFound`` unless it is a public agent's key."""
         return await self._by_key(GATEWAY, "public", agent_key, {"in_web_pages": "false"})
 
     async def beginning_of(self, identity: Identity, model: str) -> SessionBeginning:
-        """The beginning with an agent's key, or ``provider:name`` for an agent without instructions.
+        """The initial configuration for an agent's key, or for ``provider:name`` without instructions.
 
-        Raises ``NotFound`` for a model that is neither, or not for the caller.
+        Raises ``NotFound`` for a model that is neither, or not available to the caller.
         """
         wanted = _wanted(model)
         if wanted is None:
@@ -69,11 +69,11 @@ class Agents:
         except (ValidationFailed, InvalidRequest) as problem:
             if "agent_key" in wanted:
                 raise
-            # The provider is unknown, or not configured.
+            # The provider is unknown or not configured.
             raise NotFound(problem.message, details=[_unknown(model)]) from None
 
     async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
-        """The beginning with a whole configuration or a reference to a stored agent; raises the registry's errors."""
+        """The initial configuration from a body: complete, or a stored agent's; raises the registry's errors."""
         asked = (identity, orjson.dumps(wanted))
         found = await (self._known.find(asked) if _may_be_kept(wanted, asked[1]) else self._look_up(asked))
         assert found is not None
@@ -105,7 +105,7 @@ def _may_be_kept(wanted: Mapping[str, Any], body: bytes) -> bool:
         return True
     tools = wanted.get("tools") or []
     own = wanted.get("knowledge_bases") or wanted.get("tool_policies")
-    # Names with a dot are of toolsets.
+    # Names with a dot belong to toolsets.
     return not own and isinstance(tools, list) and not any("." in str(tool) for tool in tools)
 
 

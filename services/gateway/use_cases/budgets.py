@@ -1,4 +1,4 @@
-"""Budgets, which begin with what their period has taken so far."""
+"""Budgets, which start with the usage of the current period."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ class Budgets:
     now: Callable[[], datetime]
 
     async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
-        """Raises ``ValidationFailed`` for a user or key that the company does not have.
+        """Raises ``ValidationFailed`` for a user or key that the company doesn't have.
 
-        Raises ``ServiceUnavailable`` while it is not known what a day or month has taken.
+        Raises ``ServiceUnavailable`` while the usage of the day or month is unknown.
         """
         owner_id = await self._owner(company_id, body)
         if body.period == "total":
@@ -36,7 +36,7 @@ class Budgets:
         return CreateBudget(budget=body, used=used, period_started_at=format_time(begin), owner_id=owner_id)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
-        """The user whose budget it is, or whose key's; empty for the company's."""
+        """The user of the budget, or the owner of its key; empty for the company's budget."""
         if body.key_id is not None:
             key = await self.keys.key(company_id, body.key_id) if is_id(body.key_id) else None
             if key is None:
@@ -56,7 +56,7 @@ class Budgets:
             "limit": 1,
             **{name: value for name, value in whose.items() if value is not None},
         }
-        # Of all users: a caller that may make budgets need not have the right to see the usage of others.
+        # Of all users: creating budgets doesn't require the right to see others' usage.
         reader = Identity(company_id=company_id, user_id="gateway", key_id="gateway", scopes={Scope.COMPANY_READ})
         reply = await self.upstreams.request("GET", "timeline", "/internal/usage", reader, params=params)
         totals = UsageReport.model_validate_json(checked(reply)).totals

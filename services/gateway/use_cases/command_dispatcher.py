@@ -1,4 +1,4 @@
-"""Turns a write into a command to its upstream and waits for the event that ends it."""
+"""Converts a write into a command to its upstream and waits for the terminal event."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -31,14 +31,14 @@ _TRANSIENT: Final = frozenset(
     {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
 )
 Make = Callable[[str], Command | Awaitable[Command]]
-"""Makes the command that has the given id; may call other services, and raises errors for the caller."""
+"""Builds the command with the given ID; may call other services, and raises errors for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDispatcher:
-    """Sends commands and waits for their outcomes; a repeated request finds the command of the first one.
+    """Sends commands and waits for their outcomes; a retried request finds the original command.
 
-    ``installed``: whether the installation has the service of that name. ``rates`` count turns, however they come.
+    ``installed``: whether the installation has the service of that name. ``rates`` count turns of every protocol.
     """
 
     bus: CommandSender
@@ -53,15 +53,15 @@ class CommandDispatcher:
         *,
         accepted_within: float | None = None,
     ) -> Received:
-        """Returns the command's terminal event; raises the error in it when it is a refusal or a failure.
+        """Returns the command's terminal event; raises its error after a refusal or failure.
 
-        ``accepted_within``: seconds for an upstream that asks others before it accepts the command; ten by default.
+        ``accepted_within``: seconds for an upstream that calls others before it accepts the command; ten by default.
         """
         dispatched = self.dispatch(write, type(command), lambda _: command)
         return await self._outcome(dispatched, accepted_within)
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
-        """Like ``run``, for an entity that gets the command's id: a repeated creation finds the same one."""
+        """Like ``run``, for an entity that gets the command's ID, so that a retried creation finds it."""
         return await self._outcome(self.dispatch(write, command, make))
 
     async def _outcome(
@@ -85,16 +85,16 @@ class CommandDispatcher:
         command: type[Command],
         make: Make,
     ) -> AsyncIterator[Replies]:
-        """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
+        """Sends the command, unless its upstream already has it, and listens for its events."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         company_id = write.identity.company_id
         if command is ExecuteTurn and self.rates.has_full_backlog(company_id) and not await self._may_be_repeat(write):
-            # Before the row of a new key, of which a flood would write one for each refusal.
+            # Before the row of a new key: in a flood, each refusal would write one.
             self.rates.check_backlog(company_id)
         record = await self._record(write)
         while True:
-            # Subscribed before the look-up: an outcome is either received or found.
+            # Subscribe before the look-up, so that an outcome is either received or found.
             async with self.bus.replies(record.command_id, command, write.identity) as replies:
                 outcome = await replies.look_up() if record.repeated else None
                 if not _is_refused_for_now(outcome):
@@ -112,7 +112,7 @@ class CommandDispatcher:
                             raise self.rates.backlog_is_full(company_id, refusal) from None
                         raise
                     return
-            # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
+            # Nothing was done, and the upstream keeps refusing this command ID: give the retry another one.
             record = await self._renewed(write, record)
 
     async def _send(self, write: Write, record: IdempotencyRecord, command: Command) -> None:
@@ -150,7 +150,7 @@ class CommandDispatcher:
 
     async def _renewed(self, write: Write, refused: IdempotencyRecord) -> IdempotencyRecord:
         if write.request is None:
-            # Of repeats at once several may send a command; what it is about is made by one of them.
+            # Concurrent retries may send several commands; only one of them creates the entity.
             return IdempotencyRecord(command_id=new_id(), correlation_id=write.correlation_id)
         return await self.idempotency.renew(
             write.request,
@@ -168,7 +168,7 @@ def _is_refused_for_now(outcome: Received | None) -> bool:
 
 
 def raise_failure(received: Received) -> None:
-    """Raises the error of a refusal, failure or cancellation; does nothing for a success."""
+    """Raises the error of a refusal, failure or cancellation; does nothing on success."""
     event_type = received.envelope.type
     if event_type.endswith(".rejected.v1"):
         raise error_from(CommandRejected.decode(received.payload).error)

@@ -1,4 +1,4 @@
-"""Connections: public keys for web pages; those of other users only with ``company:…`` scopes."""
+"""Connections: public keys for web pages. Those of other users require a ``company:…`` scope."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
-from libs.contracts.identity import Identity
+from libs.contracts.identity import PUBLIC_SCOPES, Identity
 from libs.contracts.pages import Page
 from libs.contracts.resources.agents import Agent
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, limit_within
-from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
+from services.gateway.domain.connections import Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore
 
@@ -22,7 +22,7 @@ _ABOVE: Final = "A connection cannot have a higher quota than its creator's rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRequest:
-    """The agent is named by its id or by its key."""
+    """The agent is given by its ID or key."""
 
     name: str
     agent_id: str | None
@@ -35,7 +35,7 @@ class ConnectionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``forget`` is called with the connection whose key ended."""
+    """``forget`` is called with a connection whose key has ended."""
 
     store: ConnectionStore
     upstreams: UpstreamClient
@@ -46,10 +46,10 @@ class Connections:
         return await self.store.connections(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: ConnectionRequest) -> Connection:
-        """A repeated request gets the connection that the first one made.
+        """A retried request gets the connection created by the first one.
 
-        Raises ``NotFound`` for an agent that the maker may not see, ``PermissionDenied`` for scopes or a quota
-        beyond the maker's own.
+        Raises ``NotFound`` for an agent invisible to the creator, ``PermissionDenied`` for scopes or a quota beyond the
+        creator's own.
         """
         identity = maker.identity
         agent = await self._agent(identity, wanted)
@@ -80,12 +80,12 @@ class Connections:
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
-        """Ends the connection's key. Sessions that were opened with it stay."""
+        """Ends the connection's key. Its sessions stay."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
             raise NotFound("There is no connection with this ID.")
         await self.store.delete(connection, write)
-        # This replica does not wait for its own event.
+        # This replica doesn't wait for its own event.
         self.forget(connection.id)
 
     async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:

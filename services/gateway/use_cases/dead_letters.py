@@ -1,4 +1,4 @@
-"""Dead letters of all topics: listed newest first, in pages that read a bounded part of the topics, and replayed."""
+"""Dead-lettered messages of all topics: lists them newest first, in bounded pages, and replays them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,42 +24,42 @@ from services.gateway.domain.operations import OperationsView, no_such_letter, p
 from services.gateway.use_cases.health import answered_within
 
 MOST_EXAMINED: Final = 500
-"""Letters read for one page. Those of others, and those that a filter leaves out, count."""
+"""Messages read per page, including other companies' and filtered ones."""
 _AT_ONCE: Final = 25
 _READERS: Final = 2
 _LIST_SECONDS: Final = 15.0
 _GET_SECONDS: Final = 12.0
 _REPLAY_SECONDS: Final = 20.0
-# Then the page ends with what was found, and says where to go on.
+# Then the page ends with the messages found, and says where to continue.
 _ENOUGH_SECONDS: Final = 6.0
-# Replays of two processes fence each other off when they begin together: they have to come back at different times.
+# Concurrent replays fence each other off, so they retry at different times.
 _RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
 _log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
-"""By topic, the offset before which the next page begins. A topic that is not named has been read to its end."""
+"""By topic, the offset where the next page begins, exclusive. Topics that are missing were read to their end."""
 
 
 class DeadLetterSession(Protocol):
     """A connection to the dead-letter topics."""
 
     async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """The content of each wanted topic that exists."""
+        """The state of each requested topic that exists."""
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
-        """Letters with offsets from ``first`` to before ``end``, oldest first, without their payloads."""
+        """Messages with offsets from ``first`` up to but excluding ``end``, oldest first, without payloads."""
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Raises ``NotFound`` when there is none."""
+        """Raises ``NotFound`` if there is none."""
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Sends the letter to where it came from, unless that was done before.
+        """Sends the message to its original topic, unless it was replayed before.
 
-        Raises ``ReplayOvertaken`` when another process has begun to replay the topic; nothing was sent then.
+        Raises ``ReplayOvertaken``, without sending, if another process started to replay the topic.
         """
 
 
 OpenDeadLetters = Callable[[], AbstractAsyncContextManager[DeadLetterSession]]
-"""Connects. Raises ``BusUnavailable``, also when the broker fails meanwhile."""
+"""Connects. Raises ``BusUnavailable``, also if the broker fails later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,9 @@ class ListedLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """``next`` is None at the end. ``contents`` tells what lies in the topics, to operators only.
+    """``next`` is None at the end. ``contents``: the topics' contents, for operators only.
 
-    A page may have fewer letters than were asked for, even none, and yet not be the last one.
+    A page may have fewer messages than requested, even none, without being the last.
     """
 
     letters: Sequence[ListedLetter]
@@ -97,7 +97,7 @@ class DeadLetterPage:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """``repeated``: it had been replayed before, and nothing was sent now."""
+    """``repeated``: it was replayed before, and nothing was sent now."""
 
     listed: ListedLetter
     repeated: bool
@@ -107,8 +107,8 @@ class Replayed:
 class VisibleDeadLetters:
     """Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
 
-    Few read at the same time; others wait for their turn within their time. One letter at a time is replayed in this
-    process. Another process that replays the same topic is waited for by trying again.
+    Few readers run at the same time; others wait within their timeout. This process replays one message at a time, and
+    retries while another process replays the same topic.
     """
 
     connect: OpenDeadLetters
@@ -127,18 +127,18 @@ class VisibleDeadLetters:
             return DeadLetterPage(letters, merge.positions(), contents if view.is_whole else None)
 
     async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
-        """With its payload. Raises ``NotFound``."""
+        """Includes the payload. Raises ``NotFound``."""
         view = view_of(reader)
-        # Invalid ids are refused without a request to Kafka.
+        # Reject invalid IDs without a request to Kafka.
         parse_letter_id(letter_id)
         async with answered_within(_GET_SECONDS), self.permits, self.connect() as session:
             return await _find(session, view, letter_id)
 
     async def replay(self, writer: Identity, letter_id: str) -> Replayed:
-        """Sends a letter to the topic that it came from, once. Raises ``NotFound``, ``Conflict`` for one that has to
-        stay.
+        """Sends a message to its original topic, once. Raises ``NotFound``, and ``Conflict`` for one that can't be
+        replayed.
 
-        After ``ServiceUnavailable`` it may have been sent; asking again is safe.
+        After ``ServiceUnavailable`` it may have been sent; retrying is safe.
         """
         view = replay_view_of(writer)
         parse_letter_id(letter_id)
@@ -173,12 +173,12 @@ class VisibleDeadLetters:
 
 
 async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str) -> ListedLetter:
-    """Raises ``NotFound``, with the same words for a letter that the caller may not see."""
+    """Raises the same ``NotFound`` for a missing message and for one invisible to the caller."""
     name, offset = parse_letter_id(letter_id)
     try:
         topic = dead_letter_topic_named(name)
         content = (await session.contents([topic])).get(topic)
-        # Of a topic that is not there, reading would wait for it.
+        # Reading a missing topic would wait for it.
         letter = None if content is None else await session.message(topic, offset)
     except NotFound:
         raise no_such_letter() from None
@@ -196,13 +196,13 @@ def _begin(topic: DeadLetterTopic, content: TopicContent, query: DeadLetterQuery
 
 @dataclass
 class _Tail:
-    """The rest of a topic, read from its end. ``before``: letters from this offset on have been handed out."""
+    """The rest of a topic, read from its end. ``before``: messages from this offset on were handed out."""
 
     topic: DeadLetterTopic
     content: TopicContent
     before: int
     letters: list[DeadLetter] = field(default_factory=list)
-    """Read and not handed out yet, the newest last."""
+    """Read but not handed out yet, newest last."""
 
     @property
     def is_over(self) -> bool:
@@ -210,7 +210,7 @@ class _Tail:
 
 
 class _Merge:
-    """Hands out the letters of several topics, newest first, as each topic has them in order."""
+    """Merges the messages of several topics, newest first, keeping each topic's order."""
 
     def __init__(self, session: DeadLetterSession, tails: Sequence[_Tail]) -> None:
         self._session = session
@@ -225,7 +225,7 @@ class _Merge:
             return None
         newest = max(left, key=lambda tail: (tail.letters[-1].arrived, tail.topic.name))
         letter = newest.letters.pop()
-        # Without letters in between, as after a gap, the next read begins below the last one.
+        # After a gap without messages, the next read begins below the last one.
         newest.before = letter.offset
         self.examined += 1
         return ListedLetter(newest.topic, letter, letter.offset in newest.content.replayed)

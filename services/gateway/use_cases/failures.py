@@ -1,4 +1,4 @@
-"""Internal errors that the services' events have reported."""
+"""Internal errors reported by the services' events."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _SECONDS: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class FailureReport:
-    """The newest ``failures`` of the services; ``unreachable`` services could not be asked."""
+    """The services' newest ``failures``; ``unreachable`` services couldn't be asked."""
 
     failures: Sequence[dict[str, Any]]
     unreachable: Sequence[str]

@@ -24,14 +24,14 @@ _LAG_SECONDS: Final = 12.0
 
 
 ReadReplicas = Callable[[], Awaitable[Sequence[ReplicaHealth]]]
-"""All processes whose addresses are known. Raises nothing, and answers within a few seconds."""
+"""All processes with known addresses. Never raises, and answers within a few seconds."""
 ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
 """Raises ``BusUnavailable``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthOfService:
-    """``ready`` and ``total`` count replicas; these are None for those who may not see them."""
+    """``ready`` and ``total`` count replicas; None for callers that can't see them."""
 
     service: str
     status: Literal["ready", "degraded", "unavailable"]
@@ -53,7 +53,7 @@ class LagReport:
 
 
 class Health:
-    """Caches the answer for two seconds and the lag for five, so that open pages cost next to nothing."""
+    """Caches health for two seconds and lag for five, so that open pages cost next to nothing."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Health:
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
     async def services(self, reader: Identity) -> HealthReport:
-        """Says for operators how each replica is, for companies each service. Raises ``PermissionDenied``."""
+        """The health of each replica for operators, of each service for companies. Raises ``PermissionDenied``."""
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()
         by_service: defaultdict[str, list[ReplicaHealth]] = defaultdict(list)
@@ -79,7 +79,7 @@ class Health:
         return HealthReport(found, checked_at)
 
     async def lag(self) -> LagReport:
-        """Says how far consumer groups are behind. Raises ``ServiceUnavailable``."""
+        """The lag of consumer groups. Raises ``ServiceUnavailable``."""
         return await self._lag.get()
 
     async def _look(self) -> tuple[Sequence[ReplicaHealth], datetime]:
@@ -91,9 +91,9 @@ class Health:
 
 
 class SharedAnswer(Generic[T]):
-    """Asks once, however many wait, and gives the same answer again until it is ``seconds`` old.
+    """Asks once for all waiting callers, and returns the same answer until it is ``seconds`` old.
 
-    A failure is everybody's who waits for it, and is not kept.
+    A failure is raised for every waiting caller, and isn't cached.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, monotonic: Callable[[], float]) -> None:
@@ -106,7 +106,7 @@ class SharedAnswer(Generic[T]):
     async def get(self) -> T:
         if self._asking is None or self._is_over(self._asking):
             self._asking = asyncio.create_task(self._run())
-        # One of several askers may go away; the others still want to know.
+        # One of several callers may leave while the others still wait.
         return await asyncio.shield(self._asking)
 
     async def _run(self) -> T:
@@ -123,15 +123,15 @@ class SharedAnswer(Generic[T]):
 
 @asynccontextmanager
 async def answered_within(seconds: float) -> AsyncIterator[None]:
-    """Limits the time that an operator's question to Kafka may take.
+    """Limits the time of an operator's request to Kafka.
 
-    Raises ``ServiceUnavailable`` when Kafka cannot be reached, refuses, or takes longer.
+    Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses, or takes longer.
     """
     try:
         async with asyncio.timeout(seconds):
             yield
     except (BusUnavailable, TimeoutError) as problem:
-        # Addresses and names of users are for the log only.
+        # Addresses and user names are only for the log.
         _log.warning("operations.kafka_unavailable", problem=str(problem) or type(problem).__name__)
         raise ServiceUnavailable("Kafka cannot be reached. The gateway's log says why.", retry_after=5) from problem
 

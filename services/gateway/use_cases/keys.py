@@ -1,4 +1,4 @@
-"""API keys and bearer tokens; keys of other users only with the scope ``company:write``."""
+"""API keys and bearer tokens. Keys of other users require the scope ``company:write``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _log = structlog.get_logger("tokens")
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A key together with its secret, which is not stored."""
+    """A key with its secret, which isn't stored."""
 
     key: ApiKey
     secret: str
@@ -49,7 +49,7 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``limits`` are those of companies, none for operators. ``forget`` is called with a key that ended."""
+    """``limits``: those of companies, or none for operators. ``forget`` is called with a key that has ended."""
 
     store: KeyStore
     now: Callable[[], datetime]
@@ -60,7 +60,7 @@ class Keys:
         return await self.store.keys(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: KeyRequest) -> IssuedKey:
-        """Raises ``PermissionDenied`` for scopes or a rate limit beyond the maker's own."""
+        """Raises ``PermissionDenied`` for scopes or a rate limit beyond the creator's."""
         identity = maker.identity
         check_scopes(wanted.scopes, identity.scopes, _BEYOND)
         granted = replace(
@@ -71,7 +71,7 @@ class Keys:
         return await self.issue(write, identity.company_id, identity.user_id, granted)
 
     async def issue(self, write: Write, company_id: str, user_id: str, granted: KeyRequest) -> IssuedKey:
-        """Creates a key exactly as granted. The caller has checked that it may be."""
+        """Creates a key exactly as granted. The caller has checked the rights."""
         secret = new_secret()
         key = ApiKey(
             id=new_id(),
@@ -91,13 +91,13 @@ class Keys:
         return IssuedKey(key, secret.text)
 
     async def rotate(self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int) -> IssuedKey:
-        """Replaces a key by one with the same rights; the old one stays valid for ``grace_seconds``.
+        """Replaces a key with one of the same rights; the old one stays valid for ``grace_seconds``.
 
-        Without ``expires_at`` the new key gets the lifetime of the old one.
-        Raises ``Conflict`` when the old key is revoked, expired or rotated already.
+        Without ``expires_at``, the new key gets the lifetime of the old one.
+        Raises ``Conflict`` if the old key is already revoked, expired or rotated.
         """
         old = await self._changeable(write.identity, key_id)
-        # Otherwise keys:write would be enough to get a secret with scopes of somebody else's key.
+        # Otherwise keys:write would be enough to get a secret with the scopes of someone else's key.
         check_scopes(old.scopes, write.identity.scopes, _BEYOND)
         now, secret = self.now(), new_secret()
         successor = replace(
@@ -108,7 +108,7 @@ class Keys:
             expires_at=expires_at or _same_lifetime(old, now),
         )
         ends = now + timedelta(seconds=grace_seconds)
-        # Old ones are valid during their grace; a company at its limit must still be able to replace each of its keys.
+        # Old keys are valid during their grace period; a company at its limit must be able to replace each key.
         most = self._most(old.company_id)
         try:
             if old.state(now) != "expired" and await self.store.replace_key(
@@ -122,7 +122,7 @@ class Keys:
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
         await self.store.revoke_key(key, write, at=self.now())
-        # This replica does not wait for its own event.
+        # This replica doesn't wait for its own event.
         self.forget(key.id)
 
     async def _changeable(self, writer: Identity, key_id: str) -> ApiKey:
@@ -138,9 +138,9 @@ class Keys:
 def issue_token(
     tokens: JwtTokens, caller: Principal, scopes: frozenset[str] | None, seconds: int, now: datetime
 ) -> IssuedToken:
-    """Issues a bearer token for an API key. Tokens are not stored: their rights are looked up on the key.
+    """Issues a bearer token for an API key. Tokens aren't stored: the key determines their rights.
 
-    It ends after ``seconds``, or when its key does. Raises ``PermissionDenied``.
+    It ends after ``seconds``, or with its key. Raises ``PermissionDenied``.
     """
     identity = caller.identity
     granted = identity.scopes if scopes is None else scopes

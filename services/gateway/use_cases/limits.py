@@ -1,4 +1,4 @@
-"""The limits of companies, and what they use of them."""
+"""Limits of companies, and their use."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _OWNERS: Final = ("runtime", "ingestion", "artifacts")
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """A limit, None where there is none, and what of it is used, None while the service that counts does not answer."""
+    """A limit, None if there is none, and its use, None while the counting service doesn't answer."""
 
     limit: int | None
     used: int | None
@@ -49,7 +49,7 @@ class Limits:
         return {name: LimitUse(self.known.of(company_id, name), used.get(name)) for name in LIMITS}
 
     async def _amounts(self, owner: str, caller: Identity) -> dict[str, int]:
-        """Nothing while the service does not answer, or is of a release that does not count."""
+        """Empty while the service doesn't answer, or if its release doesn't count."""
         try:
             reply = await self.upstreams.request("GET", owner, "/internal/amounts", caller, deadline=_SECONDS)
             amounts: dict[str, int] = orjson.loads(checked(reply))

@@ -1,4 +1,4 @@
-"""Load shedding: an overloaded gateway delays or refuses requests of the company that uses the most time."""
+"""Load shedding: an overloaded gateway delays or rejects requests of the company that uses the most time."""
 
 import asyncio
 import math
@@ -14,13 +14,13 @@ from libs.contracts.errors import ErrorDetail, RateLimited
 _log = structlog.get_logger("gateway.load")
 TICK_SECONDS: Final = 0.1
 LEAST_PER_SECOND: Final = 20.0
-"""Requests that a company may always send to a gateway in a second."""
+"""Requests per second that a gateway always accepts from a company."""
 _OTHERS_PER_SECOND, _FORGOTTEN_BELOW = 0.25, 0.02
-# A single stall, as a neighbour on the machine makes one, counts for the second of these and bounds nobody by itself.
+# A single stall, caused by another program on the machine, counts as one second and throttles nobody by itself.
 _LATE_SECONDS, _LATEST_SECONDS = 0.003, 0.02
 _SHORT_SECONDS, _LONG_SECONDS = 0.5, 5.0
 _LESS, _MORE = 0.8, 1.02
-# Of a second's requests some may come at once, and the others wait for their time.
+# Some of a second's requests may come at once; the others are delayed.
 _BURST_SECONDS, _PAUSE_SECONDS = 0.2, 0.8
 _LONGEST_RETRY, _LONGEST_HOLD, _MOST_HELD = 10, 3, 1000
 _BUSY: Final = "The service is busy, and your company uses it most. Try again later."
@@ -28,7 +28,7 @@ _BUSY: Final = "The service is busy, and your company uses it most. Try again la
 
 @dataclass(slots=True)
 class _Sender:
-    """Requests of this tick, and those in a second: that came over the last five, that passed over the last half."""
+    """Requests of this tick, and rates per second: over the last five seconds, and accepted over the last half."""
 
     came: int = 0
     passed: int = 0
@@ -39,10 +39,10 @@ class _Sender:
 
 
 class LoadShedding:
-    """Bounds the busiest company while an event loop is late and other companies have requests.
+    """Throttles the busiest company while an event loop is late and other companies have requests.
 
-    A company alone is never bounded, nor one beside which the others ask for next to nothing, and none to less than
-    ``LEAST_PER_SECOND``. While there is time for all, bounds rise until they hold nobody back.
+    Never throttles a company that is alone or whose neighbours request next to nothing, and none below
+    ``LEAST_PER_SECOND``. While there is enough time, bounds rise until they have no effect.
     """
 
     def __init__(self, *, on_refused: Callable[[], None] = lambda: None) -> None:
@@ -54,14 +54,14 @@ class LoadShedding:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The companies that are bounded, and to how many requests a second."""
+        """The throttled companies, with their requests per second."""
         return {company: each.allowed for company, each in self._senders.items() if each.allowed < math.inf}
 
     async def admit(self, company_id: str) -> None:
         """Counts a request, and delays it for less than a second.
 
-        Raises ``RateLimited``, after up to three seconds, or at once while very many are held so: a caller that
-        repeats at once comes less often.
+        Raises ``RateLimited`` after up to three seconds, or immediately while very many are held back: the delay slows
+        callers that retry immediately.
         """
         pause, wait = self.take(company_id)
         if len(self._senders) > 1:
@@ -83,14 +83,14 @@ class LoadShedding:
         raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
 
     def take(self, company_id: str) -> tuple[float, int]:
-        """Counts a request: the seconds that it waits, and, if it is refused, after which it may be repeated."""
+        """Counts a request: returns its delay in seconds and, if it is rejected, the seconds until a retry."""
         sender = self._senders.setdefault(company_id, _Sender())
         if len(self._senders) == 1:
             sender.came = sender.passed = 0
         sender.came += 1
         if sender.tokens < 1 - sender.allowed * _PAUSE_SECONDS:
             wait = min(math.ceil(sender.coming / sender.allowed), _LONGEST_RETRY // 2)
-            # Not all at the same time.
+            # Spread the retries.
             return 0.0, wait + random.randint(0, wait)
         sender.passed += 1
         sender.tokens -= 1
@@ -118,7 +118,7 @@ class LoadShedding:
         coming = [sender.coming for sender in self._senders.values()]
         is_shared = sum(coming) - max(coming, default=0.0) >= _OTHERS_PER_SECOND
         if len(coming) < 2:
-            # Nobody observes from here on: nothing of today is to be held against anybody later.
+            # Observation pauses here: today's numbers must not count against anyone later.
             self._senders, self._lateness = {}, 0.0
             self._shared.clear()
         elif is_shared and self._lateness > _LATE_SECONDS:
@@ -139,6 +139,6 @@ class LoadShedding:
             first.allowed = first.tokens = first.passing
         less = max(first.allowed * _LESS, LEAST_PER_SECOND)
         if first.tokens < 0:
-            # Those who wait keep their time: at the new rate the old debt would hold up all that come for seconds.
+            # Waiting requests keep their delay: at the new rate, the old debt would block all others for seconds.
             first.tokens *= less / first.allowed
         first.allowed = less

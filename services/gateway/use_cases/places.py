@@ -1,4 +1,4 @@
-"""Places of the open streams of each company, over all gateways."""
+"""Slots for the open streams of each company, over all gateways."""
 
 import asyncio
 from collections import Counter
@@ -21,9 +21,9 @@ _REFUSED_SECONDS: Final = 1.0
 
 
 class StreamPlaces:
-    """Each gateway holds places in blocks, and states every 10 s how many.
+    """Each gateway holds slots in blocks, and reports their number every 10 s.
 
-    While the database cannot be reached every stream has a place.
+    While the database is unreachable, every stream gets a slot.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits) -> None:
@@ -31,16 +31,16 @@ class StreamPlaces:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        # A lock lives as long as a task holds it or waits for it.
+        # A lock lives while a task holds it or waits for it.
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._full_until: dict[str, float] = {}
 
     @asynccontextmanager
     async def taken(self, company_id: str) -> AsyncIterator[None]:
-        """Raises ``RateLimited`` when the company has as many streams open as it may have."""
+        """Raises ``RateLimited`` if the company has as many open streams as allowed."""
         limit = self._limits.of(company_id, STREAMS)
         if limit is not None and company_id:
-            # Again after each wait: others have entered meanwhile.
+            # Check again after each wait: others may have entered.
             while self._open[company_id] >= self._held[company_id]:
                 await self._more(company_id, limit)
         self._open[company_id] += 1
@@ -52,7 +52,7 @@ class StreamPlaces:
                 del self._open[company_id]
 
     async def run(self) -> None:
-        """Renews the places of this gateway until cancelled; those above a block of unused ones are given back."""
+        """Renews this gateway's slots until cancelled, and returns unused ones beyond a block."""
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
@@ -61,7 +61,7 @@ class StreamPlaces:
                 _log.warning("limits.not_renewed", problem=str(problem).strip())
 
     async def close(self) -> None:
-        """Gives all places back: those who reconnect elsewhere need them there."""
+        """Returns all slots: clients that reconnect elsewhere need them there."""
         try:
             await self._shared.renew_places(dict.fromkeys(self._held, 0))
         except StoreUnavailable as problem:
@@ -71,7 +71,7 @@ class StreamPlaces:
         now = asyncio.get_running_loop().time()
         self._full_until = {company_id: until for company_id, until in self._full_until.items() if until > now}
         async with AsyncExitStack() as locks:
-            # A block that was taken while the number is on its way would be stated away, and given to others as well.
+            # A block taken while the number is on its way would be reported away, and given to others as well.
             stated = list(self._held)
             for company_id in stated:
                 await locks.enter_async_context(self._lock(company_id))
@@ -79,7 +79,7 @@ class StreamPlaces:
                 limit = self._limits.of(company_id, STREAMS)
                 spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
                 self._held[company_id] = min(self._held[company_id], self._open[company_id] + spare)
-            # Counts of 0 are sent once more, so that their places are free at once.
+            # Send counts of 0 once more, so that their slots are free immediately.
             await self._shared.renew_places({company_id: self._held[company_id] for company_id in stated})
             self._held = +self._held
 
@@ -87,7 +87,7 @@ class StreamPlaces:
         return self._asking.setdefault(company_id, asyncio.Lock())
 
     async def _more(self, company_id: str, limit: int) -> None:
-        """Asks for a block of places, unless somebody else has just done so. Raises ``RateLimited``."""
+        """Requests a block of slots, unless another task has just done so. Raises ``RateLimited``."""
         loop = asyncio.get_running_loop()
         async with self._lock(company_id):
             taken = self._open[company_id]
@@ -103,6 +103,6 @@ class StreamPlaces:
                 return
             self._held[company_id] = places.held
             if places.held <= self._open[company_id]:
-                # A flood of refused requests must not become a flood of look-ups.
+                # A flood of rejected requests must not become a flood of look-ups.
                 self._full_until[company_id] = loop.time() + _REFUSED_SECONDS
                 raise rate_exceeded(STREAMS, limit, places.held + places.others, _RETRY_SECONDS)

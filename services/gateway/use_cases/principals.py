@@ -1,4 +1,4 @@
-"""Finds the principal of a credential: of an API key, of a bearer token made from one, or of a public key."""
+"""Finds the principal of a credential: an API key, a bearer token created with one, or a public key."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
@@ -8,20 +8,20 @@ from typing import Final, Generic, TypeVar
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_agent_key
-from libs.contracts.identity import Identity
+from libs.contracts.identity import PUBLIC_SCOPES, Identity
 from libs.contracts.origins import canonical_origin, is_origin
 from libs.contracts.resources.agents import Agent
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, ApiKey, KeyOwner, Principal, digest_of, has_form
-from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
+from services.gateway.domain.connections import ConnectionOwner, PublicUse, has_connection_form
 from services.gateway.domain.ports import ConnectionStore, KeyStore
 from services.gateway.domain.tokens import JwtTokens
 
 CACHE_SECONDS: Final = 30.0
 MISS_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
-# Of no company: the answer is public, and tells whose the agent is.
+# Of no company: the response is public, and names the agent's company.
 GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -34,9 +34,9 @@ class _Known:
 
 
 class Principals:
-    """All users of a public key share one identity: each can open a session made with it by its id.
+    """All users of a public key share one identity: each can open any of its sessions by ID.
 
-    An agent's own key works while the agent is public, from the origins that it allows.
+    An agent's own key works while the agent is public, from the agent's allowed origins.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Principals:
             raise AuthenticationFailed("The bearer token has expired.")
         principal = self._valid(await self._by_id.find(grant.key_id))
         identity = principal.identity
-        # The key may have been narrowed since: a token never allows more than its key does now.
+        # The key's scopes may have been reduced: a token never allows more than its key does now.
         narrowed = identity.model_copy(update={"scopes": identity.scopes & grant.scopes})
         return replace(principal, identity=narrowed, expires_at=grant.expires_at)
 
@@ -85,14 +85,14 @@ class Principals:
         return found
 
     async def by_agent_key(self, key: str) -> Principal:
-        """Raises ``AuthenticationFailed`` unless it is the key of a public agent."""
+        """Raises ``AuthenticationFailed`` unless it is a public agent's key."""
         found = await self._by_agent.find(key) if is_agent_key(key) else None
         if found is None:
             raise AuthenticationFailed("The agent key is not valid: there is no such public agent.")
         return found
 
     def forget(self, identifier: str) -> None:
-        """Drops a key, a connection or an agent from the caches, also what a look-up under way is about to find."""
+        """Drops a key, connection or agent from the caches, including the result of a running look-up."""
         for cache in (self._by_digest, self._by_id, self._by_connection, self._by_agent):
             cache.forget(identifier)
 
@@ -123,10 +123,10 @@ class Principals:
 
 
 class TTLCache(Generic[K, V]):
-    """Keeps found values for 30 s, or until an event about them (``forget``).
+    """Caches found values for 30 s, or until an event about them (``forget``).
 
-    Misses are kept for 5 s, or until any event: a page with a key that has ended keeps asking.
-    While the bus is not ``fresh`` events may be missed, so that every value is looked up again.
+    Caches misses for 5 s, or until any event: a page with an ended key keeps asking.
+    While the bus isn't ``fresh``, events may be missed, so every value is looked up again.
     """
 
     def __init__(
@@ -157,9 +157,9 @@ class TTLCache(Generic[K, V]):
         return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
-        """Drops the values of that id, also one that a look-up under way is about to find."""
+        """Drops the values of that ID, including the result of a running look-up."""
         self._forgotten += 1
-        # The event may be about any of the misses: they have no ids.
+        # The event may be about any of the misses, which have no IDs.
         self._missed.clear()
         for presented in self._by_id.pop(identifier, ()):
             self._found.pop(presented, None)
@@ -167,7 +167,7 @@ class TTLCache(Generic[K, V]):
     async def _load(self, presented: K) -> V | None:
         forgotten = self._forgotten
         value = await self._look_up(presented)
-        # Perhaps read before the event: good enough for this request, which was as early, but not to be kept.
+        # Possibly read before the event: valid for this equally early request, but not to be cached.
         if forgotten != self._forgotten:
             return value
         if value is None:

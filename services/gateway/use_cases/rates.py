@@ -16,23 +16,23 @@ _log = structlog.get_logger("gateway.limits")
 _IDLE_SECONDS: Final = 60.0
 _PRUNE_ABOVE: Final = 10_000
 _OUTAGE_SECONDS: Final = 5.0
-# A flood of refused requests must not become one of look-ups, or of turns that workers refuse.
+# A flood of rejected requests must not become one of look-ups, or of turns that workers refuse.
 _SHORTEST_SECONDS: Final = 0.2
 _BACKLOG_SECONDS: Final = 0.5
-# How many callers of a company with a full backlog get the same Retry-After, and the longest one.
+# How many callers of a company with a full backlog get the same Retry-After, and the longest value.
 _RETRIES_PER_SECOND: Final = 20
 _LONGEST_RETRY: Final = 7
 _BLOCKS: Final = 20
 
 
 def block_of(limit: int) -> int:
-    """The number of tokens or places that a gateway takes at once: what it keeps unused is a small part of a limit."""
+    """The number of tokens or slots that a gateway takes at once: few enough that unused ones hardly matter."""
     return max(1, limit // _BLOCKS)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Tokens that this gateway has taken and not used yet; none is asked for before ``empty_until``."""
+    """Tokens that this gateway has taken but not used; it requests none before ``empty_until``."""
 
     tokens: int = 0
     empty_until: float = 0.0
@@ -42,7 +42,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _FullBacklog:
-    """Until when turns are refused without asking, and how many ``refused`` callers were to come back at that time."""
+    """Until when turns are rejected without asking, and how many ``refused`` callers were sent to that time."""
 
     refusal: ErrorInfo
     until: float
@@ -51,10 +51,10 @@ class _FullBacklog:
 
 
 class Rates:
-    """Each gateway takes tokens in blocks, and the next block ahead of need: a request waits for none as a rule.
+    """Each gateway takes tokens in blocks, and the next block in advance, so that requests rarely wait.
 
-    While the database cannot be reached each gateway counts the requests of keys by itself, and nothing is refused for
-    a rate of a company.
+    While the database is unreachable, each gateway counts the requests of keys by itself, and company rates reject
+    nothing.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:
@@ -65,12 +65,12 @@ class Rates:
         self._backlogs: dict[str, _FullBacklog] = {}
 
     async def take_of_key(self, key_id: str, per_minute: int | None) -> None:
-        """Takes a token for a request of the key, which allows so many. Raises ``RateLimited`` when there is none."""
+        """Takes a token for a request of the key, limited to ``per_minute``. Raises ``RateLimited``."""
         if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
             raise RateLimited(f"The key allows {per_minute} requests a minute.", retry_after=wait)
 
     async def take(self, company_id: str, name: str) -> None:
-        """Takes a token of the company. Raises ``RateLimited`` when there is none."""
+        """Takes a token of the company. Raises ``RateLimited`` if there is none."""
         limit = self._limits.of(company_id, name)
         if limit is not None and company_id and (wait := await self._take(company_id, name, limit)):
             raise rate_exceeded(name, limit, limit, wait)
@@ -86,14 +86,14 @@ class Rates:
             raise self._refused(self._backlogs[company_id])
 
     def has_full_backlog(self, company_id: str) -> bool:
-        """Whether a turn of the company would be refused at present, as its runtime has just refused one."""
+        """Whether a turn of the company would be rejected now, since the runtime has just refused one."""
         full = self._backlogs.get(company_id)
         return full is not None and self._monotonic() < full.until
 
     def backlog_is_full(self, company_id: str, refusal: RateLimited) -> RateLimited:
-        """The company has as many turns in work as it may have: further ones are refused here, for a moment.
+        """Records that the company has as many active turns as allowed: more are rejected here for a moment.
 
-        Returns what to tell the caller, who comes back the later the more callers were refused.
+        Returns the caller's error; the more callers were rejected, the later it tells them to retry.
         """
         now = self._monotonic()
         self._backlogs = {
@@ -143,7 +143,7 @@ class Rates:
         }
 
     def _ask(self, bucket: _Bucket, holder: str, name: str, per_minute: int) -> asyncio.Task[None]:
-        """The request for a block that is under way, or a new one."""
+        """The running request for a block, or a new one."""
         if bucket.asking is None:
             bucket.asking = asyncio.create_task(self._refill(bucket, holder, name, per_minute))
         return bucket.asking
@@ -161,7 +161,7 @@ class Rates:
         else:
             bucket.tokens += grant.granted
             if grant.granted < block:
-                # The time until there is a token, not a block: several gateways share what comes.
+                # The time until there is a token, not a block: several gateways share the supply.
                 wait = max(_SHORTEST_SECONDS, (1 - grant.left) * 60 / per_minute)
                 bucket.empty_until = self._monotonic() + wait
         finally:

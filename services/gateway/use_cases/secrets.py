@@ -1,4 +1,4 @@
-"""Secrets of users, which the gateway encrypts before anything else sees them."""
+"""Users' secrets, encrypted by the gateway before anything else sees them."""
 
 import base64
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Secrets:
     cipher: SecretCipher | None
 
     async def put(self, write: Write, name: str, value: str) -> Received:
-        """Raises ``SecretsUnavailable`` without a key, ``Conflict`` when the company has too many."""
+        """Raises ``SecretsUnavailable`` without a key, ``Conflict`` if the company has too many."""
         if self.cipher is None:
             raise SecretsUnavailable
         ciphertext = self.cipher.encrypt(value, place=secret_place(write.identity.company_id, name))

@@ -38,7 +38,7 @@ _LAST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Every method that names a session raises ``NotFound`` for one that doesn't exist, or not for the caller."""
+    """Every method that names a session raises ``NotFound`` if it doesn't exist or is invisible to the caller."""
 
     commands: CommandDispatcher
     agents: Agents
@@ -54,13 +54,13 @@ class Sessions:
         *,
         session_id: str | None = None,
     ) -> SessionCreated:
-        """Opens a session with a configuration, or with a stored agent that ``seen_by`` may see.
+        """Opens a session with a configuration, or with a stored agent that ``seen_by`` can see.
 
-        ``messages``: the conversation that it begins with. ``session_id``: by default that of the command.
+        ``messages``: its initial conversation. ``session_id``: by default the command's ID.
         """
 
         async def make(command_id: str) -> Command:
-            # The configuration is kept with the session: a turn never needs the registry.
+            # The session stores its configuration, so turns never need the registry.
             beginning = await self.agents.normalized(seen_by, wanted)
             given = {**dict(beginning), "messages": list(messages)}
             return CreateSession.model_construct(session_id=session_id or command_id, **given)
@@ -69,10 +69,10 @@ class Sessions:
         return SessionCreated.decode(created.payload)
 
     async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
-        """Opens a session under a name that the caller has for it, or finds the one opened before. Returns its id.
+        """Opens a session under the caller's name for it, or finds the one opened before. Returns its ID.
 
-        The session's id follows from company, user, agent and name: any number of first requests at once make one
-        session. ``public``: that of a public principal, whose agent it is.
+        The session's ID is derived from company, user, agent and name, so concurrent first requests create one session.
+        ``public``: a public principal's session, with its own agent.
 
         Raises ``NotFound`` for an unknown agent, and ``Conflict`` for a name whose session was deleted.
         """
@@ -83,20 +83,20 @@ class Sessions:
                 if public is None
                 else ({"agent_id": public.agent_id}, public.sees_as)
             )
-            # Not the session's own id, under which a refusal would be its first event.
+            # Not the session's own ID, under which a refusal would be its first event.
             own = replace(write, request=None, command_id=str(uuid5(UUID(session_id), "create")))
             try:
                 await self.open(own, wanted, sees_as, session_id=session_id)
             except Conflict:
-                # After a refusal that has passed, each of several repeats sends a command of its own.
+                # After a transient refusal, each of several retries sends its own command.
                 if not await self._is_there(write.identity, session_id):
                     raise
         return session_id
 
     async def begin(self, write: Write, beginning: SessionBeginning) -> str:
-        """Opens a session with a history, metadata or for a time. Returns its id.
+        """Opens a session with a history, metadata or an expiry. Returns its ID.
 
-        Images of the history are stored in the session, and so after it: the history is added then.
+        Images of the history are stored in the session, so the history is added after it is created.
         """
         later = beginning.messages if write.has_images else ()
         begun = beginning.model_copy(update={"messages": []}) if later else beginning
@@ -121,8 +121,7 @@ class Sessions:
     ) -> SessionCreated:
         """Opens a session with a copy of the history up to a turn, or before one.
 
-        ``expires_after``: seconds after which it is deleted; until then it is not listed. Raises ``Conflict`` while
-        that turn runs.
+        ``expires_after``: seconds until it is deleted; it isn't listed. Raises ``Conflict`` while that turn runs.
         """
         source = id_of(session_id, "session")
         limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
@@ -142,16 +141,16 @@ class Sessions:
         metadata: dict[str, str] | None = None,
         agent: SessionBeginning | None = None,
     ) -> None:
-        """Raises ``Conflict`` for the agent of a session that has one already."""
+        """Raises ``Conflict`` if the session already has an agent."""
         command = UpdateSession(session_id=id_of(session_id, "session"), metadata=metadata, agent=agent)
         await self.commands.run(write, command)
 
     async def add_messages(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[Message]:
-        """Adds to the history between turns. Raises ``Conflict`` while a turn is under way.
+        """Adds to the history between turns. Raises ``Conflict`` while a turn is active.
 
-        Returns the messages as they are listed from now on.
+        Returns the messages as listed from now on.
         """
         session_id = id_of(session_id, "session")
         history = await self.images.history(write, session_id, messages)
@@ -160,7 +159,7 @@ class Sessions:
         return SessionUpdated.decode(outcome.payload).messages
 
     async def delete(self, write: Write, session_id: str) -> None:
-        """Deletes a session with its turns; a running one is cancelled first."""
+        """Deletes a session with its turns; cancels a running one first."""
         command = DeleteSession(session_id=id_of(session_id, "session"))
         await self.commands.run(write, command)
 

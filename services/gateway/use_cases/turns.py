@@ -1,4 +1,4 @@
-"""Turns: begun, awaited, answered and cancelled, whatever protocol they come by."""
+"""Turns: started, awaited, answered and cancelled, for every protocol."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
@@ -47,7 +47,7 @@ from services.gateway.use_cases.sessions import Sessions
 
 _ACCEPTANCE_SECONDS: Final = 5.0
 _LOOK_UP_SECONDS: Final = 2.6
-"""A little longer than the silence after which the upstream's look-up is asked."""
+"""A little longer than the silence after which the upstream is queried."""
 _STATUS: Final[dict[str, TurnStatus]] = {
     TurnQueued.TYPE: "queued",
     TurnStarted.TYPE: "running",
@@ -56,13 +56,13 @@ _STATUS: Final[dict[str, TurnStatus]] = {
     TurnCancelled.TYPE: "cancelled",
 }
 TurnPart = TurnProgress | Turn | None
-"""An event, the turn that waits, or ``None``: a moment to keep the connection alive."""
+"""An event, the waiting turn, or ``None`` as a keep-alive."""
 
 
 class TurnQuery(NamedTuple):
-    """A choice among the turns with an agent, all of them by default. ``changed_after``: a timestamp.
+    """A filter for an agent's turns; all of them by default. ``changed_after``: a timestamp.
 
-    ``after``: the cursor that the page before has given.
+    ``after``: the cursor from the previous page.
     """
 
     agent_id: str
@@ -75,9 +75,9 @@ class TurnQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The last known status of a turn that has not ended.
+    """The last known status of an unfinished turn.
 
-    With the answers that it needs while it is waiting, or those of the waiting turn that it is queued behind.
+    Includes the actions it waits for, or those of the waiting turn that it is queued behind.
     """
 
     status: TurnStatus
@@ -91,7 +91,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTurn:
-    """A turn in the hands of the runtime; exactly one of ``finish``, ``accepted`` and ``follow`` is called."""
+    """A submitted turn; call exactly one of ``finish``, ``accepted`` and ``follow``."""
 
     replies: Replies
     session_id: str
@@ -102,9 +102,9 @@ class SubmittedTurn:
         return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` for the completed turn, not longer than until answers from outside are needed.
+        """Waits up to ``seconds`` for the completed turn, or until it needs answers from outside.
 
-        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` when the runtime has not accepted it
+        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` if the runtime hasn't accepted it
         within 5 s.
         """
         loop = asyncio.get_running_loop()
@@ -112,7 +112,7 @@ class SubmittedTurn:
         now = Unfinished("queued")
         received = await self._await_acceptance()
         if received is None and (now := await self._state(now)).needs_answers:
-            # The event that says so went to an earlier request, or was lost.
+            # The event went to an earlier request, or was lost.
             return now
         while True:
             if received is not None:
@@ -131,7 +131,7 @@ class SubmittedTurn:
                 return await self._state(now)
 
     async def accepted(self) -> Unfinished:
-        """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
+        """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` like ``finish``."""
         received = await self._await_acceptance()
         if received is None:
             return await self._state(Unfinished("queued"))
@@ -143,7 +143,7 @@ class SubmittedTurn:
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
 
-        Before the first event it raises as ``accepted`` does.
+        Before the first event it raises like ``accepted``.
         """
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
@@ -153,7 +153,7 @@ class SubmittedTurn:
                 yield event
 
     async def _state(self, last_known: Unfinished) -> Unfinished:
-        """The turn as the runtime has it, or as it was last known when the runtime cannot tell."""
+        """The turn from the runtime, or its last known state if the runtime can't tell."""
         try:
             turn = await self.reader.turn_state(self.replies.identity, self.session_id, self.command_id)
         except (ServiceUnavailable, NotFound):
@@ -161,7 +161,7 @@ class SubmittedTurn:
         return Unfinished(turn.status, turn.required_actions, turn.blocked_by)
 
     async def _await_acceptance(self) -> Received | None:
-        """Returns the first event, or ``None`` when the runtime is known to have the turn."""
+        """Returns the first event, or ``None`` if the runtime is known to have the turn."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ACCEPTANCE_SECONDS
         while self.replies.state is ReplyState.WAITING:
@@ -169,13 +169,13 @@ class SubmittedTurn:
                 raise TimedOut(NOT_ACCEPTED)
             if (received := await self.replies.next(min(left, _LOOK_UP_SECONDS))) is not None:
                 return received
-        # What has arrived is there at once; silence means that the turn is under way.
+        # Events that have arrived are returned immediately; silence means that the turn is running.
         return await self.replies.wait(0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Every method that names a turn raises ``NotFound`` for one that doesn't exist, or not for the caller."""
+    """Every method that names a turn raises ``NotFound`` if it doesn't exist or is invisible to the caller."""
 
     commands: CommandDispatcher
     idempotency: IdempotencyStore
@@ -196,15 +196,15 @@ class Turns:
         client_calls: ClientCalls | None = None,
         whole_history: bool = False,
     ) -> AsyncIterator[SubmittedTurn]:
-        """Sends a message to the runtime. The turn's id is the command's.
+        """Sends a message to the runtime. The turn's ID is the command's.
 
-        ``position``: refused with a conflict unless the turn gets this position in its session. ``client_calls``,
-        ``whole_history``: as in ``ExecuteTurn``.
+        ``position``: raises a conflict unless the turn gets this position in its session. ``client_calls``,
+        ``whole_history``: see ``ExecuteTurn``.
         """
         content = body.content
         if write.images is not None:
             content = await self.images.content(write, session_id, content)
-        # The content was validated as part of the body a moment ago.
+        # The content was already validated as part of the body.
         command = ExecuteTurn.model_construct(
             session_id=session_id,
             content=content,
@@ -228,10 +228,10 @@ class Turns:
         stream: bool,
         whole_history: bool = False,
     ) -> AsyncIterator[SubmittedTurn]:
-        """Begins a session with its first turn, by one command.
+        """Creates a session with its first turn, in one command.
 
-        The session's id follows from the command's, so that a repeat finds both. With images the session comes first,
-        since they belong to it.
+        The session's ID is derived from the command's, so that a retry finds both. With images, the session is created
+        first, since they belong to it.
         """
         if write.has_images:
             session_id = await self.sessions.begin(write.part("session"), begins)
@@ -265,11 +265,11 @@ class Turns:
     ) -> AsyncGenerator[TurnPart, None]:
         """Follows a turn for protocols whose streams end when the turn needs an answer from outside.
 
-        Yields the events up to the terminal one, or up to the turn as it waits, which comes last.
+        Yields events up to the terminal one, or up to the waiting turn, which comes last.
 
-        Waits that are over are passed by. ``known``: ids of open actions that the reader waits for others to answer.
-        ``answered``: those whose answers the reader begins with; what happened before the last of them is left out, but
-        for the turn as it waits for another one.
+        Skips waits that are over. ``known``: IDs of open actions that the reader leaves to others. ``answered``:
+        actions whose answers the reader starts with; events before the last of them are left out, except the turn if it
+        waits for another answer.
         """
         awaited = set(answered)
         async with aclosing(typed_events(events)) as progress:
@@ -286,26 +286,26 @@ class Turns:
                     return
 
     async def read(self, identity: Identity, turn_id: str) -> Turn:
-        """A turn by its id alone, for protocols whose ids of turns do not name the session."""
+        """A turn by its ID alone, for protocols whose turn IDs don't include the session."""
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
         return Turn.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
 
     async def page(self, identity: Identity, wanted: TurnQuery) -> TurnPage:
-        """The caller's turns with an agent, those that changed last first."""
+        """The caller's turns with an agent, most recently changed first."""
         given = {name: value for name, value in wanted._asdict().items() if value is not None}
         reply = await self.upstreams.request("GET", "runtime", "/internal/turns", identity, params=given)
         return TurnPage.model_validate_json(checked(reply))
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """The id of the turn of a request of the last days that is known by its idempotency key alone."""
+        """The ID of a turn from the last days, given only its request's idempotency key."""
         return await self.idempotency.find(request)
 
     async def answer(
         self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
     ) -> Turn:
-        """Answers an open action of a waiting turn. Entrypoints check the scope that the answer takes.
+        """Answers an open action of a waiting turn. Entrypoints check the scope for the answer.
 
-        Returns the turn after it. Raises ``Conflict`` for an action that was answered otherwise, or is over.
+        Returns the turn afterwards. Raises ``Conflict`` for an action that was answered differently, or is over.
         """
         accepted = await self.resolve(write, session_id, turn_id, action_id, answer)
         return ResolveActionAccepted.decode(accepted.payload).turn
@@ -313,7 +313,7 @@ class Turns:
     async def resolve(
         self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
     ) -> Received:
-        """As ``answer``. Returns the event that says so."""
+        """Like ``answer``, but returns the event."""
         command = ResolveAction(
             session_id=id_of(session_id, "session"),
             turn_id=id_of(turn_id, "turn"),
@@ -332,20 +332,20 @@ class Turns:
         return CancelTurnAccepted.decode(accepted.payload)
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:
-        """The turn, if the event says that it waits for anything but what is known, and it still does."""
+        """The turn, if the event says that it waits for an unknown action and it still does."""
         if not isinstance(event, TurnActionRequired) or event.action.action_id in known:
             return None
         try:
             turn = await self.read(identity, event.turn_id)
         except (ServiceUnavailable, NotFound):
-            # Whether it still waits cannot be said: the stream goes on, and its reader can ask.
+            # Unknown whether it still waits: the stream continues, and its reader can ask.
             return None
         is_open = any(action.action_id == event.action.action_id for action in turn.required_actions)
         return turn if is_open else None
 
 
 def scope_to_answer(answer: ResolveActionBody) -> Scope:
-    """The scope that an answer to an action takes."""
+    """The scope required to answer an action."""
     return Scope.RUNTIME_EXECUTE if answer.decision is None else Scope.RUNTIME_APPROVE
 
 
@@ -354,5 +354,5 @@ def _blocked_by(received: Received) -> BlockedBy | None:
 
 
 def _session_of(command_id: str) -> str:
-    """The id of the session that a turn begins: as new as the turn's, and never the same."""
+    """The ID of the session that a turn creates: as recent as the turn's, but different."""
     return str(UUID(int=UUID(command_id).int ^ 1))

@@ -1,4 +1,4 @@
-"""Webhooks' secrets, which the gateway makes and encrypts before anything else sees them."""
+"""Webhook secrets, created and encrypted by the gateway before anything else sees them."""
 
 import base64
 import secrets
@@ -30,7 +30,7 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(slots=True)
 class NewSecret:
-    """A secret in the form of Standard Webhooks; ``id`` is empty until a command was made with it."""
+    """A secret in the format of Standard Webhooks; ``id`` is empty until a command was created with it."""
 
     cipher: SecretCipher
     text: str
@@ -46,7 +46,7 @@ class NewSecret:
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
     def shown(self, stored_id: str | None, what: str) -> str:
-        """The text, if it is the one that was stored. Raises ``Conflict`` when an earlier request made it."""
+        """The text, if it was stored. Raises ``Conflict`` if an earlier request created it."""
         if self.id != stored_id:
             raise Conflict(
                 f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
@@ -64,7 +64,7 @@ class WebhookRequest:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Commands carry ciphertexts: a secret leaves this process in the answer and in no other form.
+    """Commands carry ciphertexts: a secret leaves this process only in the response.
 
     Without a key for secrets, both methods raise ``SecretsUnavailable``.
     """
@@ -73,7 +73,7 @@ class Webhooks:
     cipher: SecretCipher | None
 
     async def create(self, write: Write, wanted: WebhookRequest) -> IssuedWebhookReply:
-        """Raises ``ValidationFailed`` for a URL that is refused, and ``Conflict`` when the company has too many."""
+        """Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks."""
         secret = self._new_secret()
 
         def make(command_id: str) -> Command:
@@ -100,9 +100,9 @@ class Webhooks:
         )
 
     async def rotate_secret(self, write: Write, webhook: Webhook, *, grace_seconds: int) -> IssuedWebhookReply:
-        """Adds a secret; the one before it signs along for ``grace_seconds``.
+        """Adds a secret; the previous one also signs for ``grace_seconds``.
 
-        Raises ``Conflict`` when too many sign.
+        Raises ``Conflict`` if too many secrets sign.
         """
         secret = self._new_secret()
 

@@ -28,7 +28,7 @@ class KafkaWorkSender:
         self._source = source
 
     async def send(self, work: Sequence[Due]) -> list[Due]:
-        """Sends work to the bus; returns what could not be sent."""
+        """Sends work to the bus; returns the unsent rest."""
         sent: list[tuple[asyncio.Future[None], list[Due]]] = []
         messages = grouped(work)
         try:
@@ -59,7 +59,7 @@ class KafkaWorkSender:
 
 
 def grouped(work: Sequence[Due]) -> list[list[Due]]:
-    """Groups work by correlation into few messages, but enough to spread over all workers."""
+    """Groups work by correlation into few messages, but enough to use all workers."""
     by_correlation: dict[tuple[str, str], list[Due]] = {}
     for due in work:
         by_correlation.setdefault((due.company_id, due.correlation_id), []).append(due)

@@ -25,7 +25,7 @@ DOCUMENTS: Final = Counter(
     "aes_ingestion_artifact_documents_total", "Session documents processed, by outcome.", ["outcome"]
 )
 
-# Prometheus sees no increase of a counter that first shows up with a 1.
+# Prometheus can't see the increase of a counter that first appears as 1.
 for _outcome in ("completed", "failed"):
     RUNS.labels(_outcome)
 for _outcome in ("ingested", "removed", "failed", "put_off"):

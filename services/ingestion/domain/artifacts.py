@@ -1,4 +1,4 @@
-"""Documents of sessions. The artifacts service owns them; their texts and chunks are kept here."""
+"""Session documents. The artifacts service owns them; ingestion stores their texts and chunks."""
 
 from dataclasses import dataclass
 
@@ -6,14 +6,14 @@ from libs.contracts.errors import NotFound, ServiceUnavailable
 
 
 class ArtifactNotFound(NotFound):
-    """There is no such artifact, or none of this company, or it has no text."""
+    """The artifact doesn't exist, belongs to another company, or has no text."""
 
     def __init__(self) -> None:
         super().__init__("There is no text of an artifact with this ID.")
 
 
 class ArtifactBytesMissing(ServiceUnavailable):
-    """The artifacts service knows the artifact and does not find its bytes."""
+    """The artifacts service knows the artifact but can't find its bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class ArtifactJob:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """The index that holds chunks."""
+    """The index of chunks, and its engine."""
 
     engine: str
     index_id: str
@@ -40,7 +40,7 @@ class IndexPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The index of a document's chunks; ``lost``: it is gone and the document is queued again."""
+    """The index of a document's chunks; ``lost``: it is gone, and the document is queued again."""
 
     place: IndexPlace
     lost: bool = False

@@ -1,4 +1,4 @@
-"""Collections: groups of files, whose status follows from the states of the files' texts."""
+"""Collections: groups of files with a status derived from their texts' states."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from libs.contracts.timestamps import format_time
 
 
 class CollectionNotFound(NotFound):
-    """There is no such collection, or none of this company."""
+    """The collection doesn't exist or belongs to another company."""
 
     def __init__(self) -> None:
         super().__init__("There is no collection with this ID.")
@@ -18,9 +18,10 @@ class CollectionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Numbers of files in a collection and of their parsed and failed texts.
+    """Numbers of files in a collection, and of their parsed and failed texts.
 
-    ``begun``: parsing of any of its texts has begun or ended since its files changed. ``total_size`` in bytes.
+    ``begun``: parsing of at least one text has started or ended since the collection's files changed. ``total_size`` in
+    bytes.
     """
 
     files: int = 0
@@ -37,7 +38,7 @@ class Content:
 
     @property
     def progress(self) -> int:
-        """Percentage of files whose parsing has ended, rounded down."""
+        """Percentage of files with finished parsing, rounded down."""
         return 100 * (self.parsed + self.failed) // self.files if self.files else 0
 
 
@@ -81,12 +82,12 @@ class StoredCollection:
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """A collection that differs from the last event about it."""
+    """A collection that differs from its last event."""
 
     collection: StoredCollection
     correlation_id: str
 
 
 def published_state(collection: Collection) -> dict[str, Any]:
-    """The fields that follow from files, whose changes are published."""
+    """The fields derived from files, whose changes are published."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

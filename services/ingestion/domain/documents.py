@@ -13,7 +13,7 @@ import orjson
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 
 if TYPE_CHECKING:
-    # Processes that only parse do without it.
+    # Processes that only parse don't need it.
     import numpy as np
     import numpy.typing as npt
 
@@ -23,9 +23,9 @@ _CHUNKS = UUID("0b0d8a52-6c0f-5f4e-9d4c-8f1f6a3e2c71")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A page or a row of a document: the half-open range of characters it takes up in the text, numbered from 1.
+    """A page or row of a document, numbered from 1: a half-open character range of the text.
 
-    A row of a workbook also has its sheet's number as the page.
+    For a row of a workbook, the page is the sheet's number.
     """
 
     text_start: int
@@ -36,7 +36,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A file's text. Segments are in order and do not overlap; there are none where the format has no pages or rows."""
+    """A file's text. Segments are ordered and don't overlap; formats without pages or rows have none."""
 
     text: str
     segments: tuple[Segment, ...] = ()
@@ -61,7 +61,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """Counts of terms, by number, in a chunk of `length` terms; sorted by number."""
+    """Term counts by number, in a chunk of `length` terms; sorted by number."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
@@ -70,9 +70,9 @@ class TermCounts:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a document. `start` and `end` are characters of the parsed text; `index` counts from 0.
+    """A chunk of a document. `start` and `end` are character offsets in the parsed text; `index` counts from 0.
 
-    `page` and `row` say where it begins. `vector` and `terms` are set when the parsing process made them.
+    `page` and `row` are those of its start. `vector` and `terms` are set if the parsing process computed them.
     """
 
     id: str
@@ -92,7 +92,7 @@ def settings_hash(strategy: ChunkingStrategy) -> str:
 
 
 class ChunkIds:
-    """Deterministic ids: the same source cut in the same way gives the same ids."""
+    """Deterministic ids: the same source and settings give the same ids."""
 
     def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
         self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from libs.contracts.errors import ServiceUnavailable
 
 Vectors = npt.NDArray[np.float32]
-"""One row for each text, each of length 1."""
+"""One row per text, each of length 1."""
 
 
 class EmbeddingRefused(Exception):
@@ -17,19 +17,19 @@ class EmbeddingRefused(Exception):
 
 
 class EmbeddingUnavailable(ServiceUnavailable):
-    """The model did not answer; the same call may succeed later."""
+    """The model didn't answer; a retry may succeed."""
 
 
 class DimensionsMismatch(EmbeddingRefused):
-    """The model's vectors have another length than the configuration or the index."""
+    """The length of the model's vectors differs from the configuration or the index."""
 
 
 class Embedder(Protocol):
-    """One model. Calls may run at the same time; none blocks the event loop."""
+    """One model. Calls may run in parallel and don't block the event loop."""
 
     @property
     def model(self) -> str:
-        """Provider and model, e.g. ``wordllama:l2_supercat``: vectors of equal names are comparable."""
+        """Provider and model, e.g. ``wordllama:l2_supercat``; vectors of the same name are comparable."""
 
     @property
     def dimensions(self) -> int: ...
@@ -37,8 +37,8 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Vectors in the order of ``texts``. Safe to repeat.
 
-        A text without any content is an ``EmbeddingRefused``, since no vector stands for it. Raises
-        ``EmbeddingUnavailable`` after the adapter's own retries and ``DimensionsMismatch``.
+        Raises ``EmbeddingRefused`` for a text without content, which no vector can represent. Raises
+        ``EmbeddingUnavailable`` after the adapter's own retries, and ``DimensionsMismatch``.
         """
 
 
@@ -46,8 +46,7 @@ class Embedders(Protocol):
     """Configured embedding models."""
 
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
-        """Returns the model; without ``dimensions`` it is asked for them.
+        """Returns the model. Without ``dimensions``, asks the model for them.
 
-        An unknown provider or model, or dimensions that the model does not have, is an ``EmbeddingRefused``
-        whose message is meant for the caller.
+        Raises ``EmbeddingRefused`` with a message for the caller if provider, model or dimensions aren't supported.
         """

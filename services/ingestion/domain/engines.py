@@ -19,22 +19,22 @@ _LEAST_DEPTH: Final = 100
 
 
 class IndexMissing(Exception):
-    """The index was dropped or never created. A late write to a dropped index raises this and leaves nothing."""
+    """The index was dropped or never created. A late write to a dropped index raises this and writes nothing."""
 
 
 class EngineUnavailable(ServiceUnavailable):
-    """The engine did not answer; the same call may succeed later."""
+    """The engine didn't answer; a retry may succeed."""
 
 
 class EngineConflict(Exception):
-    """The call met other writers at every one of its attempts. Counts as a failed attempt, not as an outage."""
+    """All attempts conflicted with other writers. Counts as a failed attempt, not as an outage."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk as it is indexed. ``start`` and ``end`` are offsets into the document's text, in characters.
+    """A chunk to index. ``start`` and ``end`` are character offsets in the document's text.
 
-    ``terms`` None: an engine that needs them counts them itself.
+    If ``terms`` is None, an engine that needs them counts them itself.
     """
 
     chunk_id: str
@@ -67,7 +67,7 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Files to search. ``only`` None: all indexed files but those in ``without``."""
+    """Files to search. With ``only`` None: all indexed files except those in ``without``."""
 
     only: frozenset[str] | None = None
     without: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ EVERY_FILE = FileSelection()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """``vector`` is None for a keyword search; keywords are taken from ``text``."""
+    """A search query. ``vector`` is None for a keyword search; keywords come from ``text``."""
 
     text: str
     vector: Vector | None
@@ -92,24 +92,24 @@ class Query:
 
     @property
     def depth(self) -> int:
-        """Number of candidates that each way of searching contributes."""
+        """Number of candidates from each search method."""
         return max(_LEAST_DEPTH, 3 * self.top_k) if self.mode == "hybrid" else self.top_k
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A chunk among the best by meaning or by words. A score is None where the engine did not compare it that way."""
+    """One of the best chunks by meaning or by words. A score is None if the engine didn't compute it."""
 
     key: ChunkKey
     position: int
     cosine: float | None
     words: float | None
-    """BM25, where 1 is a chunk with common words alone that repeats all of the query's."""
+    """BM25, relative to a chunk with only common words that repeats every query word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """``score`` is 0 to 1, comparable within one answer only."""
+    """A search result. ``score`` is 0 to 1, comparable only within one response."""
 
     chunk_id: str
     file_id: str
@@ -125,62 +125,62 @@ class Searching(Protocol):
     """Searches one index."""
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """The best ``query.depth`` chunks by meaning, by words or by either, as the mode says. In no order."""
+        """The best ``query.depth`` chunks by each search method of the mode, unordered."""
 
     async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
-        """These chunks with their scores, in this order, without those deleted meanwhile."""
+        """These chunks with their scores, in this order, without chunks deleted since the search."""
 
 
 class Engine(Protocol):
-    """Holds chunks in independent indexes.
+    """Stores chunks in independent indexes.
 
-    The index has no names, tags, collections or statuses of files: the caller resolves them to a ``FileSelection``.
-    Changing them takes effect at once and writes nothing here. Every method raises ``EngineUnavailable`` when the
-    engine doesn't answer.
+    Names, tags, collections and statuses of files aren't in the index: the caller resolves them to a ``FileSelection``.
+    So their changes apply immediately and write nothing here. Every method raises ``EngineUnavailable`` if the engine
+    doesn't answer.
     """
 
     @property
     def name(self) -> str: ...
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
-        """Creates an empty index; an existing one is left as it is."""
+        """Creates an empty index; leaves an existing one unchanged."""
 
     async def drop_index(self, index_id: str) -> None:
         """Removes the index with its content, if it exists."""
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
-        """Indexes among these that exist."""
+        """The given indexes that exist."""
 
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         """Adds chunks of any number of files.
 
-        Idempotent by (file, chunk id). After a failure some may have been written: writing all of them again
-        ends with each of them once. Best called with some hundreds at a time. Raises ``IndexMissing``. A vector
-        of another length is a ``ValueError``.
+        Idempotent by (file, chunk id). A failure may leave some chunks written; writing all of them again completes the
+        set without duplicates. Pass some hundreds per call. Raises ``IndexMissing``, and ``ValueError`` for a vector of
+        another length.
         """
 
     async def finish(self, index_id: str) -> None:
-        """Builds what pays off only in bulk (graph, statistics), at the end of a run.
+        """Builds structures that pay off only in bulk (graph, statistics), at the end of a run.
 
-        To be called once at the end of every run, before a new index is switched to, and after deletions.
-        Idempotent; cheap when little has changed, up to minutes after a large run. Searches go on meanwhile
-        and are right before it too, only slower and ranked by rougher statistics. Raises ``IndexMissing``.
+        Call it at the end of every run, before switching to a new index, and after deletions. It is idempotent, cheap
+        after small changes, and takes minutes after a large run. Searches continue during the call. Before the call,
+        results are correct too, but slower and ranked with rougher statistics. Raises ``IndexMissing``.
         """
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        """Removes every chunk of the files; missing files or a missing index are fine."""
+        """Removes all chunks of the files. Missing files or a missing index aren't errors."""
 
     async def count(self, index_id: str) -> int:
         """Number of chunks. Raises ``IndexMissing``."""
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Chunk ids of one file, in the order of their positions. Raises ``IndexMissing``."""
+        """Chunk ids of one file, by position. Raises ``IndexMissing``."""
 
     def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
         """Keeps one connection until it exits. Raises ``IndexMissing``."""
 
     async def ping(self) -> None:
-        """Raises ``EngineUnavailable``."""
+        """Raises ``EngineUnavailable`` if the engine doesn't answer."""
 
     async def close(self) -> None: ...
 

@@ -10,7 +10,7 @@ from libs.contracts.resources.files import File, FileStatus
 
 
 class FileNotFound(NotFound):
-    """There is no such file, or none of this company."""
+    """The file doesn't exist or belongs to another company."""
 
     def __init__(self) -> None:
         super().__init__("There is no file with this ID.")
@@ -18,7 +18,7 @@ class FileNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class TextKey:
-    """A blob, and the content type that it is parsed as."""
+    """A blob, and the content type as which it is parsed."""
 
     blob_id: str
     content_type: str
@@ -26,7 +26,7 @@ class TextKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file that is not deleted. ``size`` in bytes; ``collection_ids`` in the order in which it was added."""
+    """A file that isn't deleted. ``size`` in bytes; ``collection_ids`` in the order of addition."""
 
     id: str
     company_id: str
@@ -52,7 +52,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
-    """A text that nobody is parsing. ``name`` is that of a file with its bytes."""
+    """A text that no worker is parsing. ``name`` is the name of one file with its bytes."""
 
     key: TextKey
     name: str
@@ -62,7 +62,10 @@ class UnparsedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFilter:
-    """None does not filter. ``name`` matches a part of the name, in any case; ``after`` is the file before the page."""
+    """A filter for files; None fields don't filter.
+
+    ``name`` matches a part of the name, ignoring case; ``after`` is the file before the page.
+    """
 
     status: FileStatus | None = None
     tag: str | None = None
@@ -81,7 +84,7 @@ class TextFailure:
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """``failure`` is set when the state is ``failed``, ``characters`` when it is ``parsed``."""
+    """``failure`` is set for the state ``failed``, ``characters`` for ``parsed``."""
 
     state: Literal["pending", "running", "parsed", "failed"]
     attempts: int

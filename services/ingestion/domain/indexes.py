@@ -1,4 +1,4 @@
-"""Indexes as the database knows them, for their inspection."""
+"""Indexes according to the database, for their inspection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """An index that its engine should have. ``settled``: no run writes to it or did so recently."""
+    """An index that its engine should have. ``settled``: no run is writing to it or has done so recently."""
 
     id: str
     engine: str
@@ -20,17 +20,17 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Expected content of an index; ``version`` changes with any of its items."""
+    """Expected content of an index; ``version`` changes with every item."""
 
     chunks: int
     version: str
 
 
 class DocumentIndexes(Protocol):
-    """Indexes of documents of sessions. Each method is a transaction of its own."""
+    """Indexes of session documents. Each method has its own transaction."""
 
     async def in_use(self) -> Sequence[IndexPlace]:
         """Indexes with searchable documents."""
 
-    async def lost(self, place: IndexPlace) -> int:
-        """Queues its documents again, which cannot be searched until then. Returns how many."""
+    async def requeue_lost(self, place: IndexPlace) -> int:
+        """Queues the index's documents again, which aren't searchable until then. Returns their number."""

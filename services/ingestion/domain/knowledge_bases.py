@@ -31,7 +31,7 @@ _INGESTION_STATUS: Mapping[str, str] = {"ingested": "completed", "running": "run
 
 
 class KnowledgeBaseNotFound(NotFound):
-    """There is no such knowledge base, or none of this company."""
+    """The knowledge base doesn't exist or belongs to another company."""
 
     def __init__(self) -> None:
         super().__init__("There is no knowledge base with this ID.")
@@ -39,7 +39,7 @@ class KnowledgeBaseNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Settings of an index; other settings, and another analysis of texts, need another index."""
+    """Settings of an index. Other settings or another analysis version need a new index."""
 
     engine: str
     chunking: ChunkingStrategy
@@ -81,9 +81,9 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """The searched index. ``index_id`` is None until something was ingested.
+    """The searched index. ``index_id`` is None before the first ingestion.
 
-    ``given_up``: the engine has lost the index, and another one is being built.
+    ``given_up``: the engine has lost the index, and another one is under construction.
     """
 
     knowledge_base_id: str
@@ -95,7 +95,7 @@ class LiveIndex:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a knowledge base and its progress. ``chunks`` is 0 until the file was cut."""
+    """A file of a knowledge base and its progress. ``chunks`` is 0 before the file is cut."""
 
     file_id: str
     name: str
@@ -141,13 +141,13 @@ class Progress:
         return self.ingested + self.failed
 
     def percent(self, *, ended: bool) -> int:
-        """100 only when the ingestion has ended."""
+        """100 only once the ingestion has ended."""
         if ended:
             return 100
         return min(99, 100 * self.finished // self.total) if self.total else 0
 
     def metadata(self, run_state: RunState | None) -> dict[str, Any]:
-        """Public details of an ingestion that is running or failed."""
+        """Public details of a running or failed ingestion."""
         return {
             "phase": self._phase(run_state),
             "total_chunks": self.total_chunks,
@@ -181,7 +181,7 @@ class KnowledgeBaseView:
     sources: tuple[Source, ...] = ()
     run_state: RunState | None = None
     run_failure: str | None = None
-    """Why the run did not finish."""
+    """Why the run didn't finish."""
 
     def public(self) -> KnowledgeBase:
         """The public representation."""
@@ -231,6 +231,6 @@ def _rate(progress: Progress, status: KnowledgeBaseStatus) -> float:
 
 
 def normalized(name: str) -> str:
-    """The name in small ASCII letters and digits, joined by underscores; empty when none of them has any."""
+    """The name in lower-case ASCII letters and digits, joined by underscores; may be empty."""
     plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")

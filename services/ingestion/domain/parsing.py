@@ -1,4 +1,4 @@
-"""Port of parsers, and reasons why a file cannot be parsed."""
+"""Port of parsers, and errors for files that can't be parsed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from services.ingestion.domain.knowledge_bases import IndexSettings
 
 
 class Unparsable(Exception):
-    """A file without usable text. `message` tells the owner of the file what to do about it.
+    """A file without usable text. `message` tells the file's owner what to do.
 
-    `retryable`: the same bytes may be readable another time (the machine was short of time or memory).
+    `retryable`: parsing may succeed another time, because the machine was short of time or memory.
     """
 
     def __init__(self, code: FileErrorCode, message: str, *, retryable: bool = False) -> None:
@@ -26,13 +26,13 @@ class Unparsable(Exception):
 class DocumentReader(Protocol):
     """Parses and cuts files. Calls may be concurrent and cancelled, and are safe to repeat.
 
-    `source` names what is cut, for the ids: file id and content hash. Chunks for an `index` may come with the vectors
-    and terms that it takes, as far as those can be made where they are cut. Companies take turns; work that is for none
-    in particular is like that of one. Every method raises Unparsable.
+    `source` names the content for the chunk ids: file id and content hash. With an `index`, chunks may include its
+    vectors and terms, if the cutting process can compute them. Companies take turns; work without a company counts as
+    one company's. Every method raises Unparsable.
     """
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
-        """Parses the file at `path`, whose format follows from the extension of `name`, else from `content_type`."""
+        """Parses the file at `path`. The extension of `name` determines the format, otherwise `content_type`."""
 
     async def chunk(
         self,
@@ -43,7 +43,7 @@ class DocumentReader(Protocol):
         *,
         company_id: str = "",
     ) -> Sequence[Chunk]:
-        """Chunks in order of the text; none of them is blank."""
+        """Non-blank chunks in text order."""
 
     async def parse_and_chunk(
         self,
@@ -56,4 +56,4 @@ class DocumentReader(Protocol):
         *,
         company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        """Parses and cuts in one step, which saves moving the text twice."""
+        """Parses and cuts in one step, which avoids moving the text twice."""

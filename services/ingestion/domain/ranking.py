@@ -1,4 +1,4 @@
-"""Ranks the candidates of a search, the same way for every engine."""
+"""Ranks search candidates, identically for every engine."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,12 +17,12 @@ async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
 
 
 def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey, float]:
-    """Scores of the best candidates from 0 to 1, best first; equal ones in the order of their files.
+    """Scores of the best candidates from 0 to 1, best first; ties are ordered by file.
 
-    Hybrid adds both scores instead of ranks. On three labelled collections this was better than either alone, while
+    Hybrid mode adds both scores rather than ranks. On three labelled collections this beat either search alone, while
     reciprocal ranks were worse than keywords alone on two (docs/decisions/0024).
     """
-    # A chunk found by words only counts as far away as the last one found by meaning.
+    # A chunk found only by words counts as distant as the last one found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)
     most_words = max((each.words for each in found if each.words is not None), default=0.0)
 
@@ -36,7 +36,7 @@ def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey,
         by_words = words / most_words if most_words > 0 else 0.0
         return SEMANTIC_SHARE * max(cosine, 0.0) + (1 - SEMANTIC_SHARE) * by_words
 
-    # Cosines below zero and, by rounding, above one keep their order.
+    # Preserves the order of cosines below zero and, through rounding, above one.
     scores = {each.key: (-score(each), each.key[0], each.position) for each in found}
     best = sorted(scores, key=lambda key: scores[key])[:top_k]
     return {key: min(max(-scores[key][0], 0.0), 1.0) for key in best}

@@ -15,7 +15,7 @@ Token = str
 
 @dataclass(frozen=True, slots=True)
 class ItemKey:
-    """A file to be added to, or removed from, an index."""
+    """A file to add to, or remove from, an index."""
 
     index_id: str
     file_id: str
@@ -23,7 +23,7 @@ class ItemKey:
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """A run to be planned or finished."""
+    """A run to plan or finish."""
 
     run_id: str
 
@@ -36,7 +36,7 @@ def encode_work(keys: Sequence[WorkKey]) -> bytes:
 
 
 def decode_work(value: bytes) -> list[WorkKey]:
-    """Empty for a malformed message: the reconciler sends the items in the database again."""
+    """Returns an empty list for a malformed message: the reconciler sends the items again."""
     try:
         return [RunKey(*ids) if len(ids) == 1 else ItemKey(*ids) for ids in orjson.loads(value)]
     except (orjson.JSONDecodeError, TypeError):
@@ -58,7 +58,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedItem:
-    """A claimed item. ``text`` is None when the file is to be removed from the index."""
+    """A claimed item. ``text`` is None to remove the file from the index."""
 
     key: ItemKey
     token: Token
@@ -71,11 +71,11 @@ class ClaimedItem:
     text: TextKey | None
     attempts: int
     exhausted: bool
-    """It failed for too long, or too many attempts ended with their worker."""
+    """The item failed for too long, or too many attempts ended with their worker."""
 
     @property
     def chunk_source(self) -> str:
-        """Source of its chunk ids."""
+        """The source for its chunk ids."""
         return f"{self.key.file_id}/{self.sha256}"
 
 
@@ -86,12 +86,12 @@ class ClaimedRun:
     token: Token
     settings: IndexSettings
     attempts: int
-    """Attempts to plan or to finish it, this one included; outages are not counted."""
+    """Attempts to plan or finish the run, including this one; outages don't count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Work to be sent to the bus."""
+    """Work to send to the bus."""
 
     key: WorkKey
     company_id: str

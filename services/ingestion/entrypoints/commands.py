@@ -1,4 +1,4 @@
-"""Commands on ``ingestion-commands`` and the use case that carries out each."""
+"""Commands on ``ingestion-commands`` and their use cases."""
 
 from libs.contracts.resources.collections import (
     AddCollectionFiles,

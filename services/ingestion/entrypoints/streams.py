@@ -1,7 +1,7 @@
 """Faust application that handles the messages of ``ingestion-work``.
 
-The database records which work is done; messages only point to it. Faust may commit past a message in progress when a
-later one is acknowledged first.
+The database records finished work; messages only point to it. If a later message is acknowledged first, Faust may
+commit past a message in progress.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
 _BROKER_SECONDS: Final = 0.1
 _LONGEST_SECONDS: Final = 86_400.0
-# Most of them wait with messages of one company, so that those of another behind them are found.
+# Most actors wait with messages of one company, so that other companies' messages behind them are found.
 _ACTORS: Final = 128
 _COMPANY: Final = "ce_companyid"
 GROUP: Final = "ingestion-worker"
@@ -50,8 +50,9 @@ class IngestionStreams:
         broker_answers: Callable[[], bool] = lambda: True,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Handles up to ``batches`` messages of a company at once, so that one is parsed while another is written, and
-        one more of another company. ``member_id``: the client id of this process in its group.
+        """Handles up to ``batches`` messages of a company in parallel, plus one of another company.
+
+        So one message is parsed while another is written. ``member_id``: this process's client id in its group.
         """
         self._items = items
         self._run = run
@@ -68,13 +69,13 @@ class IngestionStreams:
         self.app.agent(topic, name=f"{prefix}ingestion.work", concurrency=_ACTORS)(self._act)
 
     async def serve(self) -> None:
-        """Runs from when a broker answers until stopped. Ends the process when Faust ends by itself."""
-        # Faust ends at once when no broker answers, but processes start beside their broker.
+        """Runs from the broker's first answer until stopped. Ends the process if Faust ends by itself."""
+        # Faust ends immediately without a broker, but processes start together with their broker.
         while self._stopping or not self._broker_answers():
             await asyncio.sleep(_BROKER_SECONDS)
         try:
             await self.app.start()
-            # Faust creates the directory and keeps nothing in it; each process would leave one behind.
+            # Faust creates the directory without using it; each process would leave one behind.
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
             await self.app.wait_until_stopped()
         except Exception as problem:
@@ -95,7 +96,7 @@ class IngestionStreams:
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
-        """Begins no more work and waits seconds for what runs; other workers get the rest again."""
+        """Starts no more work and waits a few seconds for running work; other workers get the rest again."""
         self._stopping = True
         if self._working:
             await asyncio.wait(set(self._working), timeout=_STOP_SECONDS)
@@ -108,7 +109,7 @@ class IngestionStreams:
         _log.info("streams.assigned", partitions=len(self.app.consumer.assignment()))
 
     async def _act(self, stream: StreamT[bytes]) -> None:
-        # The interface that it is declared by knows no manual acknowledgement.
+        # The declared interface lacks manual acknowledgement.
         assert isinstance(stream, Stream)
         unacknowledged = stream.noack()
         async for event in unacknowledged.events():
@@ -116,18 +117,18 @@ class IngestionStreams:
             await unacknowledged.ack(event)
 
     async def _handle(self, event: EventT[bytes]) -> None:
-        # What waits here already was sent again: it would keep an actor from the messages of others.
+        # Work that already waits here was sent again; it would occupy an actor needed for other companies.
         keys = [key for key in decode_work(event.value) if key not in self._waiting]
         if not keys:
             return
         self._waiting.update(keys)
         async with self._permits.acquire(_company_of(event.headers)):
             if self._stopping:
-                # Until this actor is cancelled: without an acknowledgement another worker gets the message.
+                # Waits until this actor is cancelled: without an acknowledgement, another worker gets the message.
                 await asyncio.Event().wait()
-            # From now on they may be put off and sent again.
+            # From now on these keys may be postponed and sent again.
             self._waiting.difference_update(keys)
-            # In a task of its own, what it binds to its context does not last until the next message.
+            # In its own task, so that its context variables don't leak into the next message.
             work = asyncio.create_task(self._work_off(keys))
             self._working.add(work)
             work.add_done_callback(self._working.discard)
@@ -147,12 +148,12 @@ class IngestionStreams:
 
 
 def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> str:
-    """Empty for a message that does not say it."""
+    """Empty for a message without a company."""
     return dict(headers or ()).get(_COMPANY, b"").decode(errors="replace")
 
 
 def lag(ends: Mapping[Any, int], read: Mapping[Any, int]) -> int:
-    """Number of messages that no actor has taken, from the end and the last offset taken, by partition."""
+    """Number of messages that no actor has taken, from the end offset and the last read offset by partition."""
     return sum(max(ends[place] - offset - 1, 0) for place, offset in read.items() if place in ends)
 
 
@@ -179,11 +180,11 @@ def _application(kafka: KafkaConnection, prefix: str, member_id: str) -> faust.A
         topic_allow_declare=False,
         topic_disable_leader=True,
         consumer_auto_offset_reset="earliest",
-        # A joining worker cannot help with messages that another has fetched ahead.
+        # A joining worker can't help with messages that another one has prefetched.
         stream_buffer_maxsize=256,
         broker_max_poll_records=200,
         stream_wait_empty=False,
-        # A message may have files of an hour each; the watchdog looks at what stands still.
+        # A message may contain several files of an hour each; the watchdog detects stuck work.
         stream_processing_timeout=_LONGEST_SECONDS,
         broker_commit_livelock_soft_timeout=_LONGEST_SECONDS,
         broker_session_timeout=10.0,

@@ -1,4 +1,4 @@
-"""Ends the process when work is stuck or the event loop hangs, so that the supervisor restarts it."""
+"""Ends the process if work is stuck or the event loop hangs, so that the supervisor restarts it."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ _EXIT_CODE: Final = 70
 
 
 def end_process() -> None:
-    """Ends the process at once: a graceful end could hang as well, and nothing is lost."""
+    """Ends the process immediately: a graceful end could hang as well, and no data is lost."""
     os._exit(_EXIT_CODE)
 
 
@@ -30,7 +30,7 @@ class Watchdog:
         end: Callable[[], None] = end_process,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """``stuck``: whether work has waited while nothing moved for that many seconds."""
+        """``stuck``: whether work has waited without any progress for that many seconds."""
         self._stuck = stuck
         self._limit = limit_seconds
         self._end = end
@@ -39,7 +39,7 @@ class Watchdog:
         self._stopped = threading.Event()
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watches until cancelled."""
         self._stopped.clear()
         thread = threading.Thread(target=self._watch_loop, name="watchdog", daemon=True)
         self._beat = time.monotonic()

@@ -1,4 +1,4 @@
-"""Plans a run and, when all of its items are done, ends it."""
+"""Plans a run, and ends it once all of its items are finished."""
 
 from typing import Final
 
@@ -26,10 +26,10 @@ class AdvanceRun:
         self._engines = engines
         self._lost_indexes = lost_indexes
         self.claims: set[Token] = set()
-        """Claims whose leases are to be renewed."""
+        """Claims with leases to renew."""
 
     async def __call__(self, key: RunKey) -> None:
-        """Raises only when the database is unavailable; the run is then resumed later."""
+        """Raises only if the database is unavailable; the run is then resumed later."""
         token = new_id()
         self.claims.add(token)
         try:
@@ -63,7 +63,7 @@ class AdvanceRun:
         await self._runs.fail(run.run, reason, run.token, cause=cause)
 
     async def _plan(self, run: ClaimedRun) -> None:
-        # Created again under its old id, a lost index would be empty while its items count as ingested.
+        # If recreated under its old id, a lost index would be empty while its items count as ingested.
         if await self._lost_indexes.replace_if_lost(run):
             return
         engine = self._engines[run.settings.engine]

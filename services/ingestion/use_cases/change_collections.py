@@ -1,4 +1,4 @@
-"""Creates, edits, fills and deletes collections. Deleting one leaves its files."""
+"""Creates, edits, fills and deletes collections. Deleting a collection keeps its files."""
 
 from datetime import UTC, datetime
 
@@ -27,7 +27,7 @@ from services.ingestion.domain.files import FileNotFound
 
 
 async def create_collection(transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
-    """Raises ``InvalidRequest`` and ``ValidationFailed``."""
+    """Creates a collection. Raises ``InvalidRequest`` and ``ValidationFailed``."""
     if not is_id(command.collection_id):
         raise InvalidRequest("collection_id is not an ID.")
     now, caller = datetime.now(UTC), context.identity
@@ -44,7 +44,7 @@ async def create_collection(transaction: Transaction, command: CreateCollection,
 
 
 async def update_collection(transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
-    """Raises ``CollectionNotFound`` and ``ValidationFailed``."""
+    """Edits a collection. Raises ``CollectionNotFound`` and ``ValidationFailed``."""
     collections = PostgresCollectionWriter(transaction)
     before = await _locked(collections, command.collection_id, context)
     name = before.name if command.name is None else _checked(command.name)
@@ -55,7 +55,7 @@ async def update_collection(transaction: Transaction, command: UpdateCollection,
 
 
 async def delete_collection(transaction: Transaction, command: DeleteCollection, context: CommandContext) -> None:
-    """Raises ``CollectionNotFound``."""
+    """Deletes a collection. Raises ``CollectionNotFound``."""
     collections = PostgresCollectionWriter(transaction)
     await _locked(collections, command.collection_id, context)
     await collections.delete(command.collection_id)
@@ -63,7 +63,7 @@ async def delete_collection(transaction: Transaction, command: DeleteCollection,
 
 
 async def add_files(transaction: Transaction, command: AddCollectionFiles, context: CommandContext) -> None:
-    """Files that are in the collection already stay in it, neither added nor failed. Raises ``CollectionNotFound``."""
+    """Adds files; those already in the collection count as neither added nor failed. Raises ``CollectionNotFound``."""
     collections, requested = PostgresCollectionWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await PostgresFileWriter(transaction).lock(context.identity.company_id, requested)
     await _locked(collections, command.collection_id, context)
@@ -77,7 +77,7 @@ async def add_files(transaction: Transaction, command: AddCollectionFiles, conte
 
 
 async def remove_file(transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
-    """Raises ``CollectionNotFound`` and ``FileNotFound``."""
+    """Removes a file. Raises ``CollectionNotFound`` and ``FileNotFound``."""
     collections = PostgresCollectionWriter(transaction)
     await _locked(collections, command.collection_id, context)
     if not await collections.remove_file(command.collection_id, command.file_id, context.message.correlation_id):

@@ -26,7 +26,7 @@ _STATUSES: Final = get_args(FileStatus)
 
 
 async def delete_file(transaction: Transaction, command: DeleteFile, context: CommandContext) -> None:
-    """Raises ``FileNotFound``."""
+    """Deletes a file. Raises ``FileNotFound``."""
     files = PostgresFileWriter(transaction)
     if not await files.lock(context.identity.company_id, [command.file_id]):
         raise FileNotFound()
@@ -35,12 +35,12 @@ async def delete_file(transaction: Transaction, command: DeleteFile, context: Co
 
 
 async def change_files(transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-    """Applies one operation to many files; those that do not exist fail alone. Raises ``ValidationFailed``."""
+    """Applies one operation to many files; missing files fail individually. Raises ``ValidationFailed``."""
     _check(command)
     files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await files.lock(context.identity.company_id, requested)
     ids = [file_id for file_id in requested if file_id in existing]
-    # Without a cause: these events end commands of their own, and a command has one end.
+    # Without a cause: these events are outcomes of single-file commands, and a command has only one outcome.
     message = replace(context.message, causation_id=None)
     for file_id, event in await _apply(files, command, ids, context):
         transaction.emit(event, subject=file_id, context=message)
@@ -52,7 +52,7 @@ async def change_files(transaction: Transaction, command: ChangeFiles, context: 
 async def _apply(
     files: PostgresFileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
 ) -> list[tuple[str, Event]]:
-    """Events by the file that each is about."""
+    """Events, each with its file."""
     if command.operation == "delete":
         await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]

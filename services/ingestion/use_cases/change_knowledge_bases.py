@@ -35,12 +35,12 @@ from services.ingestion.use_cases.settings_resolver import SettingsResolver, par
 _MOST_FILES: Final = 1000
 New = tuple[CreateKnowledgeBaseBody, IndexSettings]
 Edit = tuple[UpdateKnowledgeBaseBody, IndexSettings | None]
-"""Without settings an edit leaves them as they are."""
+"""None keeps the current settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeKnowledgeBases:
-    """Commands that name settings are resolved first: the embedding's provider is asked outside of the transaction."""
+    """Resolves settings first, since the embedding's provider is called outside the transaction."""
 
     reader: PostgresKnowledgeBaseReader
     resolver: SettingsResolver
@@ -54,7 +54,7 @@ class ChangeKnowledgeBases:
     async def add(
         self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: New
     ) -> None:
-        """Starts the first run as well, unless the command says that it comes later.
+        """Adds a knowledge base and starts its first run, unless the command defers it.
 
         Raises ``ValidationFailed`` and ``Conflict``.
         """
@@ -100,7 +100,7 @@ class ChangeKnowledgeBases:
     async def edit(
         self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: Edit
     ) -> None:
-        """Changed content and settings take effect with the next ingestion.
+        """Edits a knowledge base. New content and settings apply from the next ingestion.
 
         Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``.
         """
@@ -128,7 +128,7 @@ class ChangeKnowledgeBases:
 
 
 async def start_ingestion(transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
-    """Starts a run, or has the one that is under way plan again. Raises ``KnowledgeBaseNotFound``."""
+    """Starts a run, or makes the active one plan again. Raises ``KnowledgeBaseNotFound``."""
     bases = PostgresKnowledgeBaseWriter(transaction)
     stored = await _locked(bases, command.knowledge_base_id, context)
     started = await bases.start_run(stored, _new_run(stored.id, context))
@@ -138,7 +138,7 @@ async def start_ingestion(transaction: Transaction, command: IngestKnowledgeBase
 async def delete_knowledge_base(
     transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext
 ) -> None:
-    """Hides a knowledge base at once. The command ends when its indexes are dropped.
+    """Hides a knowledge base immediately. The command ends once its indexes are dropped.
 
     Raises ``KnowledgeBaseNotFound``.
     """
@@ -148,7 +148,7 @@ async def delete_knowledge_base(
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
-    """Starts a run into a fresh index in place of a lost one; None when that has been done already."""
+    """Starts a run into a new index in place of a lost one; None if that has already happened."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None
@@ -167,7 +167,7 @@ async def _queued(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBas
 
 
 def _new_run(knowledge_base_id: str, context: CommandContext) -> RunRef:
-    """A run whose index, if it needs a new one, has the run's id."""
+    """A new run. If it needs a new index, that index gets the run's id."""
     message, run_id = context.message, new_id()
     return RunRef(
         run_id, knowledge_base_id, message.company_id, run_id, message.correlation_id, message.causation_id,
@@ -207,7 +207,7 @@ async def _require(
 
 
 def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:
-    """Raises ``ValidationFailed`` when there are too many."""
+    """Raises ``ValidationFailed`` if there are too many."""
     left_out = set(command.remove_file_ids)
     kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
     if len(kept) > _MOST_FILES:

@@ -1,4 +1,4 @@
-"""Makes files of artifacts."""
+"""Creates files from artifacts."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class CopyArtifacts:
     amounts: CompanyAmounts
 
     async def fetch(self, command: CopyArtifact, context: CommandContext) -> ReceivedFile:
-        """Brings an artifact's bytes into the object store, before the transaction that makes a file of them.
+        """Copies an artifact's bytes into the object store, before the transaction that creates the file.
 
         Raises ``NotFound``, ``UnsupportedMediaType`` and ``ServiceUnavailable``.
         """
@@ -31,7 +31,7 @@ class CopyArtifacts:
             async with self.source.content(command.session_id, command.artifact_id, context.identity) as pieces:
                 return await self.blobs.receive(company_id, name, kind.content_type, pieces)
         except StoreUnavailable as problem:
-            # The caller waits for the copy and gets the error at once; StoreUnavailable would retry the command.
+            # The caller waits for the copy and gets the error immediately; StoreUnavailable would retry the command.
             raise ServiceUnavailable("The object store does not respond.", retry_after=2) from problem
 
     async def store(

@@ -22,9 +22,9 @@ class DispatchWork:
         self._unsent: Sequence[Due] = ()
 
     async def __call__(self) -> int:
-        """Returns how much was due, at most ``BATCH``. Raises what the queue raises, safe to repeat."""
+        """Returns the amount of due work, at most ``BATCH``. Raises the queue's errors. Safe to repeat."""
         await self._requeue()
-        due = await self._queue.due(BATCH)
+        due = await self._queue.take_due(BATCH)
         if due:
             self._unsent = await self._sender.send(due)
         if self._unsent:
@@ -34,7 +34,7 @@ class DispatchWork:
         return len(due)
 
     async def _requeue(self) -> None:
-        """Kept until the database has taken it: marked as sent, the work would wait for the reconciler."""
+        """Retries until the database has accepted it: work marked as sent would wait for the reconciler."""
         if self._unsent:
             await self._queue.requeue(self._unsent)
             self._unsent = ()
@@ -42,7 +42,7 @@ class DispatchWork:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileWork:
-    """Queues unfinished work without a lease again. Acknowledgements of messages mean nothing."""
+    """Queues unfinished work without a lease again, whether or not its message was acknowledged."""
 
     queue: PostgresWorkQueue
     runs: PostgresRuns

@@ -19,7 +19,7 @@ _SECONDS: Final = 0.5
 
 
 class ProgressThrottle:
-    """One per process. Small files pass through all phases faster than anyone looks: most reports are dropped."""
+    """Limits progress reports; one per process. Small files pass all phases faster than anyone looks."""
 
     def __init__(self, items: PostgresWorkItems, clock: Callable[[], float]) -> None:
         self._items = items
@@ -27,7 +27,7 @@ class ProgressThrottle:
         self._written: dict[str, float] = {}
 
     async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """``chunks``: how many the items have, 0 for not known yet."""
+        """``chunks``: by item, 0 for not known yet."""
         now = self._clock()
         if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
             self._written[phase] = now
@@ -46,7 +46,7 @@ class DocumentIndexer:
     engines: Engines
 
     async def index(self, token: Token, loaded: Sequence[Loaded]) -> None:
-        """Indexes documents of one index. Safe to repeat; raises what embedder and engine raise."""
+        """Indexes documents of one index. Safe to repeat. Raises the errors of the embedder and the engine."""
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}

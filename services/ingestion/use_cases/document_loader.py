@@ -1,4 +1,4 @@
-"""Turns files into chunks: parses each once, also ahead of any knowledge base, and reads stored texts after that."""
+"""Converts files to chunks: parses each file once, possibly ahead of time, and then reads its stored text."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -32,7 +32,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class NotLoaded:
-    """``problem`` is None when another worker is parsing the same bytes."""
+    """``problem`` is None if another worker is parsing the same bytes."""
 
     items: Sequence[ClaimedItem]
     problem: Exception | None
@@ -42,7 +42,7 @@ class DocumentLoader:
     def __init__(
         self, texts: PostgresTexts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float
     ) -> None:
-        """``lease_seconds``: how long a text being parsed is kept from other workers; ``renew`` extends it."""
+        """``lease_seconds``: the lease of a text in progress, which keeps other workers away; ``renew`` extends it."""
         self.lease_seconds = lease_seconds
         self._texts = texts
         self._store = store
@@ -51,14 +51,14 @@ class DocumentLoader:
         self._parsing: set[TextKey] = set()
 
     async def renew(self) -> None:
-        """Renews the leases of texts being parsed; to be called every few seconds."""
+        """Renews the leases of texts in progress. Call it every few seconds."""
         if self._parsing:
             await self._texts.renew(list(self._parsing), seconds=self.lease_seconds)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
-        """Yields each item once, as it becomes ready; items of the same bytes together.
+        """Yields each item once it is ready; items with the same bytes come together.
 
-        Closing the iterator ends what is under way.
+        Closing the iterator ends the running work.
         """
         groups: dict[TextKey, list[ClaimedItem]] = {}
         for item in items:
@@ -83,11 +83,11 @@ class DocumentLoader:
                 task.cancel()
             await asyncio.gather(*loading, return_exceptions=True)
             self._parsing -= ours
-            # All at once: a statement costs more than parsing most files.
+            # All together, since a statement costs more than parsing most files.
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
-            # Another worker is parsing these texts; their items come back in a moment.
+            # Another worker is parsing these texts; their items return in a moment.
             yield NotLoaded(others, None)
 
     async def claim(self, texts: Sequence[UnparsedText]) -> list[UnparsedText]:
@@ -100,12 +100,12 @@ class DocumentLoader:
         return [text for text in texts if text.key in ours]
 
     async def parse_ahead(self, text: UnparsedText) -> None:
-        """Parses a claimed text before any knowledge base asks for it. Never raises."""
+        """Parses a claimed text before any knowledge base needs it. Never raises."""
         key = text.key
         try:
             await self._parse_ahead(text)
         except Exception as problem:
-            # The lease runs out, and the text is tried again.
+            # The lease expires, and the text is tried again.
             if not is_outage(problem):
                 _log.exception("text.not_parsed", blob_id=key.blob_id, attempt=text.attempts + 1)
                 return
@@ -191,7 +191,7 @@ class ParseAhead:
     at_once: int
 
     async def __call__(self) -> int:
-        """Parses until there is nothing left or something else to do; returns how many texts it claimed."""
+        """Parses until no text is left or other work arrives; returns the number of claimed texts."""
         return await LeasedWork(
             claim=self._claim,
             renew=lambda _: self.loader.renew(),

@@ -1,4 +1,4 @@
-"""Indexes the documents of sessions."""
+"""Indexes session documents."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -36,7 +36,10 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexArtifacts:
-    """One index per company and settings: sessions are many and small, and a search names the documents it looks at."""
+    """Indexes documents into one index per company and settings.
+
+    Sessions are many and small, and a search names its documents.
+    """
 
     jobs: PostgresArtifactJobs
     source: HttpArtifactSource
@@ -48,7 +51,7 @@ class IndexArtifacts:
     at_once: int
 
     async def __call__(self) -> int:
-        """Indexes documents until none waits, some at once; returns how many it claimed."""
+        """Indexes documents, several in parallel, until none is waiting; returns the number of claimed ones."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
             renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
@@ -59,14 +62,14 @@ class IndexArtifacts:
         )()
 
     async def _process(self, job: ArtifactJob) -> None:
-        """Never raises: documents indexed at the same time go on."""
+        """Never raises, so that parallel documents continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             ending = await self._ending(job)
             try:
                 await retry_until_available(ending)
             except Exception:
-                # The lease runs out, and the attempt counts.
+                # The lease expires, and the attempt counts.
                 _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
@@ -102,20 +105,20 @@ class IndexArtifacts:
         return partial(self.jobs.postpone, job, seconds, counts=counts)
 
     async def _index(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        await self.jobs.advanced(job, _BEGUN)
+        await self.jobs.report_progress(job, _BEGUN)
         async with self.source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
             document = await self.reader.parse(path, job.name, job.content_type, company_id=job.company_id)
-        await self.jobs.advanced(job, _PARSED)
+        await self.jobs.report_progress(job, _PARSED)
         settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
         chunks = await self._indexed_chunks(job, document, settings)
         place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
-        if not await self.jobs.placing(job, place):
+        if not await self.jobs.record_place(job, place):
             return _nothing
         await self.store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self.engines[place.engine]
         if place.index_id not in await engine.existing([place.index_id]):
-            # Created again, a lost index would exist without the other documents.
-            if lost := await self.jobs.lost(place):
+            # If recreated, a lost index would exist without the other documents.
+            if lost := await self.jobs.requeue_lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
         waiting = iter(chunks)
@@ -146,16 +149,16 @@ class IndexArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDeletedArtifacts:
-    """Takes deleted documents out of their index and the object store."""
+    """Removes deleted documents from their index and the object store."""
 
     jobs: PostgresArtifactJobs
     store: ObjectStore
     engines: Engines
 
     async def __call__(self) -> int:
-        """Returns how many documents were removed; 0 when an engine or the store cannot do it now."""
+        """Returns the number of removed documents; 0 if an engine or the store is unavailable."""
         removed, staying = [], []
-        for artifact_id, place in await self.jobs.leaving(_REMOVED_AT_ONCE):
+        for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:
                 await self.engines[place.engine].delete_files(place.index_id, [artifact_id])
                 await self.store.delete(artifact_text_key(artifact_id))
@@ -164,16 +167,16 @@ class RemoveDeletedArtifacts:
                 if isinstance(problem, EngineConflict) or is_outage(problem):
                     _log.warning("artifacts.removal_postponed", problem=repr(problem))
                     break
-                # Others are not to wait for this one.
+                # One failure must not delay the others.
                 _log.exception("artifact.not_removed", artifact_id=artifact_id)
                 staying.append(artifact_id)
-        await self.jobs.left(removed)
+        await self.jobs.removed(removed)
         await self.jobs.postpone_removal(staying)
         return len(removed)
 
 
 async def _nothing() -> None:
-    """The result is recorded already, or the document was deleted."""
+    """The result is already recorded, or the document was deleted."""
 
 
 def _is_outage(problem: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""Finds indexes that their engine has lost and has them replaced; drops those pending deletion."""
+"""Finds and replaces indexes that their engine has lost; drops those pending deletion."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class LostIndexes:
     outbox: Outbox
 
     async def replace_if_lost(self, run: ClaimedRun) -> bool:
-        """Replaces the run's index if it is lost; True means that this or another run plans with a fresh one.
+        """Replaces the run's index if it is lost. True means that this or another run plans with a new one.
 
         Raises ``EngineUnavailable`` and ``IndexMissing``.
         """
@@ -39,7 +39,7 @@ class LostIndexes:
         return is_lost
 
     async def is_lost(self, index: KnownIndex) -> bool:
-        """Whether the engine lacks the index, or has fewer chunks than were written while no item changes."""
+        """Whether the engine lacks the index, or lacks chunks although no item is changing."""
         engine, before = self.engines[index.engine], await self.catalog.content(index.id)
         if before.chunks == 0:
             return False
@@ -48,7 +48,7 @@ class LostIndexes:
         try:
             there = await engine.count(index.id)
         except EngineUnavailable as problem:
-            # Counting took too long; the index exists, so ingestion goes on.
+            # Counting took too long; the index exists, so ingestion continues.
             _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
             return False
         return there < before.chunks and before == await self.catalog.content(index.id)
@@ -71,16 +71,16 @@ _COUNTED_AGAIN_SECONDS: Final = 3600.0
 
 
 class InspectIndexes:
-    """Replaces indexes that two inspections running find lost.
+    """Replaces indexes that two consecutive inspections find lost.
 
-    Two, because an engine that is only just starting may not know all of its indexes at once. Any number of
-    processes may inspect: one of them replaces a lost index, the others find that done.
+    Two, because a starting engine may not know all of its indexes yet. Any number of processes may inspect: one of them
+    replaces a lost index, and the others find it replaced.
     """
 
     def __init__(
         self, catalog: PostgresIndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
     ) -> None:
-        """``clock`` counts seconds from anywhere."""
+        """``clock`` returns seconds from an arbitrary start."""
         self._catalog = catalog
         self._engines = engines
         self._lost_indexes = lost_indexes
@@ -89,20 +89,20 @@ class InspectIndexes:
         self._counted: dict[str, float] = {}
 
     async def __call__(self) -> int:
-        """Returns how many indexes were replaced."""
+        """Returns the number of replaced indexes."""
         known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}
         suspected |= {index.id for index in self._to_count(known) if await self._is_short(index)}
         confirmed, self._suspected = suspected & self._suspected, suspected - self._suspected
-        # An index found short is counted again by the next inspection.
+        # The next inspection counts an incomplete index again.
         self._counted = {each: at for each, at in self._counted.items() if each in known and each not in suspected}
         for index_id in sorted(confirmed):
             await self._lost_indexes.replace(known[index_id])
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Indexes whose chunks are due to be counted, since an old snapshot may lack some: each once an hour."""
+        """Indexes with a due count, once an hour each: an engine restored from an old snapshot may lack chunks."""
         now = self._clock()
         due = [
             index
@@ -124,7 +124,7 @@ class InspectIndexes:
 
 
 class InspectArtifactIndexes:
-    """The same for documents of sessions, which go into an index of the same id again."""
+    """Does the same for session documents, which are indexed again into an index with the same id."""
 
     def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
         self._indexes = indexes
@@ -132,18 +132,18 @@ class InspectArtifactIndexes:
         self._suspected: set[IndexPlace] = set()
 
     async def __call__(self) -> int:
-        """Returns how many documents are to be indexed again."""
+        """Returns the number of documents to index again."""
         lost = await missing(self._engines, await self._indexes.in_use())
         confirmed, self._suspected = lost & self._suspected, lost - self._suspected
         count = 0
         for place in confirmed:
-            count += (documents := await self._indexes.lost(place))
+            count += (documents := await self._indexes.requeue_lost(place))
             _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=documents)
         return count
 
 
 async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPlace]:
-    """Indexes that their engines do not have; none of an engine that is unknown or does not answer."""
+    """Indexes that their engines lack; skips engines that are unknown or don't answer."""
     by_engine: dict[str, list[str]] = {}
     for place in places:
         by_engine.setdefault(place.engine, []).append(place.index_id)
@@ -173,7 +173,7 @@ class DropIndexes:
     engines: Engines
 
     async def __call__(self) -> None:
-        """An index that its engine does not drop now is tried again by the next call."""
+        """Drops indexes. The next call retries an index that its engine can't drop now."""
         for index_id, engine in await self.deletion.droppable():
             await self.deletion.mark_for_deletion(index_id)
             if engine not in self.engines:
@@ -185,7 +185,7 @@ class DropIndexes:
                 _log.warning("index.not_dropped", index_id=index_id, problem=str(problem))
                 continue
             except Exception:
-                # Others are not to wait for this one.
+                # One failure must not delay the others.
                 _log.exception("index.not_dropped", index_id=index_id)
                 continue
             await self.deletion.dropped(index_id)

@@ -1,4 +1,4 @@
-"""Claims items, loads, embeds and indexes their files, and records how each ended."""
+"""Claims items, loads, embeds and indexes their files, and records the results."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
@@ -45,10 +45,10 @@ class IngestItems:
         self._loader = loader
         self._indexer = indexer
         self.claims: set[Token] = set()
-        """Claims whose leases are to be renewed."""
+        """Claims with leases to renew."""
 
     async def __call__(self, keys: Sequence[ItemKey]) -> None:
-        """Raises only when the database does not answer; what is unfinished then is done again later."""
+        """Raises only if the database doesn't answer; unfinished items are then retried later."""
         async with self._claim() as token:
             claimed = await self._items.claim(keys, token)
             runs = {item.run.id: item.run for item in claimed}
@@ -63,7 +63,7 @@ class IngestItems:
                 await self._follow_up(run)
 
     async def _work_off(self, token: Token, claimed: Sequence[ClaimedItem]) -> None:
-        # Items without a text leave the index: their file was deleted or taken out.
+        # Items without a text leave the index: their file was deleted or removed.
         leaving = [item for item in claimed if item.text is None]
         await self._by_index(token, leaving, self._remove)
         staying = [item for item in claimed if item.text is not None]
@@ -97,7 +97,7 @@ class IngestItems:
                 ready += [loaded for loaded in each if loaded.chunks]
                 if empty := [loaded.item for loaded in each if not loaded.chunks]:
                     await self._not_loaded(token, NotLoaded(empty, Unparsable("empty", "The file contains no text.")))
-                # Batches make embedding and writing cheap; memory has to hold one.
+                # Batches make embedding and writing cheap; one must fit in memory.
                 if sum(len(loaded.chunks) for loaded in ready) >= _CHUNKS_AT_ONCE:
                     await self._index(token, ready)
                     ready = []
@@ -120,7 +120,7 @@ class IngestItems:
         items: Sequence[ClaimedItem],
         work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
     ) -> None:
-        """A failure costs the items of one index only, and in the end only the item that causes it."""
+        """Limits a failure to the items of one index, and finally to the item that causes it."""
         groups: dict[str, list[ClaimedItem]] = {}
         for item in items:
             groups.setdefault(item.key.index_id, []).append(item)
@@ -153,7 +153,7 @@ class IngestItems:
     async def _went_wrong(self, token: Token, items: Sequence[ClaimedItem], problem: Exception, phase: str) -> None:
         keys = [item.key for item in items]
         if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
-            # The machine may have been busy: the file gets a second try.
+            # The machine may have been busy, so the file gets a second try.
             _log.warning("ingestion.file_postponed", file_ids=[key.file_id for key in keys], code=problem.code)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):
@@ -169,14 +169,14 @@ class IngestItems:
         else:
             _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
-            # What cannot be removed is tried again for good, but no run waits for it for ever.
+            # Removal is retried without limit, but no run waits for it forever.
             for run in {item.run.id: item.run for item in items if item.text is None and item.exhausted}.values():
                 reason = f"A file could not be removed from the index ({type(problem).__name__})."
                 await self._runs.fail(run, reason, cause=cause_of(problem))
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:
-    """A batch may have items of several runs, each in a trace of its own."""
+    """A batch may have items of several runs, each with its own trace."""
     return tracing.span(
         "ingest items",
         tracing.Kind.CONSUMER,
@@ -192,8 +192,8 @@ def _span(run: RunRef, items: int) -> tracing.Span:
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Outages do not count as attempts; all of them together are bounded in time."""
-    # An index in use that is missing was lost by its engine, and is about to be replaced.
+    """Outages don't count as attempts; their total time is limited."""
+    # A missing index in use was lost by its engine and will be replaced.
     return isinstance(problem, IndexMissing) or is_outage(problem)
 
 
@@ -207,7 +207,7 @@ def _given_up(item: ClaimedItem) -> DatasourceError:
 
 
 def _portions(items: Sequence[ClaimedItem]) -> list[list[ClaimedItem]]:
-    """Splits items, in order, so that the bytes of each portion fit in memory."""
+    """Splits items, in order, so that each portion's bytes fit in memory."""
     portions: list[list[ClaimedItem]] = []
     size = 0
     for item in items:

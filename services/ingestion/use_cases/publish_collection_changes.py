@@ -1,4 +1,4 @@
-"""Publishes collections whose status, progress, count or size has changed because their files did."""
+"""Publishes collections with a new status, progress, count or size after changes of their files."""
 
 from datetime import datetime
 from typing import Final
@@ -18,13 +18,13 @@ class PublishCollectionChanges:
         self._since: datetime | None = None
 
     async def __call__(self) -> int:
-        """Covers the time since the last call; returns how many collections were published."""
+        """Covers the time since the last call; returns the number of published collections."""
         changed, since = await self._changes.changed_since(self._since)
         count = 0
         for start in range(0, len(changed), _BATCH):
             async with self._outbox.transaction() as transaction:
                 publisher = PostgresCollectionPublisher(transaction)
-                for update in await publisher.pending(changed[start : start + _BATCH]):
+                for update in await publisher.record_changed(changed[start : start + _BATCH]):
                     context = MessageContext(update.collection.company_id, update.correlation_id)
                     event = CollectionUpdated(collection=update.collection.public())
                     transaction.emit(event, subject=update.collection.id, context=context)

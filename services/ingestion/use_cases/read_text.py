@@ -1,4 +1,4 @@
-"""Reads texts that were parsed, of which passages of search results are parts."""
+"""Reads parsed texts, from which search passages are taken."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class ReadFileText:
     store: ObjectStore
 
     async def __call__(self, caller: Identity, file_id: str, *, offset: int, limit: int) -> FileText:
-        """A part of the text. Raises ``FileNotFound``, and ``Conflict`` when there is no text (yet)."""
+        """A part of the text. Raises ``FileNotFound``, and ``Conflict`` without a parsed text."""
         file = await self.files.get(caller.company_id, file_id)
         if file is None:
             raise FileNotFound
@@ -41,7 +41,7 @@ class ReadFileText:
 
 @dataclass(frozen=True, slots=True)
 class ReadArtifactText:
-    """The artifacts service decides who may see an artifact; here only companies are kept apart."""
+    """Reads an artifact's text. Checks only the company: the artifacts service checks access to the artifact."""
 
     places: PostgresArtifactLocator
     store: ObjectStore

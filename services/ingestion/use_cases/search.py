@@ -1,4 +1,4 @@
-"""Searches knowledge bases and documents of sessions for the passages that fit a query best."""
+"""Searches knowledge bases and session documents for the passages that best match a query."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -34,11 +34,11 @@ from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBa
 from services.ingestion.domain.ranking import search
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
-# Callers of the internal API wait for 5 s; after that they could only say that ingestion does not answer.
+# Callers of the internal API wait for 5 s; later they could report only that ingestion doesn't answer.
 _SECONDS: Final = 4.0
 _RETRY_AFTER: Final = 5
 _RECREATED_AFTER: Final = 30
-# A run may switch the index between the lookup and the search; once per request is rare enough.
+# A run may switch the index between the lookup and the search, which hardly happens twice in one request.
 _RETRY: Final = RetryPolicy(first=0.0, attempts=2)
 
 
@@ -51,21 +51,21 @@ class SearchableFiles(Protocol):
     """Committed files with their current names, tags, collections and statuses."""
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
-        """Active files that match: of any of the collections, any of the files, with any of the tags."""
+        """Active files in any of the collections, among the files and with any of the tags."""
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
-        """Names of the active files among these; deleted and inactive ones are left out."""
+        """Names of the given active files, without deleted and inactive ones."""
 
 
 class SearchDeadline:
-    """Ends a search before its caller gives up, and says which part of it did not answer."""
+    """Ends a search before its caller times out, and names the part that didn't answer."""
 
     def __init__(self) -> None:
         self._ends = asyncio.get_running_loop().time() + _SECONDS
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Raises ``ServiceUnavailable`` at the deadline, and for what the part raises."""
+        """Raises ``ServiceUnavailable`` at the deadline, and passes on the part's errors."""
         try:
             async with asyncio.timeout_at(self._ends):
                 yield
@@ -88,7 +88,7 @@ async def _vector(deadline: SearchDeadline, embedders: Embedders, settings: Inde
 
 @dataclass(frozen=True, slots=True)
 class SearchKnowledgeBase:
-    """Finds nothing in a knowledge base before its first ingestion."""
+    """Searches a knowledge base; finds nothing before its first ingestion."""
 
     indexes: LiveIndexes
     files: SearchableFiles
@@ -149,14 +149,14 @@ class SearchKnowledgeBase:
                 score=round(hit.score, 6),
             )
             for hit in hits
-            # Others were deleted during the search.
+            # The other files were deleted during the search.
             if hit.file_id in names
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchArtifacts:
-    """Searches the named documents of a company, as far as they are indexed."""
+    """Searches the named documents of a company that are already indexed."""
 
     places: PostgresArtifactLocator
     embedders: Embedders

@@ -1,4 +1,4 @@
-"""Resolves a configuration to the settings of an index, asking the embedding's provider if necessary."""
+"""Resolves a configuration to index settings; asks the embedding's provider if necessary."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,7 +23,7 @@ class SettingsResolver:
     async def resolve(
         self, engine: str | None, chunking: ChunkingStrategy, embedding: EmbeddingConfig
     ) -> IndexSettings:
-        """Raises ``ValidationFailed``, and ``ServiceUnavailable`` when the provider does not answer."""
+        """Raises ``ValidationFailed``, and ``ServiceUnavailable`` if the provider doesn't answer."""
         engine = engine or self.default_engine
         if engine not in self.engines:
             known = ", ".join(sorted(self.engines))
@@ -39,7 +39,7 @@ class SettingsResolver:
 
 
 def parsed(model: type[B], document: object) -> B:
-    """The body in a command, which the gateway has checked already. Raises ``ValidationFailed``."""
+    """Parses a command's body, which the gateway has already validated. Raises ``ValidationFailed``."""
     try:
         return model.model_validate(document)
     except ValidationError as problem:

@@ -1,4 +1,4 @@
-"""Stores uploaded files, all of a body or none."""
+"""Stores uploaded files: all files of a body, or none."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_bytes`` of one file, ``max_files`` of one upload."""
+    """``max_bytes`` per file, ``max_files`` per upload."""
 
     max_bytes: int
     max_files: int
@@ -40,10 +40,10 @@ class UploadFiles:
     async def __call__(
         self, parts: AsyncIterator[FilePart], caller: Identity, correlation_id: str, key: str | None
     ) -> list[File]:
-        """``key`` is the idempotency key.
+        """Stores the files. ``key`` is the idempotency key.
 
-        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded`` and what ``parts``
-        raises.
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded`` and the errors of
+        ``parts``.
         """
         async with self.blobs.upload(caller.company_id) as upload:
             received: list[ReceivedFile] = []

@@ -1,4 +1,4 @@
-"""A stored agent: who may see and change it, and when it gets a new version."""
+"""A stored agent: its visibility, who may change it, and its versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from services.registry.domain.configuration import (
 
 
 class AgentNotFound(NotFound):
-    """The agent does not exist, or the caller may not see it."""
+    """The agent doesn't exist, or is invisible to the caller."""
 
     def __init__(self) -> None:
         super().__init__("There is no agent with this ID or key.")
@@ -46,25 +46,25 @@ class StoredAgent:
 
     @property
     def usable_in_web_pages(self) -> bool:
-        """Whether pages of some origins may use the agent by its key."""
+        """Whether pages on some origins may use the agent by its key."""
         return self.is_public and bool(self.allowed_origins)
 
     def visible_to(self, caller: Identity) -> bool:
-        """Private agents: to the owner and keys with ``company:read``; shared and public ones: to the whole company."""
+        """Private agents are visible to the owner and keys with ``company:read``; others to the whole company."""
         if self.company_id != caller.company_id:
             return False
         return self.is_public or self.is_shared or caller.may_read_of(self.owner_id)
 
     @property
     def visible_only_to(self) -> str | None:
-        """The owner of a private agent; None for one that the whole company sees."""
+        """The owner of a private agent; None for one visible to the whole company."""
         return None if self.is_public or self.is_shared else self.owner_id
 
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration.model_validate(self.system_config)
 
     def changed(self, changes: UpdateAgentBody, now: datetime) -> "StoredAgent":
-        """A copy with the changes, in a new version when the hash differs; itself when nothing changes."""
+        """A copy with the changes, as a new version if the hash differs; the same object if nothing changes."""
         given = {name: getattr(changes, name) for name in changes.model_fields_set}
         parts = {name: value for name, value in given.items() if name in CONFIGURATION_FIELDS}
         settings = {name: value for name, value in given.items() if name not in CONFIGURATION_FIELDS}
@@ -120,7 +120,7 @@ def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
 
 
 def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
-    """Raises ``AgentNotFound``, or ``PermissionDenied`` for an agent that the caller may only see."""
+    """Raises ``AgentNotFound``, or ``PermissionDenied`` for an agent that the caller can only see."""
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):
         raise PermissionDenied("Only the owner of an agent, or a key with company:write, may change it.")
@@ -128,7 +128,7 @@ def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent
 
 
 def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Identity, now: datetime) -> StoredAgent:
-    """An agent in its first version, owned by the caller."""
+    """A new agent in its first version, owned by the caller."""
     system_config = normalised(body)
     return StoredAgent(
         id=agent_id,

@@ -11,7 +11,7 @@ _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _APOSTROPHES: Final = re.compile(r"['`]")
 _MAX_LENGTH: Final = 60
 _NO_SLUG: Final = "agent"
-# No vowels, so that no word comes about, and nothing that looks like something else.
+# No vowels, so that no words occur, and no characters that are easily confused.
 _SUFFIX_ALPHABET: Final = "bcdfghjkmnpqrstvwxz23456789"
 _SUFFIX_LENGTH: Final = 6
 
@@ -24,10 +24,10 @@ def slug(name: str) -> str:
 
 
 def candidates(name: str) -> Iterator[str]:
-    """Keys to try for a new agent, without end: the slug of its name with a random suffix.
+    """An endless series of keys for a new agent: the slug of its name with a random suffix.
 
-    Every key has one: a suffix that is there only when another company has the bare slug would reveal that it does, and
-    a count how many have (docs/decisions/0008).
+    Every key has a suffix: one that appears only if another company has the bare slug would reveal that fact, and a
+    counter would reveal how many have it (docs/decisions/0008).
     """
     base = slug(name)
     while True:

@@ -1,4 +1,4 @@
-"""The normal form of a configuration, and the hash that tells two configurations apart."""
+"""The normal form of a configuration, and its hash."""
 
 import hashlib
 from typing import Any, Final
@@ -16,10 +16,10 @@ def knowledge_base_id(link: str | KnowledgeBaseLink) -> str:
 
 
 def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
-    """Normal form of a configuration, which is stored and hashed.
+    """The normal form of a configuration, which is stored and hashed.
 
     Equivalent configurations have the same hash: defaults are filled in, optional fields without a value are dropped,
-    tools are deduplicated, and a knowledge base with defaults only becomes its id. Empty policies, client tools and
+    tools are deduplicated, and a knowledge base with default settings becomes its ID. Empty policies, client tools and
     output schemas are dropped.
     """
     return {

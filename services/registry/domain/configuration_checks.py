@@ -1,4 +1,4 @@
-"""Checks that what a well-formed configuration names exists here, and that its parts fit together."""
+"""Checks that everything a configuration references exists, and that its parts fit together."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from services.registry.domain.json_schemas import object_schema_errors, schema_e
 from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 
 ToolNames = Mapping[str, Sequence[str]]
-"""The names of the tools of a company's toolsets, by toolset."""
+"""The tool names of a company's toolsets, by toolset."""
 BUILTIN_TOOLS: Final = "builtin_tools"
-"""The part of ``tools`` that no toolset has."""
+"""The part of ``tools`` missing from every toolset."""
 _MODEL: Final[Loc] = ("llm_config", "model")
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Models, tools and knowledge bases that a company's agents can use.
+    """Models, tools and knowledge bases available to a company's agents.
 
-    ``catalogue`` None: the runtime did not answer. ``knowledge_bases`` None: this installation has none.
+    ``catalogue`` None: the runtime didn't answer. ``knowledge_bases`` None: this installation has none.
     """
 
     catalogue: RuntimeCatalogue | None
@@ -32,7 +32,7 @@ class World:
 
 
 def check(configuration: AgentConfiguration, world: World, parts: Collection[str] | None = None) -> Iterator[Finding]:
-    """Findings about these parts; None: about all."""
+    """Findings about these parts, or about all if None."""
     for each, concerns in _CHECKS.items():
         if concerned(parts, concerns):
             yield from each(configuration, world)
@@ -87,7 +87,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
 
 
 def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Looks at names without a dot."""
+    """Checks names without a dot."""
     if world.catalogue is None:
         return
     known, toolsets = world.catalogue.tools, world.toolsets
@@ -111,7 +111,7 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Looks at names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
+    """Checks names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
     toolsets = world.toolsets
     for index, tool in enumerate(configuration.tools):
         toolset, dot, name = tool.partition(".")
@@ -125,7 +125,7 @@ def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[
 
 
 def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """A policy for one tool that the agent does not have is an error: it would not hold for what was meant."""
+    """A policy for a tool that the agent lacks is an error, since it wouldn't apply to the intended one."""
     tools = _written_out(configuration.tools, world.toolsets)
     clients = {tool.name for tool in configuration.client_tools}
     for pattern, policy in configuration.tool_policies.items():
@@ -195,13 +195,13 @@ _CHECKS: Final[Mapping[Callable[[AgentConfiguration, World], Iterator[Finding]],
     _output_schema: frozenset({"output_schema"}),
     _knowledge_bases: frozenset({"knowledge_bases"}),
 }
-"""The parts that each check needs, so that one that has changed is checked with all that it has to fit to."""
+"""The parts that each check needs, so that a changed part is checked with all related ones."""
 RUNTIME_PARTS: Final = _CHECKS[_runtime]
 TOOL_PARTS: Final = _CHECKS[_use_of_tools] | _CHECKS[_tool_policies]
 
 
 def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
-    """The agent's tools with those that ``<toolset>.*`` stands for."""
+    """The agent's tools, with those that ``<toolset>.*`` stands for."""
     found: list[str] = []
     for tool in tools:
         toolset, _, name = tool.partition(".")
@@ -210,7 +210,7 @@ def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
 
 
 def _meant(tool: str, toolsets: ToolNames) -> str | None:
-    """A hint for the bare name of a toolset, or of a tool of one."""
+    """A hint for the bare name of a toolset, or of a tool in one."""
     if tool in toolsets:
         return f"did you mean {tool}.*?"
     owners = [f"{toolset}.{tool}" for toolset, tools in toolsets.items() if tool in tools]

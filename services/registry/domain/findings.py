@@ -28,7 +28,7 @@ def warning(loc: Loc, kind: str, message: str, hint: str | None = None) -> Findi
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Errors make a configuration invalid, warnings do not."""
+    """Errors make a configuration invalid; warnings don't."""
 
     errors: list[ErrorDetail]
     warnings: list[ErrorDetail]

@@ -54,7 +54,7 @@ _TYPES: Final = {
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
-# Names this much less alike than the best one are no longer offered beside it.
+# Names less similar than the best one by this much are not suggested with it.
 _CLOSE_CALL: Final = 0.15
 # For names of fields: two common letters, as in `foo` and `tools`, aren't enough.
 _FIELD_LIKENESS: Final = 0.55
@@ -63,9 +63,9 @@ Loc = tuple[str | int, ...]
 
 
 def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float = 0.5) -> str | None:
-    """Asks ``did you mean …?`` with the known names closest to the word; None when none is as like it as ``likeness``.
+    """Asks ``did you mean …?`` with the known names closest to the word; None if none reaches ``likeness``.
 
-    ``prefix`` stands before each of them.
+    ``prefix`` precedes each name.
     """
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=likeness)
@@ -79,7 +79,7 @@ def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float =
 def hint_for(
     model: type[BaseModel], loc: Loc, error_type: str, context: Mapping[str, Any], value: object
 ) -> str | None:
-    """Explains how to fix Pydantic's error at ``loc`` of a document of that model."""
+    """Explains how to fix Pydantic's error at ``loc`` in a document of that model."""
     field = next((step for step in reversed(loc) if isinstance(step, str)), "")
     if error_type == "extra_forbidden":
         return _unknown_field(model, loc)
@@ -100,7 +100,7 @@ def hint_for(
 
 
 def _owner(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """The model that the last field of ``loc`` belongs to."""
+    """The model of the last field in ``loc``."""
     return _NESTED[str(loc[0])] if len(loc) > 1 and loc[0] in _NESTED else model
 
 

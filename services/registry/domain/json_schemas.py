@@ -1,4 +1,4 @@
-"""Checks of JSON Schemas that callers bring."""
+"""Checks callers' JSON Schemas."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,13 +8,13 @@ from libs.json_schema import SchemaInvalid, compile_schema
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc
 
-# RFC 8785, by which configurations are hashed, has no larger ones.
+# The limit of RFC 8785, which is used to hash configurations.
 _LARGEST_INTEGER: Final = 2**53 - 1
 _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
 
 
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Explains why a value isn't a self-contained JSON Schema. References to other documents are not followed."""
+    """Explains why a value isn't a self-contained JSON Schema. Doesn't follow references to other documents."""
     for place in _large_integers(schema, loc):
         message = f"Whole numbers may be at most {_LARGEST_INTEGER}"
         return [found(place, "number_out_of_range", message, "leave the limit out")]

@@ -1,4 +1,4 @@
-"""Ports of the checks of configurations: stored agents, toolsets, the runtime's catalogue, knowledge bases."""
+"""Ports of the configuration checks: stored agents, toolsets, the runtime's catalogue, knowledge bases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from services.registry.domain.agent import StoredAgent, StoredVersion
 
 
 class AgentReader(Protocol):
-    """Reads committed agents, not deleted ones."""
+    """Reads committed agents, except deleted ones."""
 
     async def get(self, agent_id: str) -> StoredAgent | None: ...
 
     async def get_by_key(self, agent_key: str) -> StoredAgent | None: ...
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
-        """Agents that the caller may see, newest first."""
+        """Agents visible to the caller, newest first."""
 
     async def versions(
         self, agent_id: str, *, limit: int, offset: int, cursor: str | None = None
@@ -39,7 +39,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """The runtime's model providers by name, and its tools: their names, and what it says about them."""
+    """The runtime's model providers by name, and the names and descriptions of its tools."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]
@@ -48,12 +48,12 @@ class RuntimeCatalogue:
 
 class RuntimeCatalogues(Protocol):
     async def current(self, caller: Identity) -> RuntimeCatalogue | None:
-        """The runtime's catalogue, at most half a minute old; None when it does not answer."""
+        """The runtime's catalogue, at most half a minute old; None if it doesn't answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCheck:
-    """``missing``: knowledge bases the company does not have. ``unchecked``: ingestion did not answer about them."""
+    """``missing``: knowledge bases that the company lacks. ``unchecked``: ingestion didn't answer about them."""
 
     missing: frozenset[str] = frozenset()
     unchecked: frozenset[str] = frozenset()
@@ -62,7 +62,7 @@ class KnowledgeBaseCheck:
 class KnowledgeBases(Protocol):
     @property
     def available(self) -> bool:
-        """Whether this installation has ingestion at all."""
+        """Whether this installation has ingestion."""
 
     async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
         """Never raises."""
@@ -70,4 +70,4 @@ class KnowledgeBases(Protocol):
 
 class ToolsetTools(Protocol):
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """The names of the tools of every toolset."""
+        """The tool names of every toolset."""

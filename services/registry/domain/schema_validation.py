@@ -1,4 +1,4 @@
-"""Checks a document against its schema: types, ranges, names of fields, each finding with a hint."""
+"""Validates a document against its schema: types, ranges and field names, each finding with a hint."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +17,19 @@ M = TypeVar("M", bound=BaseModel)
 
 _MOST_FINDINGS: Final = 100
 _LONGEST_NAME: Final = 200
-# Bodies of the API nest no deeper.
+# The API's bodies nest no deeper.
 _DEEPEST: Final = 64
 _NULLABLE: Final = frozenset({"origin_url", "output_schema"})
 _HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 
 def is_configuration_like(document: object) -> bool:
-    """Whether a document is at least an object with one field of a configuration."""
+    """Whether a document is an object with at least one field of a configuration."""
     return isinstance(document, Mapping) and any(name in AgentConfiguration.model_fields for name in document)
 
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
-    """Parses the document, or finds everything that is wrong with it. Types are not converted."""
+    """Parses the document, or reports everything wrong with it. Types aren't coerced."""
     errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
     if issubclass(model, UpdateAgentBody):
         errors += _explicit_nulls(model, document)
@@ -43,9 +43,9 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
 
 
 def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
-    """The rest of a configuration without the fields that ``errors`` name, and the names of those fields.
+    """The configuration without the fields named in ``errors``, and the names of those fields.
 
-    What it lacks, a name or a type, is made up. None where the rest is not sound either.
+    Fills in a missing name or type. None if the rest is invalid, too.
     """
     kept: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
     removed = set()
@@ -76,14 +76,14 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
 
 
 def _printable(loc: Loc) -> Loc:
-    """Makes the place fit for an answer: names of fields come from the caller and may be anything."""
+    """Makes a location safe to return: field names come from the caller and may be anything."""
     return tuple(
         step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc
     )
 
 
 def _is_link_branch(loc: Loc) -> bool:
-    """Whether pydantic names one of the two forms that an item of ``knowledge_bases`` may have."""
+    """Whether Pydantic names one of the two forms of a ``knowledge_bases`` item."""
     return loc[:1] == ("knowledge_bases",) and len(loc) >= 3
 
 
@@ -92,7 +92,7 @@ def _item(document: Any, loc: Loc) -> object:
 
 
 def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
-    """Texts with U+0000, which PostgreSQL cannot store."""
+    """Texts with U+0000, which PostgreSQL can't store."""
     if isinstance(value, str) and "\x00" in value:
         message = "Text may not contain the null character (U+0000)"
         yield found(_printable(loc), "null_character", message, "remove the character")
@@ -107,7 +107,7 @@ def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
 
 
 def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorDetail]:
-    """A change can't set a field to null; omitted fields stay as they are."""
+    """A change can't set a field to null; omitted fields stay unchanged."""
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
             hint = "leave the field out to keep its value, or send a new one"

@@ -1,4 +1,4 @@
-"""A stored secret: ciphertext and times. Nothing here can read it."""
+"""A stored secret: ciphertext and times. Nothing here can decrypt it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from libs.contracts.resources.secrets import Secret
 from libs.contracts.timestamps import format_time
 
 MOST_SECRETS: Final = 200
-"""The limit of a company."""
+"""Maximum number per company."""
 
 
 class SecretNotFound(NotFound):

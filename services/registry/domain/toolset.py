@@ -1,4 +1,4 @@
-"""A stored toolset: its configuration, the tools found with it, and when it gets a new version."""
+"""A stored toolset: its configuration, the tools of its target, and its versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from libs.contracts.resources.toolsets import (
 from libs.contracts.timestamps import format_time
 
 MOST_TOOLSETS: Final = 100
-"""The limit of a company."""
+"""Maximum number per company."""
 _TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
 _SETTINGS: Final = tuple(CallSettings.model_fields)
 _APART: Final = frozenset({"name", "type"})
@@ -37,10 +37,10 @@ class ToolsetNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToolset:
-    """One version of a toolset, normally the current one. ``config``: the fields of its body beside name and type.
+    """One version of a toolset, normally the current one. ``config``: the fields of its body except name and type.
 
-    ``tools`` have the settings that hold for their calls. Times are aware datetimes. ``warnings`` are about what the
-    target offered when it was last asked.
+    ``tools`` include the settings for their calls. Times are aware datetimes. ``warnings`` concern the target's latest
+    list of tools.
     """
 
     id: str
@@ -57,7 +57,7 @@ class StoredToolset:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The document that would make this toolset."""
+        """The document that would create this toolset."""
         return {"name": self.name, "type": self.type, **self.config}
 
     def changed(
@@ -105,7 +105,7 @@ class StoredToolset:
         )
 
     def connected(self, secrets: Mapping[str, str]) -> ConnectedToolset:
-        """The toolset as the runtime gets it for calls; ``secrets``: base64 of ciphertexts by name."""
+        """The toolset as the runtime needs it for calls; ``secrets``: Base64 of ciphertexts by name."""
         config = {name: value for name, value in self.config.items() if name != "document"}
         return ConnectedToolset(
             name=self.name,
@@ -143,12 +143,12 @@ def new_toolset(
 
 
 def config_of(body: ToolsetBody) -> dict[str, Any]:
-    """The fields that somebody set, beside name and type."""
+    """The fields that are set, except name and type."""
     return body.model_dump(mode="json", exclude=set(_APART), exclude_unset=True, exclude_none=True)
 
 
 def settled(tools: Sequence[ConnectedTool], body: ToolsetBody) -> tuple[ConnectedTool, ...]:
-    """Lays the toolset's settings over its tools: those of the single tool win over those of all."""
+    """Applies the toolset's settings to its tools: a single tool's settings override those of all."""
     own: Mapping[str, CallSettings] = {tool.name: tool for tool in body.tools} if body.type == "http" else {}
     return tuple(_settled(tool, (own.get(tool.name), body.tool_settings.get(tool.name), body)) for tool in tools)
 
@@ -162,7 +162,7 @@ def _settled(tool: ConnectedTool, sources: Sequence[CallSettings | None]) -> Con
 
 
 def secret_names(config: Mapping[str, Any]) -> list[str]:
-    """The secrets that headers refer to, each once."""
+    """The secrets that headers reference, each once."""
     headers = [config.get("headers", {}), *(tool.get("headers", {}) for tool in config.get("tools", ()))]
     values = [value for each in headers for value in each.values()]
     return list(dict.fromkeys(name for value in values for name in SECRET_REFERENCE.findall(value)))

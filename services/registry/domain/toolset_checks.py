@@ -26,7 +26,7 @@ from services.registry.domain.json_schemas import object_schema_errors
 from services.registry.domain.toolset import secret_names
 
 _MOST_FINDINGS: Final = 100
-# Doubled braces stand for themselves, as the runtime fills templates in.
+# Doubled braces are literal, as when the runtime fills in templates.
 _PLACEHOLDER: Final = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_-]*\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _ANY_SECRET: Final = re.compile(r"\$\{secret:[^}]*\}?")
 _OF_THE_CLIENT: Final = frozenset(
@@ -40,7 +40,7 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 
 
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
-    """Warnings about tools that the target offers and that cannot be used."""
+    """Warnings about the target's tools that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
     hint = f"fix its server, or name the tools that you need in {choice}"
     return [
@@ -66,7 +66,7 @@ def _errors(body: ToolsetBody, secrets: Collection[str]) -> Iterator[ErrorDetail
 
 
 def _place_of(body: ToolsetBody, secret: str) -> Loc:
-    """The first header that refers to the secret."""
+    """The first header that references the secret."""
     places: list[tuple[Loc, Mapping[str, str]]]
     if isinstance(body, HttpToolsetBody):
         places = [(("tools", index, "headers"), tool.headers) for index, tool in enumerate(body.tools)]
@@ -176,7 +176,7 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 
 def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
-    """The first fault of the tools of a target."""
+    """The first fault in a target's tools."""
     names: set[str] = set()
     if not tools:
         yield _unusable("The target offers no tools", "see to allowed_tools or operations, if they are given")
@@ -199,7 +199,7 @@ def _unusable(message: str, hint: str | None = None) -> ErrorDetail:
 
 
 def settings_errors(body: ToolsetBody, names: Collection[str]) -> Iterator[ErrorDetail]:
-    """Settings of tools that there are not."""
+    """Settings of tools that don't exist."""
     for name in body.tool_settings:
         if name not in names:
             yield found(("tool_settings", name), "tool_unknown", f"The toolset has no tool {name!r}", near(name, names))

@@ -1,4 +1,4 @@
-"""Creates, updates and deletes stored agents. Checks ask other services, so they come before the transaction."""
+"""Creates, updates and deletes stored agents. Checks call other services, so they precede the transaction."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from services.registry.domain.agent import new_agent, require_writable
 from services.registry.domain.agent_key import candidates
 from services.registry.use_cases.configurations import Configurations, parse_or_reject
 
-# With 27^6 suffixes, a second one that is taken is a sign of something else.
+# With 27^6 suffixes, a second collision means that something else is wrong.
 _KEYS_TO_TRY = 5
 
 
@@ -42,7 +42,7 @@ class Agents:
     async def create(
         self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
     ) -> None:
-        """Stores the agent under the first free key. Raises ``Conflict`` when its id is taken."""
+        """Stores the agent under the first free key. Raises ``Conflict`` if its ID is taken."""
         agents, keys, now = PostgresAgentWriter(transaction), candidates(body.name), datetime.now(UTC)
         for _ in range(_KEYS_TO_TRY):
             agent = new_agent(
@@ -54,7 +54,7 @@ class Agents:
         raise Conflict("No key is free for an agent with this name. Choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
-        """Checks the parts that change, and only these: a tool that has gone since does not prevent a new name.
+        """Checks only the changed parts: a tool that has disappeared doesn't prevent a new name.
 
         Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
         """
@@ -67,7 +67,7 @@ class Agents:
     async def update(
         self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
     ) -> None:
-        """Changes the agent as it stands now, which may be newer than the one that was checked."""
+        """Changes the agent's current state, which may be newer than the checked one."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         after = agent.changed(changes, datetime.now(UTC))

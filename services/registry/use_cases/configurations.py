@@ -1,4 +1,4 @@
-"""Validates configurations, and finds the one of a new session."""
+"""Validates configurations, and resolves that of a new session."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -52,7 +52,7 @@ class InvalidConfiguration(ValidationFailed):
 
 
 class NormalizedConfiguration(BaseModel):
-    """A valid configuration in normal form; ``agent_id`` when it is a stored agent's."""
+    """A valid configuration in normal form; ``agent_id`` is set for a stored agent's."""
 
     agent_config: dict[str, Any]
     config_hash: str
@@ -60,7 +60,7 @@ class NormalizedConfiguration(BaseModel):
 
 
 def parse_or_reject(model: type[M], document: object) -> M:
-    """Parses the document; raises ``InvalidConfiguration`` with everything that is wrong with its schema."""
+    """Parses the document; raises ``InvalidConfiguration`` with everything that violates its schema."""
     parsed, errors = parse(model, document)
     if parsed is None:
         raise InvalidConfiguration(errors)
@@ -75,7 +75,7 @@ class Configurations:
     toolsets: ToolsetTools
 
     async def validate(self, document: object, caller: Identity) -> ValidationReport:
-        """Reports everything that is wrong. Raises ``NotAConfiguration`` when there is nothing to report on."""
+        """Reports everything that is wrong. Raises ``NotAConfiguration`` if there is nothing to report on."""
         if not is_configuration_like(document):
             raise NotAConfiguration(
                 "The body is not an agent configuration. Send an object with at least name and agent_type."
@@ -83,14 +83,14 @@ class Configurations:
         configuration, errors = parse(AgentConfiguration, document)
         parts: Parts = None
         if configuration is None:
-            # Mistakes of one kind don't hide those of the other: what is sound is checked as well.
+            # Mistakes of one kind don't hide the other kind: the valid part is checked as well.
             rest = sound_parts(document, errors)
             if rest is None:
                 return ValidationReport(valid=False, errors=errors)
             configuration, removed = rest
             parts = AgentConfiguration.model_fields.keys() - removed
             if {"tools", "client_tools"} & removed:
-                # Whether the others fit to the tools cannot be told without them.
+                # Without these fields, it is unknown whether the others fit.
                 parts -= TOOL_PARTS
         findings = await self._findings(configuration, caller, parts)
         errors += findings.errors
@@ -102,13 +102,13 @@ class Configurations:
         )
 
     async def normalize(self, document: object, caller: Identity) -> NormalizedConfiguration:
-        """The configuration given, or that of a stored agent.
+        """The given configuration, or that of a stored agent.
 
         Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``.
         """
         if isinstance(document, Mapping) and _REFERENCE_FIELDS & document.keys():
             agent = require_visible(await self._referenced(document), caller)
-            # Knowledge bases and toolsets are not checked: a turn warns of a deleted one and goes on without it.
+            # Knowledge bases and toolsets aren't checked: a turn warns of a deleted one and continues without it.
             await self.require(agent.configuration(), caller, {"llm_config", BUILTIN_TOOLS})
             return NormalizedConfiguration(
                 agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
@@ -121,7 +121,7 @@ class Configurations:
         return NormalizedConfiguration(agent_config=system_config, config_hash=config_hash(system_config))
 
     async def require(self, configuration: AgentConfiguration, caller: Identity, parts: Parts = None) -> None:
-        """Raises ``InvalidConfiguration`` when one of these parts (None: any) refers to what does not exist."""
+        """Raises ``InvalidConfiguration`` if one of these parts (None: any) references something that doesn't exist."""
         findings = await self._findings(configuration, caller, parts)
         if findings.errors:
             raise InvalidConfiguration(findings.errors)
@@ -136,7 +136,7 @@ class Configurations:
         return await self.agents.get_by_key(reference.agent_key or "")
 
     async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> Findings:
-        """Asks the others at the same time, and only what these parts need."""
+        """Queries the other services concurrently, and only for these parts."""
         world = await asyncio.gather(
             self._catalogue(caller, parts),
             self._tool_names(configuration, caller, parts),

@@ -1,4 +1,4 @@
-"""Toolsets as the runtime gets them, and single calls of their tools."""
+"""Toolsets for the runtime, and single calls of their tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.domain.toolset import ToolsetNotFound, secret_names
 
-# Somebody waits for the answer at an open connection.
+# A caller waits for the answer on an open connection.
 _LONGEST_TRIAL_SECONDS: Final = 120.0
 
 
@@ -33,14 +33,14 @@ class ReadToolsets:
     runtime: HttpToolsetRuntime
 
     async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
-        """Toolsets with everything that calls of their tools need. Those that do not exist are left out."""
+        """Toolsets with everything needed to call their tools. Missing ones are left out."""
         found = await self.toolsets.versions(company_id, wanted)
         names = dict.fromkeys(name for toolset in found for name in secret_names(toolset.config))
         secrets = await self.secrets.ciphertexts(company_id, list(names))
         return [toolset.connected(secrets) for toolset in found]
 
     async def try_tool(self, caller: Identity, toolset: str, tool: str, arguments: dict[str, Any]) -> CallToolReply:
-        """Calls a tool at most once, whatever its approval, for two minutes at most.
+        """Calls a tool at most once, without approval, for at most two minutes.
 
         Raises ``ToolsetNotFound``, or ``NotFound`` for a tool.
         """
@@ -57,7 +57,7 @@ class ReadToolsets:
     async def tools(self, caller: Identity, *, limit: int, offset: int) -> ToolPage:
         """The built-in tools, then those of the company's toolsets.
 
-        Raises ``ServiceUnavailable`` when the runtime does not say what it has.
+        Raises ``ServiceUnavailable`` if the runtime doesn't return its tools.
         """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:

@@ -1,4 +1,4 @@
-"""Creates, changes, refreshes and deletes toolsets. Targets are asked for their tools before the transaction."""
+"""Creates, changes, refreshes and deletes toolsets. Reads the target's tools before the transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ from services.registry.use_cases.configurations import InvalidConfiguration, par
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """A checked body with the tools that its target offers, and what is said about those that were left out.
+    """A checked body with its target's tools, and warnings about skipped ones.
 
-    ``based_on``: the version that was looked at.
+    ``based_on``: the version that was read.
     """
 
     body: ToolsetBody
@@ -51,7 +51,7 @@ class FoundTools:
 
 @dataclass(frozen=True, slots=True)
 class Toolsets:
-    """``permits``: targets that are asked at the same time, shared fairly among companies."""
+    """``permits``: concurrent calls of targets, shared fairly among companies."""
 
     reader: PostgresToolsetReader
     secrets: PostgresSecretReader
@@ -59,7 +59,7 @@ class Toolsets:
     permits: FairSemaphore
 
     async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
-        """Raises ``Conflict`` for a name that is taken, and as ``_find`` does."""
+        """Raises ``Conflict`` for a taken name, and like ``_find``."""
         name = command.toolset.get("name")
         if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
             raise Conflict(f"A toolset named {name!r} already exists.")
@@ -68,7 +68,7 @@ class Toolsets:
     async def create(
         self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
     ) -> None:
-        """The toolset's id is the command's. Raises ``Conflict``."""
+        """The toolset gets the command's ID. Raises ``Conflict``."""
         toolset = new_toolset(
             toolset_id=context.command_id,
             company_id=context.identity.company_id,
@@ -99,9 +99,9 @@ class Toolsets:
         context: CommandContext,
         found: FoundTools,
     ) -> None:
-        """Stores what was found: a new version, unless nothing differs.
+        """Stores the result: a new version, unless nothing differs.
 
-        Raises ``ToolsetNotFound``, or ``Conflict`` when somebody else changed it after it was looked at.
+        Raises ``ToolsetNotFound``, or ``Conflict`` if it was changed after it was read.
         """
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
@@ -113,7 +113,7 @@ class Toolsets:
         transaction.emit(event(toolset=after.public()), subject=after.id)
 
     async def delete(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
-        """Agents that name it go on without its tools. Raises ``ToolsetNotFound``."""
+        """Agents that reference it continue without its tools. Raises ``ToolsetNotFound``."""
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         await toolsets.delete(toolset, datetime.now(UTC))
@@ -122,10 +122,10 @@ class Toolsets:
     async def _find(
         self, document: Mapping[str, Any], caller: Identity, *, based_on: int, check_settings: bool
     ) -> FoundTools:
-        """Checks a toolset's document and asks its target for the tools.
+        """Checks a toolset's document and reads its target's tools.
 
-        ``check_settings``: settings of tools that the target does not have are an error. Raises
-        ``InvalidConfiguration``, what the target is refused for, ``RateLimited``, or an outage of the runtime.
+        ``check_settings``: settings of tools that the target lacks are an error. Raises ``InvalidConfiguration``, the
+        target's refusal, ``RateLimited``, or an outage of the runtime.
         """
         body = parse_or_reject(_model_of(document), document)
         _reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
@@ -151,7 +151,7 @@ def _reject(errors: list[ErrorDetail]) -> None:
 
 
 def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
-    """The model of the document's type, by which findings name places in the document itself."""
+    """The model of the document's type, with which findings name locations in the document."""
     known: dict[str, type[ToolsetBody]] = {
         "mcp": McpToolsetBody,
         "openapi": OpenApiToolsetBody,

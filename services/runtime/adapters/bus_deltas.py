@@ -1,4 +1,4 @@
-"""Sends deltas straight to their topic: not recorded anywhere, lost when the bus is slow or unavailable."""
+"""Sends deltas directly to their topic. They aren't stored, and get lost if the bus is slow or unavailable."""
 
 import asyncio
 from collections import deque
@@ -18,9 +18,9 @@ _LONGEST_QUEUE: Final = 10_000
 
 
 class BusDeltas:
-    """A DeltaSink. ``run`` sends the queue in order; the oldest are dropped when it is full.
+    """A DeltaSink. ``run`` sends the queue in order; a full queue drops the oldest.
 
-    Recorded events that still linger are sent before it: readers show no text before those that it follows.
+    Lingering recorded events are sent first, so that readers never get text before the events that precede it.
     """
 
     def __init__(self, producer: Producer, outbox: Outbox, *, source: str) -> None:
@@ -32,7 +32,7 @@ class BusDeltas:
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
         self._waiting.append((event, self._envelope(turn, event, follows)))
-        # In this order: the task that sends events goes first.
+        # In this order, so that the event task runs first.
         self._outbox.send_now()
         self._woken.set()
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics and spans of turns, agents, models and tools. No prompt, argument or answer is recorded."""
+"""Prometheus metrics and spans of turns, agents, models and tools. Prompts, arguments and answers aren't recorded."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
@@ -55,7 +55,7 @@ TOOL_SECONDS: Final = Histogram(
 )  # fmt: skip
 
 for _outcome in (*OutcomeKind, "lost"):
-    # A counter whose first sample is 1 has never risen for Prometheus.
+    # Prometheus can't see the increase of a counter whose first sample is 1.
     _ENDED.labels(str(_outcome))
 
 
@@ -165,7 +165,7 @@ class ObservedModel:
             return answer
 
     def _label(self, model: str) -> str:
-        """Unlisted models share a label: agents may name any, and each would be a series for ever."""
+        """Unlisted models share a label: agents may name any model, and each name would be a permanent series."""
         if model in self._listed:
             return model
         provider = model.partition(":")[0]
@@ -177,7 +177,7 @@ class ObservedModel:
 
 
 async def _called(call: Awaitable[ToolOutput], name: str, label: str, context: ToolContext) -> ToolOutput:
-    """One call of a tool. One that takes too long is cancelled by its caller. `label`: the tool in metrics."""
+    """Measures one call of a tool. The caller cancels a slow call. `label`: the tool in metrics."""
     attributes: dict[str, tracing.Value | None] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -209,7 +209,10 @@ def observed(toolbox: Toolbox) -> Toolbox:
 
 
 class ObservedConnector:
-    """A ToolsetConnector around another one. Users name tools: in metrics, those of a type are one."""
+    """A ToolsetConnector around another one.
+
+    In metrics, all tools of a toolset type share a label, since users name them.
+    """
 
     def __init__(self, connector: ToolsetConnector) -> None:
         self._connector = connector

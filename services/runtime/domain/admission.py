@@ -15,16 +15,16 @@ from services.runtime.domain.turns import Submission
 T = TypeVar("T")
 _BESIDE: Final = 8
 CheckVision = Callable[[str], None]
-"""Raises VisionNotSupported for a model that is known to take text only."""
+"""Raises VisionNotSupported for a model that is known to accept only text."""
 CheckOptions = Callable[[TurnOptions, AgentSpec], None]
-"""Raises OptionNotSupported for options that the agent, or its model, would ignore."""
+"""Raises OptionNotSupported for options that the agent or its model would ignore."""
 
 
 class WorkerSlots:
-    """The slots of a worker at one moment, ``running`` of them taken by company.
+    """A snapshot of a worker's slots; ``running`` counts the occupied ones by company.
 
-    A company holds at most ``capacity``. There are an eighth more in all, and one at least, so that a company that uses
-    all of its share cannot block another.
+    A company holds at most ``capacity`` slots. The worker has an eighth more in total, at least one more, so that a
+    company that uses all of its share can't block another.
     """
 
     def __init__(self, capacity: int, running: Mapping[str, int] | None = None) -> None:
@@ -33,7 +33,7 @@ class WorkerSlots:
         self._free = capacity + max(capacity // _BESIDE, 1) - self._running.total() if capacity else 0
 
     def take(self, company_id: str) -> bool:
-        """Takes one more slot for the company, if there is one."""
+        """Takes another slot for the company; returns False if none is free."""
         if self._free <= 0 or self._running[company_id] >= self._each:
             return False
         self._free -= 1
@@ -41,11 +41,11 @@ class WorkerSlots:
         return True
 
     def in_turn(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
-        """Gives slots to ``waiting`` ones, by company: always to the next of the company that runs fewest."""
+        """Assigns slots to ``waiting`` items, always to the company with the fewest running."""
         queues: dict[str, list[T]] = {}
         for company_id, each in waiting:
             queues.setdefault(company_id, []).append(each)
-        # Of companies that run as many, the one that has waited longest comes first.
+        # Among companies with equally many, the one that has waited longest comes first.
         order = [(self._running[company_id], number, company_id) for number, company_id in enumerate(queues)]
         heapq.heapify(order)
         served: Counter[str] = Counter()
@@ -63,7 +63,7 @@ class WorkerSlots:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Limits on live turns; callers above them can retry after ``retry_after`` seconds."""
+    """Limits on live turns. Callers above a limit can retry after ``retry_after`` seconds."""
 
     per_session: int = 20
     per_company: int = 1000
@@ -72,7 +72,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A session under its lock. ``agent`` only when a submission's content depends on it."""
+    """A locked session. ``agent`` is set only if a submission's content depends on it."""
 
     id: str
     company_id: str
@@ -83,7 +83,7 @@ class SessionState:
 
 
 class Excess(NamedTuple):
-    """Sessions of a company ``by`` so many above its limit, and the refusal for that."""
+    """The number of sessions above a company's limit (``by``), and the resulting error."""
 
     by: int
     error: QuotaExceeded
@@ -91,12 +91,12 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionView:
-    """The database under the locks of the sessions concerned.
+    """Database state under the locks of the affected sessions.
 
-    ``known``: commands that have a turn or an outcome. Live turns are queued, run or are being stopped; in a session
-    waiting ones count, too. ``exhausted``: budgets of the companies concerned that are used up. ``excess``: companies
-    with more sessions than they may have, those that the submissions begin included. ``blocked_by``: the waiting turns
-    of the sessions that have one.
+    ``known``: commands with a turn or an outcome. Live turns are queued, running or being stopped; waiting turns also
+    count within their session. ``exhausted``: used-up budgets of the affected companies. ``excess``: companies above
+    their session limit, counting the sessions that the submissions create. ``blocked_by``: the waiting turns, by
+    session.
     """
 
     sessions: Mapping[str, SessionState]
@@ -110,7 +110,7 @@ class AdmissionView:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The submission becomes the turn at ``position``; when ``claimed``, this worker runs it at once."""
+    """The submission becomes the turn at ``position``. If ``claimed``, this worker runs it immediately."""
 
     submission: Submission
     position: int
@@ -125,7 +125,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The command has a turn or an outcome already."""
+    """The command already has a turn or an outcome."""
 
     submission: Submission
 
@@ -134,7 +134,7 @@ Decision = Admitted | Refused | Duplicate
 
 
 class AdmissionPolicy:
-    """Decides a batch in the order of its submissions; each sees the effect of those before it."""
+    """Decides a batch in order; each submission sees the effects of earlier ones."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class AdmissionPolicy:
         return session
 
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
-        """``detail``: the type of the refusal's detail, when it has one."""
+        """``detail``: the type of the error's detail, if it has one."""
         if live >= limit:
             message = f"The {of} has {limit} messages in progress."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
@@ -199,7 +199,7 @@ def _moved_on() -> Conflict:
 
 
 class _Batch:
-    """The view, advanced by the batch's admissions so far."""
+    """The view, updated with the batch's admissions so far."""
 
     def __init__(self, view: AdmissionView, slots: WorkerSlots) -> None:
         self.sessions = view.sessions
@@ -213,7 +213,7 @@ class _Batch:
         self._slots = slots
 
     def check_excess(self, session: SessionState) -> None:
-        """Raises ``QuotaExceeded`` for the turns of as many of the company's new sessions as are too many."""
+        """Raises ``QuotaExceeded`` for turns of the company's excess new sessions."""
         excess = self._excess.get(session.company_id)
         refused = self._refused.setdefault(session.company_id, set())
         if excess is not None and (session.id in refused or len(refused) < excess.by):

@@ -23,12 +23,12 @@ from services.runtime.domain.tools import Approval, ToolDefinition, ToolsetVersi
 from services.runtime.domain.waits import NewWait
 
 _OPTIONS: Final = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls", "output_schema")
-"""Options of a turn that take the place of the agent's."""
+"""Turn options that override the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """An agent's rules for some of its tools; None leaves a tool's own."""
+    """An agent's policy for some of its tools; None keeps the tool's own setting."""
 
     approval: Approval | None = None
     timeout_seconds: float | None = None
@@ -57,17 +57,17 @@ class AgentSpec:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the agent runs as a loop of model and tool calls; an `llm_agent` does over client tools alone."""
+        """Whether the agent loops over model and tool calls. An `llm_agent` does so only with client tools."""
         return self.agent_type == "react_agent" or bool(self.client_tools)
 
     @property
     def forced_call(self) -> ForcedCall | None:
-        """The call that the turn has to begin with."""
+        """The call with which the turn must start, if any."""
         choice = self.tool_choice
         return choice if choice == "required" or isinstance(choice, NamedTool) else None
 
     def with_options(self, options: TurnOptions | None) -> Self:
-        """The agent for one turn."""
+        """Returns the agent with a turn's options applied."""
         if options is None:
             return self
         given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
@@ -79,7 +79,7 @@ class AgentSpec:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """From a normalised configuration, which the registry has validated."""
+        """Parses a normalized configuration, which the registry has validated."""
         llm = config.get("llm_config") or {}
         return cls(
             agent_type=config["agent_type"],
@@ -108,7 +108,7 @@ def _policy(item: Mapping[str, Any]) -> ToolPolicy:
 
 
 def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
-    """From an entry of ``client_tools``."""
+    """Parses an entry of ``client_tools``."""
     return ToolDefinition(
         name=item["name"],
         description=item.get("description") or "",
@@ -120,11 +120,11 @@ def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """One turn's work. `history` is the conversation before `question`, oldest first.
+    """The input of a turn. `history` is the conversation before `question`, oldest first.
 
-    `answered` follows the question: calls of client tools that earlier turns ended with, and their results. With
-    `ends_with_calls` this turn ends with such calls, too, instead of waiting for them. With `whole_history` the turn
-    fails when the conversation is longer than what a model is given.
+    `answered` follows the question: client tool calls that ended earlier turns, and their results. With
+    `ends_with_calls`, this turn ends with such calls instead of waiting for their results. With `whole_history`, the
+    turn fails if the conversation exceeds the model's limit.
     """
 
     turn_id: str
@@ -139,40 +139,40 @@ class AgentTask:
 
 
 class TurnLost(Exception):
-    """The turn is no longer this worker's: fenced off, cancelled or past its deadline. Stop, record nothing."""
+    """The worker has lost the turn: it was fenced off, cancelled or timed out. Stop and record nothing."""
 
 
 class TurnJournal(Protocol):
     """Records the loop's steps, each in one transaction that checks the turn's fencing token.
 
     Awaitables raise TurnLost. The final answer is part of the AgentReply, which the engine commits together with the
-    turn's completion; only one that does not fit the output schema is recorded here.
+    turn's completion. A final answer is recorded here only if it doesn't fit the output schema.
     """
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The steps that the turn has from earlier executions, in order; the loop resumes after them."""
+        """The turn's steps from earlier executions, in order; the loop resumes after them."""
 
     @property
     def allowed_calls(self) -> Mapping[str, str]:
-        """The hashes of the calls that a person has approved, by call id."""
+        """The hashes of calls that a person has approved, by call id."""
 
     @property
     def after_wait(self) -> bool:
-        """Whether calls without a result are known not to have been begun: the turn comes from a wait."""
+        """Whether calls without a result are known not to have started, because the turn resumes from a wait."""
 
     @property
     def wants_text(self) -> bool:
-        """Whether someone follows this turn's text; read before every model call."""
+        """Whether anyone streams this turn's text; checked before every model call."""
 
     async def record(self, step: Step) -> None:
-        """Records a step with its events; called concurrently for the results of calls.
+        """Records a step with its events. Called concurrently for the results of calls.
 
-        An answer records its calls as started, and is recorded before any of them is made.
+        A model answer records its calls as started before any of them is made.
         """
 
     def output_text(self, piece: str, step: int) -> None:
-        """Streams a piece of text of the model call `step`, in order. Must not block; may be lost."""
+        """Streams a piece of text from the model call `step`, in order. Must not block; pieces may get lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +185,10 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
+    """The turn's outcome. `usage` sums all model calls, including earlier attempts; `steps` counts them.
 
-    `finish_reason` is that of the last model answer, which isn't a recorded step. `requested` are its calls, which the
-    caller runs. `toolsets` are those of a turn of one step, as no earlier step has recorded them.
+    `finish_reason` is from the last model answer, which isn't a recorded step. `requested` are its calls, which the
+    caller runs. `toolsets` are set for a turn with one step, since no earlier step has recorded them.
     """
 
     text: str
@@ -223,10 +223,10 @@ class ToolSource(Protocol):
     async def for_turn(
         self, task: AgentTask, *, any_files: bool = False, toolsets: Sequence[ToolsetVersion] | None = None
     ) -> TurnTools:
-        """The tools that the turn's model is offered. `any_files`: the session has some.
+        """Selects the tools for the turn's model. `any_files`: whether the session has files.
 
-        `toolsets`: the versions that a resumed turn began with; None for a turn that begins now.
-        Raises ServiceUnavailable when the definitions cannot be had.
+        `toolsets`: the versions from the start of a resumed turn; None for a new turn. Raises ServiceUnavailable if the
+        definitions can't be loaded.
         """
 
 
@@ -239,5 +239,7 @@ class TurnWaits:
 
 class AgentLoop(Protocol):
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
-        """Raises an error of models.py, with which the turn fails, and the journal's TurnLost. May be cancelled at any
-        await; calls under way are then cancelled too."""
+        """Runs the turn. Raises an error of models.py, which fails the turn, and the journal's TurnLost.
+
+        May be cancelled at any await, which also cancels running calls.
+        """

@@ -1,4 +1,4 @@
-"""Session artifacts as agents use them; the artifacts service has them."""
+"""Session artifacts as seen by agents; the artifacts service stores them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +10,19 @@ from services.runtime.domain.conversation import ArtifactPart, Citation
 
 
 class SessionArtifacts(Protocol):
-    """The artifacts of one session, for a caller who may use it.
+    """The artifacts of one session, for an authorized caller.
 
-    Everything raises NotFound for an artifact that the caller cannot see, Conflict while it is not processed,
-    UnsupportedMediaType when the artifact has no such side, and ServiceUnavailable.
+    All methods raise NotFound for an artifact that the caller can't see, and Conflict before it is processed. They
+    raise UnsupportedMediaType if the artifact lacks the requested form, and ServiceUnavailable.
     """
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact: ...
 
     async def by_url(self, session_id: str, url: str, caller: Identity) -> Artifact:
-        """The artifact behind a link of this session, also behind an expired one."""
+        """Finds the artifact by a link of this session, even an expired one."""
 
     async def all(self, session_id: str, caller: Identity) -> list[Artifact]:
-        """The newest 200."""
+        """The newest 200 artifacts."""
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
@@ -31,23 +31,23 @@ class SessionArtifacts(Protocol):
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
     ) -> tuple[Citation, ...]:
-        """Chunks of the processed documents, best first; of all of them when no ids are given."""
+        """Chunks of the processed documents, best first; of all documents without ids."""
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]: ...
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes: ...
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        """Writes its bytes into a file, without holding them in memory."""
+        """Writes the artifact's bytes into a file without holding them in memory."""
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
-        """Creates an artifact; with the same ``key`` again it returns the first one.
+        """Creates an artifact. With the same ``key`` again, returns the first one.
 
         Raises ValidationFailed, TooLarge or UnsupportedMediaType for unusable content.
         """
 
 
 def part_of(artifact: Artifact, url: str | None = None, detail: str | None = None) -> ArtifactPart:
-    """The artifact as a part of a message that names it by ``url``, or by its id."""
+    """The artifact as a message part, referenced by ``url`` or by its id."""
     kind, strategy = artifact.content_type, artifact.processing_strategy
     return ArtifactPart(artifact.artifact_id, artifact.name, kind, strategy, url, detail)

@@ -1,4 +1,4 @@
-"""Beginnings of sessions: the agent, and a conversation that took place elsewhere."""
+"""New sessions: their agent, and optionally an imported conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from services.runtime.domain.conversation import (
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """``agent`` is what ``config`` says; ``expires_after`` in seconds, None for a session that stays."""
+    """A session to create. ``agent`` is parsed from ``config``; ``expires_after`` in seconds, None for no expiry."""
 
     id: str
     company_id: str
@@ -56,19 +56,19 @@ class NewSession:
 
 
 def places_of(messages: Sequence[Message]) -> int:
-    """The positions of turns that they take up: a turn has places for two messages."""
+    """The number of turn positions that messages occupy; a turn holds two messages."""
     return (len(messages) + 1) // 2
 
 
 def valid_new_id(session_id: str) -> str:
-    """The id for a session that is created. Raises ValidationFailed."""
+    """Checks the id of a new session. Raises ValidationFailed."""
     if not is_id(session_id):
         raise ValidationFailed("The session ID is malformed.")
     return session_id
 
 
 def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) -> NewSession:
-    """The session that a command begins. Raises ValidationFailed."""
+    """The session that a command creates. Raises ValidationFailed."""
     try:
         agent = AgentSpec.from_config(beginning.agent_config)
     except (KeyError, TypeError, AttributeError) as problem:
@@ -89,9 +89,9 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
 
 
 def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """The messages as a model is given them; calls may be those of messages ``asked`` before.
+    """Converts messages to the model's format. Results may answer calls in the earlier messages ``asked``.
 
-    Raises ValidationFailed, for a result of a call that nobody has asked for above all.
+    Raises ValidationFailed, mainly for the result of an unknown call.
     """
     open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
     history: list[Message] = []

@@ -6,13 +6,13 @@ from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
-# Of one model call: sums of a million of them fit into 64 bits.
+# For one model call: a million of them sum up within 64 bits.
 _MOST_TOKENS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """``file``: the file of the session whose contents the text is, in place of a reference to it."""
+    """``file``: the session file that this text was read from, if any."""
 
     text: str
     file: "ArtifactPart | None" = None
@@ -20,7 +20,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """``detail``: how closely the model looks at it; the provider decides unless given."""
+    """``detail``: how closely the model looks at the image; by default the provider decides."""
 
     url: str
     detail: str | None = None
@@ -28,9 +28,9 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
-    """A message's reference to a file of the session; ``url`` is the link that named it, if any.
+    """A message's reference to a session file; ``url`` is the link that named it, if any.
 
-    A model is given the file's contents in its place. ``detail`` is as in ``ImagePart``.
+    The model gets the file's contents instead. ``detail`` is as in ``ImagePart``.
     """
 
     artifact_id: str
@@ -50,10 +50,10 @@ Part = TextPart | ImagePart | ArtifactPart
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call that a model asked for.
+    """A tool call requested by a model.
 
-    `id` is unique within the turn and is the call's idempotency key. `validation_error` is set when the model's
-    arguments weren't a JSON object; such a call is never made, and the model gets the reason. `provider_data` as in
+    `id` is unique within the turn and is the call's idempotency key. `validation_error` is set if the model's arguments
+    weren't a JSON object; such a call is never made, and the model gets the reason. `provider_data` is as in
     `ModelAnswer`.
     """
 
@@ -66,7 +66,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The source of a statement; one without any id is text of the conversation itself."""
+    """The source of a statement. Without any id, it is text from the conversation itself."""
 
     passage: str
     score: float | None = None
@@ -80,7 +80,7 @@ class Citation:
 
     @property
     def origin(self) -> str:
-        """File and page or row, for people; empty when unknown."""
+        """File and page or row, for display; empty if unknown."""
         name = self.file_name or self.knowledge_base_name
         if not name:
             return ""
@@ -89,12 +89,12 @@ class Citation:
         return f"{name}, row {self.row}" if self.row is not None else name
 
     def to_json(self) -> JsonObject:
-        """Without the fields that are unknown."""
+        """Renders the known fields."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def numbered(chunks: Iterable[Citation]) -> str:
-    """Chunks as text for a model, which may name them as [1], [2] …"""
+    """Formats chunks as text for a model, which can cite them as [1], [2] …"""
     return "\n\n".join(
         f"[{number}] {f'({passage.origin}) ' if passage.origin else ''}{passage.passage}"
         for number, passage in enumerate(chunks, 1)
@@ -103,7 +103,7 @@ def numbered(chunks: Iterable[Citation]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """An artifact that a tool made in the session; ``size`` in bytes."""
+    """An artifact that a tool created in the session; ``size`` in bytes."""
 
     artifact_id: str
     name: str
@@ -113,7 +113,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A call's outcome. `unknown`: it was lost in a crash and the tool is not safe to repeat."""
+    """A call's outcome. `unknown`: a crash lost it, and the tool isn't safe to repeat."""
 
     call_id: str
     name: str
@@ -165,7 +165,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the provider counted them; a provider that reports none leaves zeros."""
+    """Tokens as counted by the provider; zeros if it reports none."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -182,7 +182,7 @@ class Usage:
 
 
 def token_count(value: Any) -> int:
-    """A provider's count of tokens, which may be a float or a text; 0 for one that cannot be meant."""
+    """Parses a provider's token count, which may be a float or a string; returns 0 for an implausible one."""
     try:
         count = float(value or 0)
     except (TypeError, ValueError, OverflowError):
@@ -194,7 +194,7 @@ def token_count(value: Any) -> int:
 class ModelAnswer:
     """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word.
 
-    `provider_data`: what the provider sent beside it, such as reasoning, and needs back with the next request.
+    `provider_data`: additional provider data, such as reasoning, that the next request must return.
     """
 
     text: str

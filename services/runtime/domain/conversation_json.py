@@ -1,7 +1,7 @@
 """The JSON form of conversations in recorded steps and stored messages.
 
-Parts have the form of the API's content blocks. Reading ignores unknown fields, so that rows written by a
-newer version stay readable.
+Parts have the form of the API's content blocks. Reading ignores unknown fields, so that rows written by a newer version
+stay readable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +68,10 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
 
 
 def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]:
-    """Role, text and blocks of a stored message. Calls and their results are blocks; a result is the user's."""
+    """The role, text and blocks of a stored message.
+
+    Calls and results are blocks; results belong to the user's side.
+    """
     match message:
         case UserMessage(parts):
             plain = all(isinstance(part, TextPart) for part in parts) and len(parts) == 1
@@ -82,7 +85,7 @@ def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]
 
 
 def message_from_row(role: str, text: str, blocks: Sequence[Mapping[str, Any]] | None) -> Message:
-    """The reverse of ``message_to_row``. Raises ValueError for unknown blocks."""
+    """The inverse of ``message_to_row``. Raises ValueError for unknown blocks."""
     if role == "assistant":
         calls = [tool_call_from_json(block) for block in blocks or () if block["type"] == "tool_call"]
         return AssistantMessage(text, tuple(calls))

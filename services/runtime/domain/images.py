@@ -1,4 +1,4 @@
-"""Images as models take them: PNG, JPEG, GIF or WebP, as ``data:`` URLs. A bitmap becomes a PNG."""
+"""Images in formats that models accept: PNG, JPEG, GIF or WebP, as ``data:`` URLs. A bitmap becomes a PNG."""
 
 import base64
 import struct
@@ -9,25 +9,25 @@ from typing import Final
 
 _BITMAP: Final = "image/bmp"
 _UNCOMPRESSED: Final = (0, 3, 6)
-"""Plain pixels, pixels with masks, and those with a mask of transparency."""
+"""Plain pixels, pixels with color masks, and pixels with an additional alpha mask."""
 _PALETTE, _RGB, _RGBA = 3, 2, 6
 _MASKS: Final = {16: (0x7C00, 0x03E0, 0x001F, 0), 24: (0xFF0000, 0xFF00, 0xFF, 0), 32: (0xFF0000, 0xFF00, 0xFF, 0)}
 _NO_MASKS: Final[tuple[int, ...]] = (0, 0, 0, 0)
 
 
 class UnreadableBitmap(ValueError):
-    """A bitmap that is damaged, or whose pixels are compressed."""
+    """The bitmap is damaged, or its pixels are compressed."""
 
 
 def data_url(content_type: str, content: bytes) -> str:
-    """Raises ``UnreadableBitmap``."""
+    """Encodes an image. Raises ``UnreadableBitmap``."""
     if content_type in (_BITMAP, "image/x-ms-bmp"):
         content_type, content = "image/png", png_of(content)
     return f"data:{content_type};base64,{base64.b64encode(content).decode()}"
 
 
 def png_of(bitmap: bytes) -> bytes:
-    """The same pixels as PNG. Raises ``UnreadableBitmap``."""
+    """Converts a bitmap to PNG. Raises ``UnreadableBitmap``."""
     try:
         found = _read(bitmap)
         rows = b"".join(b"\0" + row for row in found.rows())
@@ -45,7 +45,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Bitmap:
-    """``masks`` of red, green, blue and transparency. With a ``palette`` the pixels are its indexes."""
+    """A parsed bitmap. ``masks``: red, green, blue and alpha. With a ``palette``, pixels are its indexes."""
 
     pixels: memoryview
     width: int
@@ -65,7 +65,7 @@ class _Bitmap:
         return self.bits if self.palette else 8
 
     def rows(self) -> Iterator[bytes]:
-        """From top to bottom, as PNG has them."""
+        """Rows from top to bottom, as in PNG."""
         channels = [_tables(mask, self.bits // 8) for mask in self.masks if mask]
         length = (self.width * self.bits + 7) // 8
         numbers = range(self.height - 1, -1, -1) if self.is_upside_down else range(self.height)
@@ -116,7 +116,7 @@ def _masks(bitmap: bytes, head: int, compression: int, bits: int) -> tuple[int, 
 
 
 def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> bytes:
-    """Red, green and blue of each colour; pixels may name one that is not given."""
+    """Red, green and blue of each color; pixels may use a color that the palette lacks."""
     colours = bitmap[start : start + size * given]
     palette = bytearray(3 * most)
     for place in range(3):
@@ -126,7 +126,7 @@ def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> byt
 
 
 def _tables(mask: int, size: int) -> dict[int, bytes]:
-    """By byte of a pixel, what each of its values adds to a channel of eight bits."""
+    """By byte of a pixel, the contribution of each value to an eight-bit channel."""
     shift = (mask & -mask).bit_length() - 1
     bits = mask.bit_length() - shift
     return {
@@ -137,7 +137,7 @@ def _tables(mask: int, size: int) -> dict[int, bytes]:
 
 
 def _in_eight_bits(value: int, bits: int) -> int:
-    """Its own bits again behind them, so that the largest value is white."""
+    """Repeats the value's bits, so that the largest value becomes white."""
     found, place = 0, 8 - bits
     while place > -bits:
         found |= value << place if place >= 0 else value >> -place

@@ -1,4 +1,4 @@
-"""Retrieval from knowledge bases; the ingestion service has them."""
+"""Retrieval from knowledge bases, which the ingestion service stores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from services.runtime.domain.conversation import Citation
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseRef:
-    """A knowledge base attached to an agent. Fields that are None are left to the knowledge base's defaults."""
+    """A knowledge base attached to an agent. None fields use the knowledge base's defaults."""
 
     id: str
     top_k: int | None = None
@@ -20,7 +20,7 @@ class KnowledgeBaseRef:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Chunks, best first, and a warning for every knowledge base that could not be searched."""
+    """Chunks, best first, and a warning for every knowledge base that couldn't be searched."""
 
     chunks: tuple[Citation, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -28,8 +28,7 @@ class Retrieved:
 
 class KnowledgeRetriever(Protocol):
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
-        """Chunks for `query` from all of `knowledge_bases`, best first.
+        """Retrieves chunks for `query` from all of `knowledge_bases`, best first.
 
-        A deleted knowledge base, or no answer within the adapter's deadline, is a warning: the turn continues
-        without it. Safe to retry.
+        A deleted knowledge base or a timeout yields a warning, and the turn continues without it. Safe to retry.
         """

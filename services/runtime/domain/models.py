@@ -10,8 +10,9 @@ from typing import Final, Literal, Protocol
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.errors import ModelFailed as _ModelFailed
-from libs.contracts.resources.turns import Attribution, NamedTool
-from libs.contracts.resources.turns import Usage as WireUsage
+from libs.contracts.replies import Attribution
+from libs.contracts.replies import Usage as WireUsage
+from libs.contracts.resources.turns import NamedTool
 from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, Usage, numbered
 from services.runtime.domain.tools import ToolDefinition
 
@@ -19,9 +20,9 @@ DEFAULT_MODEL = "builtin:extractive"
 
 OnText = Callable[[str], None]
 ForcedCall = Literal["required"] | NamedTool
-"""A call of any tool, or of that one."""
+"""Forces a call of any tool, or of a specific one."""
 BUILTIN: Final = "builtin:"
-"""Models of the service itself, which are free unless they have a price."""
+"""Models built into the service, which are free unless they have a price."""
 _PER_TOKENS: Final = Decimal(1_000_000)
 
 
@@ -29,9 +30,9 @@ _PER_TOKENS: Final = Decimal(1_000_000)
 class ModelRequest:
     """One call of a model. `model` is `provider:name`.
 
-    `answer_in_text`: no tool may be called any more; `tools` stays, as some providers require a description of
-    the tools that the conversation has calls of. `tool_choice`: a call that this answer has to make. `stop`: texts
-    that end the answer. `output_schema`: JSON Schema of the final answer.
+    `answer_in_text`: no further tool calls. `tools` stays set, because some providers require definitions of all tools
+    called in the conversation. `tool_choice`: a call that this answer must make. `stop`: strings that end the answer.
+    `output_schema`: JSON Schema of the final answer.
     """
 
     model: str
@@ -50,7 +51,7 @@ class ModelRequest:
 
     @property
     def output_object(self) -> JsonObject | None:
-        """The output schema, if it is one of an object: providers take no other."""
+        """The output schema if its type is object; providers accept no other type."""
         schema = self.output_schema
         return schema if schema is not None and schema.get("type") == "object" else None
 
@@ -59,14 +60,14 @@ class ModelRequest:
         return () if self.answer_in_text else self.tools
 
     def sampling(self) -> JsonObject:
-        """The settings that are given; every provider knows them by these names."""
+        """The settings with a value; every provider uses these names."""
         settings = {"temperature": self.temperature, "top_p": self.top_p, "max_tokens": self.max_tokens}
         return {name: value for name, value in settings.items() if value is not None}
 
     def instructions(self, *, native_output: bool = False) -> str:
-        """The system prompt with the retrieved chunks, numbered as the answer may cite them, and the output schema.
+        """The system prompt with the output schema and the retrieved chunks, numbered for citations.
 
-        `native_output`: the provider is given the schema by other means.
+        `native_output`: the provider gets the schema separately.
         """
         parts = [self.system] if self.system else []
         if self.chunks:
@@ -84,7 +85,7 @@ class ModelRequest:
 
 
 class ModelFailed(_ModelFailed):
-    """The provider failed, after retries where they made sense. `status` is its HTTP status, if it had one."""
+    """The provider failed, after retries where useful. `status` is its HTTP status, if any."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -92,7 +93,7 @@ class ModelFailed(_ModelFailed):
 
 
 class ModelRateLimited(ModelFailed):
-    """The provider takes no more requests for `retry_after` seconds."""
+    """The provider rejects further requests for `retry_after` seconds."""
 
     kind = ErrorKind.RATE_LIMIT
 
@@ -102,7 +103,7 @@ class ModelRateLimited(ModelFailed):
 
 
 class AnswerRefused(ModelFailed):
-    """The model's last answer cannot be used, and it was asked again often enough. ``usage`` of that answer."""
+    """The model's last answer was unusable, and no attempts remain. ``usage``: the tokens of that answer."""
 
     def __init__(self, message: str, usage: Usage) -> None:
         super().__init__(message)
@@ -110,15 +111,15 @@ class AnswerRefused(ModelFailed):
 
 
 class VisionNotSupported(ValidationFailed):
-    """An image was given to a model that takes text only."""
+    """An image was given to a text-only model."""
 
 
 class OptionNotSupported(ValidationFailed):
-    """An option of the turn that the model's provider, or the agent, can do nothing with."""
+    """The model's provider or the agent doesn't support an option of the turn."""
 
 
 class ModelUnknown(ValidationFailed):
-    """The name is not `provider:name`, or the provider is unknown."""
+    """The name isn't `provider:name`, or the provider is unknown."""
 
 
 class ModelNotConfigured(ValidationFailed):
@@ -127,11 +128,11 @@ class ModelNotConfigured(ValidationFailed):
 
 class ChatModel(Protocol):
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """The model's answer; text goes piece by piece to `on_text` while it is made, when given.
+        """Returns the model's answer. Passes text to `on_text`, if given, as it is generated.
 
-        Retries with backoff on 429, 5xx and timeouts within a bound, honouring Retry-After, but never once a
-        piece has been handed to `on_text`, which would double it. The pieces joined are the answer's text.
-        Raises ModelFailed, VisionNotSupported, ModelUnknown or ModelNotConfigured.
+        Retries with backoff on 429, 5xx and timeouts within a limit and honors Retry-After. It never retries after a
+        piece was passed to `on_text`, which would duplicate it. The pieces joined are the answer's text. Raises
+        ModelFailed, VisionNotSupported, ModelUnknown or ModelNotConfigured.
         """
 
 
@@ -146,7 +147,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ProviderInfo:
-    """`any_name`: the provider may have models that are not listed here."""
+    """A provider. `any_name`: it may have models that aren't listed here."""
 
     name: str
     configured: bool
@@ -167,30 +168,30 @@ class ProviderInfo:
 
 class ModelCatalogue(Protocol):
     def providers(self) -> tuple[ProviderInfo, ...]:
-        """Every provider this service knows, configured or not; the body's list for `GET /models/`."""
+        """Every known provider, configured or not, for `GET /models/`."""
 
     def require(self, model: str) -> ModelInfo | None:
-        """The listed facts about `model`, None when it is not listed but its provider may have it.
+        """The listed facts about `model`; None if it isn't listed but its provider may have it.
 
         Raises ModelUnknown or ModelNotConfigured.
         """
 
     def require_vision(self, model: str) -> None:
-        """Raises VisionNotSupported when `model` is known to take text only; an unlisted model may be tried."""
+        """Raises VisionNotSupported if `model` is known to be text-only; an unlisted model may be tried."""
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
-        """Selects the options, by their names in the API, that the provider of `model` would ignore."""
+        """The API names of the options that `model`'s provider would ignore."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """Prices of a million tokens, in the operator's currency."""
+    """Prices per million tokens, in the operator's currency."""
 
     input: Decimal
     output: Decimal
 
     def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
-        """Exact: a million is a power of ten."""
+        """The exact cost, without rounding."""
         return (self.input * input_tokens + self.output * output_tokens) / _PER_TOKENS
 
 
@@ -199,12 +200,12 @@ FREE: Final = ModelPrice(Decimal(0), Decimal(0))
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices by model, or by prefix with ``*`` at its end; the longest one that fits holds."""
+    """Prices by model, or by a prefix that ends in ``*``; the longest match applies."""
 
     prices: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def of(self, model: str) -> ModelPrice | None:
-        """None for a model without a price."""
+        """The model's price, or None."""
         if (exact := self.prices.get(model)) is not None:
             return exact
         fitting = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
@@ -216,25 +217,25 @@ class PriceTable:
 class Prices(Protocol):
     @property
     def table(self) -> PriceTable:
-        """The prices that hold now; a change by the operator may take some seconds to be seen."""
+        """The current prices; an operator's change may take a few seconds to show."""
 
 
 class NoPrices:
-    """Prices of an installation that has none."""
+    """Prices of an installation without any."""
 
     table = PriceTable()
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSpending:
-    """The usage of an ended turn, and whose it is."""
+    """The usage of an ended turn, and its owner."""
 
     usage: WireUsage
     attribution: Attribution
 
 
 def priced(usage: WireUsage, model: str, prices: PriceTable) -> WireUsage:
-    """The usage with its cost at these prices."""
+    """Returns the usage with its cost at these prices."""
     price = prices.of(model)
     cost = None if price is None else decimal_text(price.cost(usage.input_tokens, usage.output_tokens))
     return usage.model_copy(update={"cost": cost})

@@ -1,4 +1,4 @@
-"""Options of a turn: which of them its agent and its model can do something with."""
+"""Checks that a turn's agent and model support its options."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class SupportedOptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptionCheck:
-    """Refuses options that would be ignored."""
+    """Rejects options that would be ignored."""
 
     models: SupportedOptions
 
     def __call__(self, options: TurnOptions, agent: AgentSpec) -> None:
-        """Raises OptionNotSupported, with an entry for each."""
+        """Raises OptionNotSupported with one detail per option."""
         asked = list(_about_calls(options))
         if not agent.with_options(options).calls_tools:
             _refuse(asked, "this agent calls no tools")
@@ -33,7 +33,7 @@ class OptionCheck:
 def _about_calls(options: TurnOptions) -> Iterator[str]:
     if options.tool_choice == "required" or isinstance(options.tool_choice, NamedTool):
         yield "tool_choice"
-    # Several calls at once are what a model makes by itself.
+    # True is the models' default.
     if options.parallel_tool_calls is False:
         yield "parallel_tool_calls"
 

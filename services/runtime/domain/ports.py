@@ -1,7 +1,7 @@
 """Storage, delta and metrics ports of the use cases.
 
-In an outage, after which it is unknown whether a call took effect, those of the database raise ``StoreUnavailable``;
-every call may be repeated.
+During an outage, database ports raise ``StoreUnavailable``. The call may have taken effect, and every call may be
+repeated.
 """
 
 from collections.abc import Collection, Sequence
@@ -35,58 +35,61 @@ from services.runtime.domain.turns import (
 class AdmissionBatch(Protocol):
     @property
     def view(self) -> AdmissionView:
-        """With the sessions that submissions begin."""
+        """The state, including sessions that the submissions create."""
 
     @property
     def begun(self) -> Sequence[NewSession]:
-        """The sessions that the batch has created, known once it is written."""
+        """The sessions that the batch has created, available after ``write``."""
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
-        """Writes the decisions with their events; the turns claimed for this worker, in order."""
+        """Writes the decisions with their events. Returns the turns claimed for this worker, in order."""
 
 
 class ImageAddresses(Protocol):
-    """Rules for addresses on the web that models are given."""
+    """Rules for the web addresses that models may receive."""
 
     async def refusal(self, address: str, /) -> str | None:
-        """The reason why no model may be given this address; None when there is none."""
+        """Returns the reason why no model may get this address, or None."""
 
 
 class TurnAdmissions(Protocol):
     def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
-        """One transaction under the locks of the submissions' sessions, committed when the block is left."""
+        """Opens one transaction that locks the submissions' sessions, and commits when the block ends."""
 
 
 class TurnOutcomes(Protocol):
     async def commit(
         self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]
     ) -> Sequence[CommitResult | Exception]:
-        """Ends turns whose fencing token still holds, and claims the next turns of the sessions ``claim_in``.
+        """Ends turns with a valid fencing token, and claims the next turns of the sessions ``claim_in``.
 
-        Raises when it has ended none; where it has ended others, an outcome's result is its exception.
+        Raises if no turn was ended. If others were, a failed outcome's result is its exception.
         """
 
 
 class LeaseReclaimer(Protocol):
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        """``unknown`` turns are this worker's though it does not run them (the answer of a commit was lost): they
-        count as orphans. ``overdue_grace``: seconds past the deadline."""
+        """Reads the live turns.
+
+        ``unknown`` turns belong to this worker although it doesn't run them, because a commit's acknowledgement got
+        lost. They count as orphans. ``overdue_grace``: seconds past the deadline.
+        """
 
     async def open_waits(self) -> int: ...
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
-        """Claims the lowest queued turn of idle sessions, skipping sessions that another worker has locked."""
+        """Claims the lowest queued turn of idle sessions; skips sessions that another worker has locked."""
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
-        """Takes turns from dead workers, each with its restart event; those whose worker came back are skipped."""
+        """Takes turns over from dead workers, each with its restart event; skips turns of workers that came back."""
 
 
 class WorkerLease(Protocol):
     async def renew(self) -> None:
-        """Holds this worker's turns for another lease time, from now on the database's clock."""
+        """Extends this worker's lease by one period, by the database's clock."""
 
     async def release(self) -> None:
-        """Lets other workers take this worker's turns at once."""
+        """Lets other workers take this worker's turns immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,28 +101,30 @@ class SessionAgent:
 
 class ConversationStore(Protocol):
     async def agent(self, session_id: str) -> SessionAgent | None:
-        """None when the session is gone."""
+        """None if the session is gone."""
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
-        """Messages of the turns at positions above ``after`` up to ``through``, in order, with their turn's
-        position. Failed turns are left out: a message that the provider refuses must not spoil the next turn."""
+        """Messages of turns at positions above ``after`` up to ``through``, in order, with their turn's position.
+
+        Skips failed turns: a message that the provider rejects must not spoil the next turn.
+        """
 
     async def steps(self, turn_id: str) -> list[Step]: ...
 
     async def allowed_calls(self, turn_id: str) -> dict[str, str]:
-        """The hashes of the calls that a person has approved, by call id."""
+        """The hashes of calls that a person has approved, by call id."""
 
 
 class SessionLineage(Protocol):
     async def lineage(self, session_id: str) -> Sequence[str]:
-        """The session that it was forked from, the one that that was forked from, and so on: 20 at most."""
+        """The session's fork source, that session's source, and so on, at most 20."""
 
 
 class SessionReads(Protocol):
-    """Reads for callers. What the caller may not see is None, and left out of lists."""
+    """Reads for callers. Returns None for hidden entities and leaves them out of lists."""
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
-        """The caller's sessions, or the company's with a scope for those; newest first."""
+        """The caller's sessions, or with the matching scope the company's; newest first."""
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 
@@ -133,10 +138,10 @@ class SessionReads(Protocol):
         turn_id: str | None = None,
         cursor: str | None = None,
     ) -> MessagePage | None:
-        """Oldest first, a reply right after its question; all of them, or those of one turn."""
+        """All messages or one turn's, oldest first; a reply directly follows its question."""
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
-        """In that session, or in whichever session it is."""
+        """Finds the turn in that session, or in any session for None."""
 
     async def turns(
         self,
@@ -149,7 +154,7 @@ class SessionReads(Protocol):
         limit: int,
         cursor: str | None = None,
     ) -> TurnPage:
-        """Turns with the agent in listed sessions; those that changed last come first."""
+        """The agent's turns in listed sessions, most recently changed first."""
 
     async def actions(
         self,
@@ -161,19 +166,19 @@ class SessionReads(Protocol):
         offset: int,
         cursor: str | None = None,
     ) -> ActionPage:
-        """The open actions of the sessions that the caller may see, longest waiting first."""
+        """The open actions of sessions that the caller may see, longest waiting first."""
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
-        """Whether the company's command has a turn, or was refused one."""
+        """Whether the company's command has a turn, or was rejected."""
 
 
 class WatchedTurns(Protocol):
-    """Turns for readers of their streams; None for what the caller may not see."""
+    """Turns for stream readers; None for a turn that the caller may not see."""
 
     async def watch(
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
-        """Counts one more request for the turn's text; the second result is their number, None for an ended turn.
+        """Counts another request for the turn's text. Returns the turn and that count, None for an ended turn.
 
         ``after_step``: only the texts of later steps are returned.
         """
@@ -186,9 +191,9 @@ class WatchedTurns(Protocol):
 
 class DeltaSink(Protocol):
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        """Sends in order, without waiting and without a guarantee of delivery.
+        """Sends in order, without waiting and without guaranteed delivery.
 
-        ``follows``: the sequence of the turn's event that the text comes after.
+        ``follows``: the sequence of the turn's event that precedes the text.
         """
 
 

@@ -1,4 +1,4 @@
-"""Retention: the days for which unused sessions are kept."""
+"""Retention: how long unused sessions stay."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from services.runtime.domain.sessions import LockedSession
 
 
 class SessionPlace(NamedTuple):
-    """A session's place in the order in which a company's sessions were made."""
+    """A session's position in a company's sessions by creation."""
 
     created_at: datetime
     id: str
@@ -16,9 +16,9 @@ class SessionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OldSessions:
-    """Sessions that were made longer ago than they are kept; ``idle`` are those without a turn for as long.
+    """Sessions older than the retention period; ``idle`` ones had no turn for that long either.
 
-    ``last``: the place to continue after, None when there are no more.
+    ``last``: the position to continue from, None if there are no more.
     """
 
     idle: list[LockedSession]
@@ -30,11 +30,11 @@ class RetentionReads(Protocol):
         """The company's own number of days."""
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """The next company with sessions, in order of ids, and the days for which it keeps them; None keeps them."""
+        """The next company with sessions, by id, and its retention in days; None retains them forever."""
 
 
 class RetentionWriter(Protocol):
     async def set_session_days(self, company_id: str, days: int | None) -> None: ...
 
     async def lock_old(self, company_id: str, days: int, *, after: SessionPlace | None, limit: int) -> OldSessions:
-        """Reads up to ``limit`` sessions and locks the idle ones that no other transaction has locked."""
+        """Reads up to ``limit`` sessions, and locks the idle ones that no other transaction has locked."""

@@ -1,4 +1,4 @@
-"""Sessions: permission to change them, and their changes within one transaction."""
+"""Sessions: write permission, and changes within one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from services.runtime.domain.turns import LockedTurn
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """A turn whose messages are in a session, at its ``position`` there; those at lower ones come before it."""
+    """A turn whose messages a session contains, at ``position`` in that session. Lower positions precede it."""
 
     position: int
     has_ended: bool
@@ -26,9 +26,9 @@ class ForkPoint:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A session that begins with the history of another one, up to the turn at ``through``; None: all of it.
+    """A session that starts with another one's history up to the turn at ``through``, or with all of it for None.
 
-    ``expires_after``: seconds; None: it stays.
+    ``expires_after``: seconds, None for no expiry.
     """
 
     id: str
@@ -63,10 +63,10 @@ class SessionCreation:
 
 class SessionCreations(Protocol):
     async def add(self, creations: Sequence[SessionCreation]) -> None:
-        """Adds the sessions and tells of them, in one transaction: all of them, or none when it raises.
+        """Adds the sessions with their events in one transaction. On an error, adds none.
 
-        Raises ``AlreadyProcessed``, Conflict for a session that is there, or was, and QuotaExceeded for more than a
-        company may have.
+        Raises ``AlreadyProcessed``, Conflict for the id of an existing or deleted session, and QuotaExceeded above the
+        company's limit.
         """
 
 
@@ -74,80 +74,80 @@ class SessionWriter(Protocol):
     """Changes one session within a transaction that the caller commits."""
 
     async def check_quota(self, company_id: str) -> None:
-        """Raises QuotaExceeded when the company has as many sessions as it may have."""
+        """Raises QuotaExceeded if the company has reached its session limit."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
-        """None when the session has no messages of that turn. Those of a fork keep the turns that they came from."""
+        """Returns None if the session has no messages of that turn. A fork's messages keep their original turns."""
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
-        """Adds the session with copies of the messages of completed turns.
+        """Adds the session with copies of completed turns' messages.
 
-        None when the id is or was in use, or the source is no longer active. Messages that the source gets meanwhile
-        are not copied.
+        Returns None if the id is or was in use, or the source is no longer active. Messages added to the source during
+        the fork aren't copied.
         """
 
     async def find(self, session_id: str) -> LockedSession | None:
-        """As ``lock``, without the lock: nobody waits for a reader."""
+        """Like ``lock``, but without a lock, so that nobody waits for readers."""
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 
     async def turn(self, turn_id: str) -> LockedTurn | None:
-        """Current only under the lock of its session."""
+        """The turn. It may change unless its session is locked."""
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
         """The queued, running and waiting turns, in order."""
 
     async def lock_expired(self, limit: int) -> list[LockedSession]:
-        """Sessions whose time is over, none of whose turns is queued or runs, the longest expired first."""
+        """Locks expired sessions without a queued or running turn, longest expired first."""
 
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
-        """Ends live turns as cancelled and closes their waits; each gets ``events`` events for it.
+        """Cancels live turns and closes their waits; each turn reserves ``events`` event numbers.
 
-        Returns what each of them took until now. A running one keeps its worker until the execution has stopped.
+        Returns each turn's usage so far. A running turn keeps its worker until the execution has stopped.
         """
 
     async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...
 
     async def set_agent(self, session: NewSession) -> bool:
-        """False unless the session was opened without an agent and has no turns."""
+        """Sets the agent; returns False unless the session was created without one and has no turns."""
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
-        """Adds to the history before the next turn, under the lock of the session; returns what was added."""
+        """Adds to the history before the next turn, under the session's lock; returns the added messages."""
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        """Refuses turns from now on; ``deletion`` is the message context of the session's last event."""
+        """Refuses further turns; ``deletion`` is the message context of the session's last event."""
 
     async def is_held(self, session_id: str) -> bool:
-        """Whether an execution of this session has not stopped yet."""
+        """Whether an execution of this session hasn't stopped yet."""
 
     async def deletion(self, session_id: str) -> MessageContext | None:
-        """The message context given to ``mark_deleting``; None unless the session is in deletion. Locks the session."""
+        """The context passed to ``mark_deleting``; None unless the session is being deleted. Locks the session."""
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
-        """Whether the company had this session, and its tombstone is still there."""
+        """Whether the company's deleted session still has its tombstone."""
 
     async def remove(self, *session_ids: str) -> None:
-        """Deletes the sessions with turns, steps and messages; tombstones keep their ids from being used again."""
+        """Deletes the sessions with their turns, steps and messages; tombstones prevent reuse of their ids."""
 
 
 def valid_id(name: str, identifier: str) -> str:
-    """The id, if it is well-formed; whether there is such an entity is not checked. Raises NotFound."""
+    """Returns a well-formed id without checking that it exists. Raises NotFound."""
     if not is_id(identifier):
         raise NotFound(f"There is no such {name}.")
     return identifier
 
 
 def readable(session: LockedSession | None, caller: Identity) -> LockedSession:
-    """The session, if it exists and the caller may see it. Raises NotFound."""
+    """Returns the session if it exists and the caller may see it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_read_of(session.owner_id):
         raise NotFound("There is no such session.")
     return session
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:
-    """The session, if it exists and the caller may change it. Raises NotFound."""
+    """Returns the session if it exists and the caller may change it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
         raise NotFound("There is no such session.")
     return session

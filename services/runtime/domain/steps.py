@@ -1,4 +1,4 @@
-"""Recorded steps of turns: one codec for each kind, and the events that tell of them."""
+"""Recorded steps of turns: a codec and the events for each kind."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,9 +25,9 @@ from services.runtime.domain.tools import ToolsetVersion
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """An answer that asks for tools, or a final one that does not fit the output schema, with its `problems`.
+    """A model answer that requests tools, or a final one that doesn't fit the output schema, with its `problems`.
 
-    The first one of a turn has the versions of the turn's toolsets.
+    A turn's first one records the versions of the turn's toolsets.
     """
 
     answer: ModelAnswer
@@ -38,13 +38,13 @@ class ModelOutput:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`number` counts the turn's model calls from 1; a result has the number of the answer that asks for its call."""
+    """A recorded step. `number` counts the turn's model calls from 1; a result has its requesting answer's number."""
 
     number: int
     content: ModelOutput | ToolResult
 
     def to_row(self) -> JsonObject:
-        """The columns of `steps` that say what the step is; `call_id` is empty unless it is about a single call."""
+        """The step's columns in `steps`; `call_id` is empty unless the step is about a single call."""
         codec = _BY_CONTENT[type(self.content)]
         return {"number": self.number, "call_id": "", "kind": codec.kind, **codec.encode(self.content)}
 
@@ -132,7 +132,7 @@ def _toolsets(payload: Mapping[str, Any]) -> tuple[ToolsetVersion, ...]:
 
 
 def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResult]]]:
-    """The recorded answers in order, each with the results of its calls by call id."""
+    """The recorded answers in order, each with its calls' results by call id."""
     found: list[tuple[ModelOutput, dict[str, ToolResult]]] = []
     results: dict[int, dict[str, ToolResult]] = {}
     for step in steps:
@@ -146,7 +146,7 @@ def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResul
 
 
 def calls_made(steps: Sequence[Step]) -> tuple[Message, ...]:
-    """The calls of an ended turn and their results, as later turns are given them."""
+    """The calls of an ended turn and their results, in the form that later turns get."""
     messages: list[Message] = []
     for output, results in rounds(steps):
         answer = output.answer

@@ -1,4 +1,4 @@
-"""Tables as text for a model, and the names under which they can be queried."""
+"""Formats tables as text for a model, and names them for queries."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ _NOT_A_NAME: Final = re.compile(r"\W+", re.ASCII)
 
 
 def described(tables: Sequence[Sheet]) -> str:
-    """Sheets with their columns, types and first rows."""
+    """Describes sheets by their columns, types and first rows."""
     blocks = [
         "\n".join(
             (
@@ -33,7 +33,7 @@ def counted(rows: int) -> str:
 
 
 def query_names(sheets: Iterable[str]) -> list[str]:
-    """A name for each sheet that needs no quotes in SQL, all of them distinct."""
+    """Unique sheet names that need no quotes in SQL."""
     names: list[str] = []
     for sheet in sheets:
         base = _NOT_A_NAME.sub("_", sheet).strip("_").lower() or "sheet"
@@ -47,7 +47,7 @@ def query_names(sheets: Iterable[str]) -> list[str]:
 
 
 def rendered(rows: Iterable[Sequence[Any]], *, longest: int = _LONGEST_CELL) -> str:
-    """One line for each row, bars between the cells, cells cut at ``longest`` characters."""
+    """One line per row, with bars between cells, and cells cut at ``longest`` characters."""
     return "\n".join(" | ".join(_cell(cell, longest) for cell in row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Tools as the agent loop and `GET /tools/` see them."""
+"""Tools for the agent loop and `GET /tools/`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,19 @@ Approval = Literal["never", "always"]
 
 
 def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
-    """The JSON schema of an object with no other properties."""
+    """The JSON schema of an object without other properties."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """Description of a tool for models.
+    """Describes a tool to models.
 
-    `parameters` is the JSON schema of the arguments; arguments are checked against it before the tool is
-    called. `safe_to_repeat`: a second call with the same arguments does no harm, so a call whose outcome a
-    crash swallowed is simply made again. `retries`: repeats of a safe call after failures that may pass.
-    `timeout_seconds` is for all tries together. `run_by_client`: the caller of the turn makes the call. `toolset`:
-    where the tool is from, empty for one that is built in.
+    `parameters` is the JSON schema of the arguments, which are validated before each call. `safe_to_repeat`: a second
+    call with the same arguments does no harm, so a call whose outcome a crash lost is made again. `retries`: repeats of
+    a safe call after temporary failures. `timeout_seconds` covers all attempts. `run_by_client`: the turn's caller runs
+    the call. `toolset`: the tool's source, empty for a built-in one.
     """
 
     name: str
@@ -40,7 +39,7 @@ class ToolDefinition:
     toolset: str = ""
 
     def to_json(self) -> JsonObject:
-        """The entry of `GET /tools/`."""
+        """The entry for `GET /tools/`."""
         return {
             "name": self.name,
             "description": self.description,
@@ -54,7 +53,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """Caller and place of a call; `call_id` is the same when a call is repeated."""
+    """The caller, session and turn of a call; `call_id` stays the same when a call is repeated."""
 
     call_id: str
     turn_id: str
@@ -64,7 +63,7 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every try of this call, and for no other call. One outside of turns has an id of its own."""
+        """Identical for all attempts of this call and unique to it. A call outside of turns has its own id."""
         return f"{self.turn_id}.{self.call_id}" if self.turn_id else self.call_id
 
 
@@ -72,7 +71,7 @@ class ToolContext:
 class ToolOutput:
     """The result for the model. `warnings` also go to the caller, with the reply.
 
-    `cut`: the text is the beginning of an answer that was too large to be read.
+    `cut`: the text is only the start of an answer that was too large to read.
     """
 
     text: str
@@ -83,10 +82,10 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """The call failed; the message goes to the model and the turn goes on.
+    """The call failed; the model gets the message and the turn continues.
 
-    `retry`: the failure may pass (connection error, time-out, 429, 5xx), so that a call that is safe to repeat is made
-    again. `retry_after`: the wait in seconds that the target asked for.
+    `retry`: the failure may be temporary (connection error, timeout, 429, 5xx), so a safe call is made again.
+    `retry_after`: the seconds to wait, as requested by the target.
     """
 
     def __init__(self, message: str, *, retry: bool = False, retry_after: float | None = None) -> None:
@@ -99,11 +98,11 @@ LONGEST_RESULT: Final = 20_000
 
 
 def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -> str:
-    """A result as a model is given it: at most so many characters, and how many there were.
+    """Cuts a result to ``longest`` characters for the model, and states its full length.
 
-    `cut`: the text itself is the beginning of a longer one.
+    `cut`: the text itself is only the start of a longer one.
     """
-    # PostgreSQL's text has no NUL and no half of a pair; what a model is given and what is stored must say the same.
+    # PostgreSQL's text can't store NUL or unpaired surrogates. The model must see the same text as is stored.
     text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     if cut:
         return f"{text[:longest]}\n[cut: more than {len(text)} characters in all]"
@@ -115,12 +114,12 @@ class Tool(Protocol):
     def definition(self) -> ToolDefinition: ...
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        """Raises ToolFailed with a message fit for the model. May be cancelled at its timeout."""
+        """Raises ToolFailed with a message for the model. May be cancelled at its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedefinedTool:
-    """A tool with another definition, such as one that policies were laid over."""
+    """A tool with an overridden definition, for example by policies."""
 
     tool: Tool
     definition: ToolDefinition
@@ -131,7 +130,7 @@ class RedefinedTool:
 
 @dataclass(frozen=True, slots=True)
 class ClientTool:
-    """A tool that the caller of the turn runs. The turn waits for its result; it is never called here."""
+    """A tool that the turn's caller runs. The turn waits for its result; the service never calls it."""
 
     definition: ToolDefinition
 
@@ -146,7 +145,7 @@ class ToolsetVersion:
 
 
 class Toolbox(Mapping[str, Tool]):
-    """Tools by name, in the order in which the catalogue lists them."""
+    """Tools by name, in catalogue order."""
 
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}
@@ -169,14 +168,14 @@ class Toolbox(Mapping[str, Tool]):
         return tuple(tool.definition for tool in self._tools.values())
 
     def to_json(self) -> list[JsonObject]:
-        """The body's list for `GET /tools/`."""
+        """The list in the body of `GET /tools/`."""
         return [definition.to_json() for definition in self.definitions]
 
 
 class TurnTools(Toolbox):
-    """The tools of one turn, in the order in which the model is shown them; the first of a name counts.
+    """The tools of one turn, in the order shown to the model. The first tool of a name wins.
 
-    `warnings` are about tools that the agent has and the turn does not. `toolsets`: the versions of its toolsets.
+    `warnings` are about the agent's tools that this turn lacks. `toolsets`: the versions of its toolsets.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Toolsets, whose tools come from outside: their versions, and the ports that find and connect them."""
+"""Toolsets of external tools: their versions, and the ports that find and connect them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from libs.contracts.resources.toolsets import ConnectedTool, ConnectedToolset, D
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
 
-# One dict: compiled schemas are known by theirs.
+# A single dict, since compiled schemas are cached by identity.
 _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 
@@ -18,8 +18,8 @@ _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 class Toolset:
     """One version of a company's toolset; equal only to itself.
 
-    `config` has the fields of its type, see libs/contracts/resources/toolsets.py. `secrets`: ciphertexts in base64 of
-    the secrets that its headers refer to, by name; one that does not exist is missing.
+    `config` has the fields of its type, see libs/contracts/api/toolsets.py. `secrets`: base64 ciphertexts of the
+    secrets in its headers, by name; an undefined secret is absent.
     """
 
     company_id: str
@@ -57,33 +57,33 @@ class Toolset:
 
 
 class ToolsetUnusable(ValidationFailed):
-    """The toolset's description is wrong, or its target does not answer as its type asks for."""
+    """The toolset's description is invalid, or its target doesn't answer as its type requires."""
 
     @classmethod
     def at(cls, field: str, message: str) -> "ToolsetUnusable":
-        """The error about an address of the toolset, by the name of its field."""
+        """An error about the toolset's address in ``field``."""
         hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "not public" in message else None
         return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
 
 class ToolsetConnector(Protocol):
-    """Speaks to the targets of toolsets of one type."""
+    """Connects to the targets of one type of toolset."""
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        """The tools that the target offers or the description compiles to, with the defaults of the type.
+        """The tools of the target or the description, with the type's defaults.
 
-        Those that cannot be used are left out and named, unless the toolset asks for them by name. Raises
-        ToolsetUnusable. May be cancelled at its caller's time limit.
+        Unusable tools are left out and listed; a toolset that names one raises ToolsetUnusable. The caller's time limit
+        may cancel this.
         """
 
     async def call(
         self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
     ) -> ToolOutput:
-        """Calls one of `toolset.tools`. As `Tool.call`."""
+        """Calls one of `toolset.tools`, like `Tool.call`."""
 
 
 class ToolsetTool:
-    """A Tool of a toolset, called through the connector of its type."""
+    """A toolset's tool, called through the connector of its type."""
 
     def __init__(self, connector: ToolsetConnector, toolset: Toolset, tool: ConnectedTool) -> None:
         self.definition: ToolDefinition = toolset.definition(tool)
@@ -103,8 +103,8 @@ class ToolsetCatalogue(Protocol):
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        """The company's toolsets of these names that exist, in the order of `names`.
+        """The company's existing toolsets with these names, in the order of `names`.
 
-        `versions` names the version of some of them; of the others it is the newest. The same object stands for the
-        same version, so that what was made of it may be kept. Raises ServiceUnavailable when they cannot be read.
+        `versions` sets the version of some of them; the others use the newest. A version is always the same object, so
+        derived values can be cached. Raises ServiceUnavailable if the toolsets can't be read.
         """

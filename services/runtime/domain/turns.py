@@ -1,6 +1,6 @@
-"""Turns, submitted, claimed by a worker and committed, with their events.
+"""Turns: submitted, claimed by a worker and committed, with their events.
 
-A turn is the subject of its events and its command is their cause; the turn's id is the command's id.
+A turn is the subject of its events, and its command is their cause. The turn's id is the command's id.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import InternalError, ServiceError, cause_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
+from libs.contracts.replies import Usage
 from libs.contracts.resources.turns import (
     BlockedBy,
     ClientCalls,
@@ -22,7 +23,6 @@ from libs.contracts.resources.turns import (
     TurnQueued,
     TurnRestarted,
     TurnStarted,
-    Usage,
 )
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.json_text import read_json, write_json
@@ -34,18 +34,17 @@ from services.runtime.domain.waits import NewWait
 
 FIRST_SEQUENCE: Final = 1
 """The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
-# The row of a turn has them in columns of its own.
+# The turn's row stores these in columns.
 _REPLY_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message to be answered by a turn of its session.
+    """A message for a turn of its session to answer.
 
-    ``blocks`` is None for content that was given as plain text. ``validation_error`` is a problem with the content
-    that another service reported; it counts for the first delivery only, as a later answer may differ. ``begins`` is
-    the session to create unless there is one with that id. With a ``position`` it is admitted there only.
-    ``whole_history``: see ``AgentTask``.
+    ``blocks`` is None for plain text content. ``validation_error`` is a problem with the content reported by another
+    service; it counts only for the first delivery, since a later answer may differ. ``begins`` is the session to create
+    if its id doesn't exist. With a ``position``, the turn is admitted only there. ``whole_history``: see ``AgentTask``.
     """
 
     turn_id: str
@@ -65,11 +64,11 @@ class Submission:
 
     @property
     def depends_on_agent(self) -> bool:
-        """Whether the agent decides if it can be admitted."""
+        """Whether admission depends on the agent."""
         return self.question.has_image or (self.options is not None and self.options.change_something)
 
     def owned_by(self, owner_id: str) -> "Submission":
-        """With the owner of its session, who may see the events."""
+        """Returns the submission with its session's owner, who may see the events."""
         return replace(self, message_context=replace(self.message_context, owner_id=owner_id))
 
     def queued(self, position: int, blocked_by: BlockedBy | None = None) -> Draft:
@@ -84,7 +83,7 @@ class Submission:
         )
 
     def rejected(self, error: ServiceError) -> Draft:
-        # A refusal concerns its caller; there may be no session, or one of somebody else.
+        # A rejection concerns only its caller: the session may not exist or may belong to another user.
         return self.owned_by(self.caller.user_id)._draft(
             CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
         )
@@ -97,12 +96,12 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn that this worker holds. Every write for it is guarded by ``fence``, its fencing token.
+    """A turn held by this worker. ``fence``, its fencing token, guards every write.
 
-    ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
-    ``stream``: somebody follows the turn's text. ``after_wait``: the turn resumes after a wait, and no call has begun
-    since. ``worked``: seconds of work on it at that moment. ``whole_history``: see
-    ``AgentTask``. ``lost_attempts``: executions that ended with their worker, or with an unexpected exception.
+    At the moment of the claim: ``seconds_left`` until the deadline, ``sequence`` of the turn's newest event, and
+    seconds ``worked`` on it. ``stream``: a reader follows the turn's text. ``after_wait``: the turn resumes after a
+    wait, and no call has started since. ``whole_history``: see ``AgentTask``. ``lost_attempts``: executions that ended
+    with their worker or with an unexpected exception.
     """
 
     id: str
@@ -143,7 +142,7 @@ class ClaimedTurn:
 
 @dataclass(frozen=True, slots=True)
 class LockedTurn:
-    """A turn under its session's lock. ``sequence``: that of its newest event."""
+    """A turn under its session's lock. ``sequence``: the number of its newest event."""
 
     id: str
     session_id: str
@@ -162,13 +161,13 @@ class LockedTurn:
         return self.draft(event, 1)
 
     def draft(self, event: Event, number: int) -> Draft:
-        """``number`` counts the events of this transaction from 1."""
+        """A draft of an event; ``number`` counts the events of this transaction from 1."""
         return Draft(event, subject=self.id, context=self.message_context, sequence=self.sequence + number)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, as its row has it; without ``reply`` and ``error`` it was cancelled or goes on."""
+    """The end of a turn as stored in its row. Without ``reply`` and ``error``, it was cancelled or is still live."""
 
     status: str
     sequence: int
@@ -179,7 +178,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step of a claimed turn to be recorded, with its events."""
+    """A claimed turn's step to record, with its events."""
 
     turn: ClaimedTurn
     step: Step
@@ -190,25 +189,24 @@ class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     WAITING = "waiting"
-    """The turn has ``waits``, and no worker."""
+    """The turn has ``waits`` and no worker."""
     RELEASED = "released"
     """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
-    """This worker stops; any other may take the turn over at once."""
+    """This worker is stopping; any other may take the turn over immediately."""
     CRASHED = "crashed"
-    """An unexpected exception has ended the execution; the turn is handed back for another attempt."""
+    """An unexpected exception ended the execution; the turn is handed back for another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
     """Terminal, waiting or release transition of a claimed turn.
 
-    A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
-    ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed. ``toolsets`` are the
-    versions that a completed turn of one step was offered: nothing else is kept of its last answer but the reply.
-    ``sequence``: that of the turn's newest event, of a completed turn that began when it was admitted; before others
-    that waited for it nothing is known. ``calls_made``: of a completed turn, with their results. ``cause`` of an
-    internal error: see ``cause_of``.
+    A terminal transition has an ``event`` and optionally its encoded ``payload``; the turn's ``preceding`` events come
+    first. ``usage`` covers the whole turn if it completed, and only unrecorded steps if it failed. ``toolsets`` are the
+    versions offered to a completed turn of one step, whose last answer is stored only as the reply. ``sequence`` is
+    known only for a completed turn that started on admission: the number of its newest event. ``calls_made``: a
+    completed turn's calls with their results. ``cause`` of an internal error: see ``cause_of``.
     """
 
     turn: ClaimedTurn
@@ -228,7 +226,7 @@ class TurnOutcome:
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:
-    """``unrecorded``: the usage of a model's answer that came with the error."""
+    """A failure. ``unrecorded``: the usage of a model answer that came with the error."""
     info = error.info(turn.message_context.correlation_id)
     event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
     error_json = event.error.model_dump(mode="json")
@@ -237,7 +235,7 @@ def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = No
 
 
 def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) -> TurnOutcome:
-    """The turn is handed back after an unexpected exception; the last of its ``attempts`` fails it."""
+    """Hands the turn back after an unexpected exception, or fails it after the last of its ``attempts``."""
     if turn.lost_attempts + 1 < attempts:
         return TurnOutcome(turn, OutcomeKind.CRASHED)
     return failed(turn, InternalError(message, cause=cause_of(problem)))
@@ -245,8 +243,10 @@ def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """``applied`` is false when another worker or a cancellation was first. ``next_turn`` of the session is claimed
-    for this worker."""
+    """The result of a commit. ``applied`` is false if another worker or a cancellation came first.
+
+    ``next_turn`` is the session's next turn, claimed for this worker.
+    """
 
     applied: bool
     next_turn: ClaimedTurn | None = None
@@ -256,7 +256,7 @@ class CommitResult:
 class OrphanedTurn:
     """A live turn without a live worker, or long past its deadline.
 
-    ``lost_attempts`` are the turn's, with this one unless it was handed back, in which case ``worker_id`` is None.
+    ``lost_attempts`` includes this one, unless the turn was handed back; ``worker_id`` is None in that case.
     """
 
     turn: ClaimedTurn
@@ -268,12 +268,11 @@ class OrphanedTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnSnapshot:
-    """The live turns as the database has them.
+    """The live turns in the database.
 
-    ``held``: fence and status of the turns that are this worker's; ``watches``: how often readers asked for the text
-    of those, where they did. ``claimable``: company and session of idle ones with queued turns, companies in turn.
-    ``deleting``: sessions whose deletion is not finished. ``due``: waiting turns with a wait whose time has come, by
-    session. ``queued`` counts all queued turns.
+    ``held``: fence and status of this worker's turns. ``watches``: the number of readers' requests for their text.
+    ``claimable``: company and session of idle sessions with queued turns, companies alternating. ``deleting``: sessions
+    with an unfinished deletion. ``due``: waiting turns with a due wait, by session. ``queued`` counts all queued turns.
     """
 
     held: dict[str, tuple[int, str]]
@@ -286,7 +285,7 @@ class TurnSnapshot:
 
 
 def stored_reply(payload: bytes) -> bytes:
-    """The part of a ``turn.completed``'s payload that is kept."""
+    """The part of a ``turn.completed`` payload to store."""
     reply: JsonObject = read_json(payload)
     for name in _REPLY_COLUMNS:
         del reply[name]
@@ -295,7 +294,7 @@ def stored_reply(payload: bytes) -> bytes:
 
 
 def whole_reply(stored: str, text: str, turn: Mapping[str, Any]) -> JsonObject:
-    """The payload of the turn's ``turn.completed``: ``text`` from its message, ``turn`` by its decoded columns."""
+    """Rebuilds the payload of ``turn.completed``: ``text`` from the message, ``turn`` from the decoded columns."""
     reply: JsonObject = read_json(stored)
     return {
         **{name: turn[name] for name in _REPLY_COLUMNS},

@@ -1,4 +1,4 @@
-"""Handlers of the topic runtime-commands."""
+"""Handlers for the topic runtime-commands."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from services.runtime.use_cases.sessions.delete import DeleteSession
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The use cases that carry out commands."""
+    """The use cases behind the commands."""
 
     admit: AdmitTurn
     create: CreateSession
@@ -30,7 +30,7 @@ class Handlers:
 
 def register_commands(router: CommandRouter, handlers: Handlers, reads: SessionReads) -> None:
     async def execute_turn(command: turns.ExecuteTurn, context: CommandContext) -> ServiceError | None:
-        """The refusal that was recorded, if any. Raises ``AlreadyProcessed`` for a redelivery."""
+        """Returns the recorded rejection, if any. Raises ``AlreadyProcessed`` for a redelivery."""
         decision = await handlers.admit(command, context)
         if isinstance(decision, Duplicate):
             raise AlreadyProcessed(context.command_id)

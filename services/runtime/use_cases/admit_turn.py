@@ -1,4 +1,4 @@
-"""Admits a message as a turn of its session, and starts the turn when it can run at once."""
+"""Admits a message as a turn of its session, and starts the turn if it can run immediately."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCom
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
-"""Less than the gateway waits for a command to be accepted."""
+"""Less than the gateway's wait for a command to be accepted."""
 _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
 
 class AdmitTurn:
-    """Called once per command; the decisions and writes of concurrent calls share a transaction (``GroupCommit``)."""
+    """Admits one command per call. Concurrent calls share a transaction (``GroupCommit``)."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class AdmitTurn:
         self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
-        """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded decisions."""
+        """Raises ValidationFailed for content that can't become a turn; other rejections are recorded decisions."""
         session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
         begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
@@ -79,7 +79,7 @@ class AdmitTurn:
         return await self._commits.submit(submission)
 
     async def _commit(self, submissions: Sequence[Submission]) -> list[Decision]:
-        """Decides a batch in one transaction. Turns claimed by it start while it commits (docs/decisions/0005)."""
+        """Decides a batch in one transaction. Its claimed turns start while it commits (docs/decisions/0005)."""
         claim = ClaimFuture()
         claimed: list[ClaimedTurn] = []
         try:
@@ -103,13 +103,13 @@ class AdmitTurn:
     def _speculative_start(
         self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
     ) -> None:
-        """Asks models while the batch commits; writes, deltas and tool calls wait for the claim."""
+        """Starts model calls while the batch commits. Writes, deltas and tool calls wait for the claim."""
         questions = {submission.turn_id: submission.question for submission in submissions}
         for turn in claimed:
             self._engine.start(turn, questions[turn.id], claim)
 
     async def _address_error(self, parts: Sequence[Part]) -> ValidationFailed | None:
-        """An image must be on the public internet, whichever provider would fetch it."""
+        """Checks that images are on the public internet, whichever provider fetches them."""
         if self._addresses is None:
             return None
         places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
@@ -124,7 +124,7 @@ class AdmitTurn:
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
     ) -> tuple[UserMessage, ServiceError | None]:
-        """The question with the facts about its artifacts, or the problem with one of them."""
+        """Adds its artifacts' metadata to the question; returns it with the first problem, if any."""
         if self._artifacts is None:
             return question, ValidationFailed("Artifacts are not available in this installation.")
         try:
@@ -140,9 +140,9 @@ class AdmitTurn:
 
 
 def question_of(content: str | Sequence[Block]) -> UserMessage:
-    """The content as a message, its artifacts not looked up yet.
+    """Converts the content to a message, without looking up its artifacts.
 
-    Raises ValidationFailed naming each unusable block.
+    Raises ValidationFailed with a detail for each unusable block.
     """
     if isinstance(content, str):
         return UserMessage((TextPart(content),))
@@ -183,7 +183,7 @@ async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: 
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
-    """An image block must name an image; a file block takes any file."""
+    """Checks that image blocks refer to images. A file block may refer to any file."""
     errors = [
         _block_error(place, "image", "wrong_kind", "this artifact isn't an image: refer to it by a file block")
         for place, part in enumerate(parts)

@@ -27,9 +27,9 @@ class Budgets:
     open_budgets: OpenBudgets
 
     async def create(self, transaction: Transaction, command: CreateBudget, context: CommandContext) -> None:
-        """Raises Conflict when the company has too many."""
+        """Creates a budget. Raises Conflict if the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
-        if await writer.count(company_id) >= MAX_BUDGETS:
+        if await writer.lock_and_count(company_id) >= MAX_BUDGETS:
             raise Conflict(f"The company has {MAX_BUDGETS} budgets, the most it may have. Delete one first.")
         budget = await writer.add(
             NewBudget(

@@ -1,4 +1,4 @@
-"""Cancels a queued, running or waiting turn: one guarded update decides against its completion."""
+"""Cancels a queued, running or waiting turn. A guarded update decides between cancellation and completion."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,10 @@ _EVENTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class CancelTurn:
-    """``on_cancelled`` is called just before the commit: a running execution is looked for right after it, and the
-    session's next turn."""
+    """Cancels a turn. ``on_cancelled`` is called just before the commit.
+
+    It triggers a search for the running execution and for the session's next turn.
+    """
 
     open_writer: OpenWriter
     on_cancelled: Callable[[], None]

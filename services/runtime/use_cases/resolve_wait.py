@@ -1,4 +1,4 @@
-"""Resolves the waits of a turn: by a caller's answer, once, or by the service's own when their time has come."""
+"""Resolves a turn's waits once, by a caller's answer or, when due, by the service's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ OpenWaits = Callable[[Transaction], WaitWriter]
 
 @dataclass(frozen=True, slots=True)
 class ResolveWait:
-    """``on_resumed`` is called just before the commit when the turn resumes, so that it is looked for right after."""
+    """Resolves a wait. ``on_resumed`` is called just before the commit if the turn resumes, to start it soon after."""
 
     open_writer: OpenWriter
     open_waits: OpenWaits
     on_resumed: Callable[[], None]
 
     async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
-        """The same answer again changes nothing. Raises Conflict for another one, or one that is too late."""
+        """The same answer again changes nothing. Raises Conflict for a different or late answer."""
         writer, waits = self.open_writer(transaction), self.open_waits(transaction)
         locked = await writer.lock(valid_id("session", command.session_id))
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
@@ -52,7 +52,7 @@ class ResolveWait:
                 self.on_resumed()
         transaction.emit(
             ResolveActionAccepted(session_id=session.id, turn_id=turn.id, turn=await waits.turn(turn.id)),
-            # Not of the turn: its stream has the turn's own events.
+            # Not the turn's subject, since the turn's stream has its own events.
             subject=context.command_id,
             owner_id=session.owner_id,
             sequence=1,
@@ -61,7 +61,7 @@ class ResolveWait:
 
 @dataclass(frozen=True, slots=True)
 class ResolveDueWaits:
-    """Resolves the waits of a turn that are due or have expired; any worker may do it."""
+    """Resolves the waits of a turn that are due or expired; any worker may do it."""
 
     begin: Begin
     open_writer: OpenWriter
@@ -75,7 +75,7 @@ class ResolveDueWaits:
                 return
             resumes = False
             for wait in await waits.due(turn_id):
-                # Read again for each: resolving one takes numbers for its events.
+                # Read again for each wait, because resolving one uses event numbers.
                 turn = await writer.turn(turn_id)
                 if turn is not None:
                     resumes = await _resolve(transaction, waits, turn, wait, KINDS[wait.kind].own_answer(wait), "")
@@ -86,8 +86,8 @@ class ResolveDueWaits:
 async def _resolve(
     transaction: Transaction, waits: WaitWriter, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
 ) -> bool:
-    """Whether the turn resumes."""
-    result = KINDS[wait.kind].told(wait, answer)
+    """Resolves one wait; returns whether the turn resumes."""
+    result = KINDS[wait.kind].result(wait, answer)
     step = None if result is None else Step(wait.step, result)
     resolved = TurnActionResolved(
         session_id=turn.session_id,

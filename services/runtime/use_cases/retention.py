@@ -1,4 +1,4 @@
-"""Sets and reads how long a company keeps its sessions."""
+"""Sets and reads how long a company retains its sessions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """``default``: the days of companies that have not said, None for ever."""
+    """A company's retention. ``default``: days for companies without a setting, None for unlimited."""
 
     open_retention: OpenRetention
     reads: RetentionReads

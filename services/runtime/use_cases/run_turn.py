@@ -1,4 +1,4 @@
-"""Runs one claimed turn: what the agent is given, and the outcome to commit."""
+"""Runs one claimed turn: builds the agent's input and the outcome to commit."""
 
 import asyncio
 from collections import OrderedDict
@@ -10,8 +10,8 @@ import structlog
 
 from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.identifiers import new_id
+from libs.contracts.replies import Usage as WireUsage
 from libs.contracts.resources.turns import CitationAdded, TurnCompleted
-from libs.contracts.resources.turns import Usage as WireUsage
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
@@ -28,7 +28,7 @@ _IMAGE_CHARACTERS = 200
 
 @dataclass(slots=True)
 class _Conversation:
-    """``through``: the position of the last turn whose messages are here."""
+    """A cached conversation. ``through``: the position of the last turn in it."""
 
     agent: SessionAgent
     messages: list[Message] = field(default_factory=list)
@@ -53,7 +53,7 @@ class SessionGone(Exception):
 
 
 class ConversationCache:
-    """The most recently used conversations, up to ``capacity`` characters in all.
+    """The most recently used conversations, up to ``capacity`` characters in total.
 
     Messages never change, so only newer ones are read.
     """
@@ -65,7 +65,7 @@ class ConversationCache:
         self._size = 0
 
     async def context(self, turn: ClaimedTurn, question: UserMessage | None) -> TurnContext:
-        """The agent's input. A ``question`` that is None is read from the history."""
+        """The agent's input. If ``question`` is None, it is read from the history."""
         conversation = await self._conversation(turn.session_id)
         if conversation.through < turn.position - 1:
             await self._read(turn, conversation, turn.position - 1)
@@ -77,7 +77,7 @@ class ConversationCache:
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
 
     def prime(self, session: NewSession) -> None:
-        """Adds a session that is about to be committed: its first turn may run before others can read it."""
+        """Adds a session that is about to be committed: its first turn may run before it is readable."""
         conversation = _Conversation(SessionAgent(session.agent, session.config_hash, session.agent_id), size=1000)
         conversation.extend(session.messages, session.next_position - 1)
         self.forget(session.id)
@@ -85,7 +85,7 @@ class ConversationCache:
         self._grow(conversation.size)
 
     def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
-        """Adds the messages of a turn that has ended; none when it failed."""
+        """Adds the messages of an ended turn; none if it failed."""
         conversation = self._known.get(turn.session_id)
         if conversation is not None and conversation.through == turn.position - 1:
             before = conversation.size
@@ -93,7 +93,7 @@ class ConversationCache:
             self._grow(conversation.size - before)
 
     def forget(self, session_id: str) -> None:
-        """Drops the session's conversation; it is read again when a turn needs it."""
+        """Drops the session's conversation; the next turn reads it again."""
         forgotten = self._known.pop(session_id, None)
         if forgotten is not None:
             self._size -= forgotten.size
@@ -114,7 +114,7 @@ class ConversationCache:
             after = conversation.through
             rows = await self._store.messages(turn.session_id, after, through)
             if conversation.through != after:
-                # A stale execution of the same session has read meanwhile, perhaps less far.
+                # A stale execution of the same session has also read, possibly less.
                 continue
             before = conversation.size
             conversation.extend([message for _, message in rows], through)
@@ -148,9 +148,9 @@ class RunTurn:
     async def __call__(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome | None:
-        """The outcome to commit; None when the turn is no longer this worker's. Errors become outcomes.
+        """Returns the outcome to commit; None if this worker has lost the turn. Errors become outcomes.
 
-        The outcome may be ready before the claim is committed; what is recorded or streamed here waits for it.
+        The outcome may be ready before the claim is committed; records and streamed text wait for the claim.
         """
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
@@ -163,16 +163,16 @@ class RunTurn:
     def _ended_by(self, problem: Exception, turn: ClaimedTurn, *, overdue: bool) -> TurnOutcome:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            # What fails while a stopped execution ends, on a closed client for example, must not end the turn.
+            # Errors while a stopped execution ends, for example from a closed client, must not end the turn.
             raise asyncio.CancelledError from problem
         if isinstance(problem, ServiceError) and not isinstance(problem, InternalError):
             _log.info("turn.refused", turn_id=turn.id, kind=problem.kind, attempt=turn.attempt)
             return failed(turn, problem, _unrecorded(problem))
-        # A library's own TimeoutError is a crash like any other.
+        # A TimeoutError from a library is a crash like any other.
         if overdue:
             return failed(turn, TimedOut("The turn did not end before its deadline."))
         _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)
-        return crashed(turn, "the turn failed because of an error of the service", problem, self.attempts)
+        return crashed(turn, "The turn failed because of an error in the service.", problem, self.attempts)
 
     async def _answer(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
@@ -183,7 +183,7 @@ class RunTurn:
         try:
             recorded: list[Step] = []
             allowed: dict[str, str] = {}
-            # A first execution has no steps: this saves it the queries.
+            # A first execution has no steps, so it skips the queries.
             if turn.fence > 1:
                 recorded = await until_available(lambda: self.store.steps(turn.id))
                 allowed = await until_available(lambda: self.store.allowed_calls(turn.id))
@@ -229,9 +229,9 @@ def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message
 def _completed(
     turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable, sequence: int | None
 ) -> TurnOutcome:
-    """The reply's bytes are made once: the event, its row in the outbox and the response are the same."""
+    """Encodes the reply once: the event, its outbox row and the response have the same bytes."""
     message_id = new_id()
-    # PostgreSQL's text has no NUL; the history and the event must say the same.
+    # PostgreSQL's text can't store NUL, and the history must match the event.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     model = context.agent.spec.model
     used = _wire(reply.usage).model_copy(update={"tool_calls": len(reply.tool_calls), "seconds": seconds})
@@ -273,7 +273,7 @@ def _completed(
 
 
 def _finish_reason(reply: AgentReply) -> str:
-    """A provider's own word is a stop: the reply is all that there will be."""
+    """Maps the finish reason. A provider-specific reason counts as stop, because the reply is complete."""
     if reply.requested:
         return "tool_calls"
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"

@@ -1,4 +1,4 @@
-"""Asks a toolset's target outside of turns: which tools it has, and one call of one of them."""
+"""Calls a toolset's target outside of turns: lists its tools and makes a single tool call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class TryToolset:
     schemas: ArgumentSchemas
 
     async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
-        """Raises ToolsetUnusable."""
+        """Lists the target's tools. Raises ToolsetUnusable."""
         return await self._connector(toolset).discover(Toolset.from_contract(caller.company_id, toolset))
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Makes a call at most once, whatever the tool's policies are.
+        """Makes a call at most once, whatever the tool's policies.
 
-        Raises NotFound for an unknown tool, ValidationFailed for arguments that its schema refuses.
+        Raises NotFound for an unknown tool, and ValidationFailed for arguments that don't fit its schema.
         """
         toolset = Toolset.from_contract(caller.company_id, call.toolset)
         tools = {tool.definition.name: tool for tool in connected_tools(self._connector(call.toolset), toolset)}

@@ -28,7 +28,7 @@ _BEHIND: Final = Gauge(
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 
-# Prometheus sees no increase of a counter that first shows up with a 1.
+# Export zeros: to Prometheus, a counter that first appears as 1 hasn't risen.
 for _result in _RESULTS:
     _ATTEMPTS.labels(_result)
 

@@ -1,4 +1,4 @@
-"""Calls the endpoints of webhooks: public addresses only, no redirects, a bounded part of the answer."""
+"""Calls the endpoints of webhooks: only public addresses, without redirects, reading a bounded part of the response."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ import aiohttp
 from libs.outbound import AddressCheck, AddressRefused, GuardedResolver, UnusableUrl, parse_url
 from services.timeline.domain.deliveries import ATTEMPT_SECONDS, LONGEST_RESPONSE, Answer
 
-# A look-up cannot be ended, and servers of names that never answer must not hold up those of others.
+# A look-up can't be cancelled, and names whose servers never answer must not block others.
 _LOOKUPS: Final = 64
 _NAMES_SECONDS: Final = 10
 _IDLE_SECONDS: Final = 30.0
@@ -19,7 +19,7 @@ _HEADERS: Final = {"User-Agent": "aes-webhooks", "Accept-Encoding": "identity"}
 
 
 class HttpWebhookClient:
-    """Connections are kept and reused; every address was looked at when its connection was made."""
+    """Connections are reused; every address was checked when its connection was made."""
 
     def __init__(self, allowed: AddressCheck, *, seconds: float = ATTEMPT_SECONDS) -> None:
         self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="webhook-names")
@@ -57,7 +57,7 @@ class HttpWebhookClient:
             connector = aiohttp.TCPConnector(
                 resolver=self._resolver,
                 ttl_dns_cache=_NAMES_SECONDS,
-                # Attempts are bounded by the permits of the worker.
+                # The worker's permits limit the number of attempts.
                 limit=0,
                 keepalive_timeout=_IDLE_SECONDS,
             )
@@ -81,9 +81,9 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """The first bytes as text. What is longer, or comes too slowly, is not read: its connection is closed.
+    """The first bytes as text. A longer or slower rest isn't read: its connection is closed.
 
-    The status says what the receiver thinks of the event, whatever becomes of the body.
+    The status alone is the receiver's verdict on the event.
     """
     body = bytearray()
     try:

@@ -1,4 +1,4 @@
-"""Deliveries of events to webhooks: their states, when they are repeated, and when a webhook is given up."""
+"""Deliveries of events to webhooks: states, retries, and when a webhook is disabled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ RETRY_DELAYS: Final = tuple(
     timedelta(seconds=seconds) for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000)
 )
 GIVE_UP_AFTER: Final = timedelta(days=5)
-# More than the longest pause between two attempts. After a longer silence it is not known that nothing got through.
+# Longer than the longest pause between two attempts. After a longer silence, some attempt may have succeeded.
 _STREAK_PAUSE: Final = timedelta(days=1)
-# A webhook that fails rests for a part of the time for which it has failed.
+# A failing webhook pauses for a fraction of the time for which it has failed.
 REST_DIVISOR: Final = 8
 LONGEST_REST: Final = timedelta(seconds=30)
 LONGEST_RESPONSE: Final = 2048
-"""Bytes of an endpoint's answer that are kept."""
+"""Stored bytes of an endpoint's response."""
 _GONE: Final = 410
 
 
@@ -38,8 +38,8 @@ class DeliveryStatus(StrEnum):
 class Delivery:
     """One event on its way to one webhook. ``next_attempt_at`` is None while an earlier event of its chain waits.
 
-    Deliveries of a chain are sent one after the other. An event's chain is its subject; a test and what is delivered
-    again have a chain of their own.
+    Deliveries of a chain are sent one at a time. An event's chain is its subject; tests and redeliveries each have
+    their own chain.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueDelivery:
-    """A delivery to be attempted. ``event`` is the event's JSON, None when the timeline does not have it any more."""
+    """A delivery to attempt. ``event`` is the event's JSON, None if the timeline no longer has it."""
 
     id: str
     event_id: str
@@ -89,7 +89,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of an attempt: status and first bytes of the answer, or the reason why there was none."""
+    """The result of an attempt: status and first bytes of the response, or the reason why there was none."""
 
     status: int | None
     text: str
@@ -112,7 +112,7 @@ class AttemptOutcome:
 
     @property
     def settled(self) -> bool:
-        """Whether the chain goes on."""
+        """Whether the chain continues."""
         return self.status is not DeliveryStatus.PENDING
 
 
@@ -134,20 +134,20 @@ def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptO
 
 
 def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
-    """When a failed attempt is repeated. A test is not: its sender waits for the answer."""
+    """When a failed attempt is retried. A test isn't retried: its sender waits for the answer."""
     final = delivery.event is None or delivery.type == TEST_EVENT or answer.status == _GONE
     return None if final or delivery.attempts >= len(RETRY_DELAYS) else now + RETRY_DELAYS[delivery.attempts]
 
 
 @dataclass(frozen=True, slots=True)
 class FailureStreak:
-    """Since when and until when attempts of a webhook have failed with none in between that did not."""
+    """Since when and until when a webhook's attempts have failed without a success in between."""
 
     since: datetime | None = None
     last: datetime | None = None
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether it is too early to find out if attempts go on failing."""
+        """Whether it is too early to check if attempts still fail."""
         if self.since is None or self.last is None:
             return False
         return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
@@ -166,7 +166,7 @@ class FailureStreak:
 
 
 def test_event(*, event_id: str, webhook_id: str, correlation_id: str, time: str) -> bytes:
-    """The JSON of a test event. It is not on the timeline, so it has no position."""
+    """The JSON of a test event. It isn't on the timeline, so it has no position."""
     return orjson.dumps(
         {
             "id": event_id,

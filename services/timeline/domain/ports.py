@@ -16,7 +16,7 @@ from services.timeline.domain.webhooks import Webhook, WebhookSecret
 class Timeline(Protocol):
     """Reads the numbered log of events.
 
-    Positions of a company have no gaps, and an event is stored before the one with the next position. So a reader at a
+    A company's positions have no gaps, and an event is stored before the one at the next position. So a reader at a
     position has seen every event below it.
     """
 
@@ -24,89 +24,89 @@ class Timeline(Protocol):
         """The newest position of the company; 0 before its first event."""
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """The newest position of each of the companies that have events."""
+        """The newest position of each company that has events."""
 
     async def newest(self, where: TimelineFilter) -> RecordedEvent | None:
-        """The last event that meets the filter, among the newest 5,000 that an index leads to."""
+        """The last event that matches the filter, among the newest 5,000 found by an index."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Events with positions above ``after``, in their order, and where to go on."""
+        """Events with positions above ``after``, in order, and where the next page starts."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Events with positions below ``before``, or the last ones, newest first, and where to go on."""
+        """Events with positions below ``before``, or the last ones, newest first, and where the next page starts."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[RecordedEvent]:
-        """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""
+        """Recorded events of the turn, with sequences above ``after_sequence``, in order."""
 
 
 class TimelinePartitions(Protocol):
     """The timeline's storage, day by day. Any process may call any method at any time."""
 
     async def make(self, today: date) -> None:
-        """Makes what is missing for today, for the day before, as clocks may be behind, and for the next days."""
+        """Creates what is missing for today, for the day before, as clocks may be slow, and for the next days."""
 
     async def drop_before(self, day: date) -> None:
         """Drops the events of earlier days."""
 
 
 class WebhookReader(Protocol):
-    """Reads committed webhooks, not deleted ones, and their deliveries."""
+    """Reads committed webhooks, except deleted ones, and their deliveries."""
 
     async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None: ...
 
     async def webhooks(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[Webhook]:
-        """Returns a page of the webhooks that the reader may see, newest first, and the number of all of them."""
+        """Returns a page of the webhooks that the reader may see, newest first, and their total number."""
 
     async def deliveries(
         self, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Delivery]:
-        """Returns a page of deliveries, newest first, and the number of all of them."""
+        """Returns a page of deliveries, newest first, and their total number."""
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None: ...
 
 
 class WebhookWriter(Protocol):
-    """Changes webhooks inside one transaction, which the caller commits."""
+    """Changes webhooks in one transaction, which the caller commits."""
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
-        """It gets what happens from now on. Raises ``Conflict`` when the company has ``most`` already."""
+        """It receives events from now on. Raises ``Conflict`` if the company already has ``most``."""
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:
         """Locks a webhook until the end of the transaction."""
 
     async def lock_of_key(self, key_id: str) -> Sequence[Webhook]:
-        """Locks all webhooks that stand on a key."""
+        """Locks all webhooks that depend on a key."""
 
     async def save(self, before: Webhook, after: Webhook) -> None:
-        """Stores a locked webhook's new state. An enabled one resumes: waiting deliveries are due at once."""
+        """Stores a locked webhook's new state. An enabled one resumes: waiting deliveries are due immediately."""
 
     async def delete(self, webhook: Webhook) -> None: ...
 
     async def replace_secret(self, secret: WebhookSecret, *, old_expires_at: datetime, most: int) -> bool:
-        """Adds a secret and lets the one before it expire; False when ``most`` sign already."""
+        """Adds a secret and lets the previous one expire; False if ``most`` already sign."""
 
     async def add_test(self, delivery: Delivery, event: bytes) -> None:
-        """It is due also while the webhook rests."""
+        """It is due even while the webhook pauses."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
-        """Makes a delivery due now, in a chain of its own. One that was pending no longer holds up its former chain.
+        """Makes a delivery due now, in its own chain. A pending one no longer blocks its former chain.
 
-        It is due also while the webhook rests. None when there is no such delivery.
+        It is due even while the webhook pauses. None if there is no such delivery.
         """
 
     async def is_revoked(self, key_id: str) -> bool:
-        """Whether the key was revoked. It is not until the end of the transaction; webhooks are locked after this."""
+        """Whether the key was revoked. It can't be until the end of the transaction; lock webhooks after this."""
 
     async def revoke(self, key_id: str, at: datetime) -> None:
-        """Keeps in mind that the key was revoked: commands from before that may still come."""
+        """Remembers that the key was revoked: older commands may still arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedWebhook:
-    """A webhook that this worker delivers to. ``cursor`` is the position up to which events were picked up.
+    """A webhook that this worker delivers to. ``cursor``: the position up to which events were picked up.
 
-    ``secrets`` are those that sign, the newest first. ``has_room``: more may be picked up. ``several_fail``: more than
-    one chain waits for another attempt, so that it is not a single subject that fails.
+    ``secrets``: those that sign, newest first. ``has_room``: more events may be picked up. ``several_fail``: several
+    chains wait for another attempt, so the failure isn't specific to one subject.
     """
 
     webhook: Webhook
@@ -117,7 +117,7 @@ class ClaimedWebhook:
     several_fail: bool
 
     def is_resting(self, now: datetime) -> bool:
-        """Whether nothing is done for it now, but what somebody asked for: a test, or what is to be delivered again."""
+        """Whether only explicit requests are delivered now: tests and redeliveries."""
         return self.several_fail and self.streak.is_fresh(now)
 
     @property
@@ -127,59 +127,58 @@ class ClaimedWebhook:
 
 
 class WebhookQueue(Protocol):
-    """Work of processes that deliver. A webhook belongs to one worker at a time, for as long as its lease lasts.
+    """Work of delivering processes. A webhook belongs to one worker at a time, while its lease lasts.
 
-    Only the worker that has a webhook picks up and records; for another one that changes nothing.
+    Only the worker that holds a webhook picks up and records; calls by any other change nothing.
     """
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
-        """Begins or prolongs the worker's lease."""
+        """Starts or renews the worker's lease."""
 
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
-        """Claims enabled webhooks with something to do that no living worker has; returns company and webhook ids.
+        """Claims enabled webhooks that have work and no living worker; returns company and webhook IDs.
 
-        Companies take turns. A webhook that rests has something to do when a test, or what is to be delivered again, is
-        due for the first time.
+        Companies take turns. A pausing webhook has work when the first attempt of a test or redelivery is due.
         """
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
 
     async def end(self, worker_id: str) -> None:
-        """Releases everything that the worker has, and its lease."""
+        """Releases the worker's webhooks and its lease."""
 
     async def claimed(self, worker_id: str, webhook_id: str, *, now: datetime) -> ClaimedWebhook | None:
-        """None when it is disabled, deleted, or another worker's."""
+        """None if it is disabled, deleted, or another worker's."""
 
     async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
-        """Stores deliveries and moves the cursor, in one transaction; False when the webhook is another worker's.
+        """Stores deliveries and moves the cursor, in one transaction; False if the webhook is another worker's.
 
-        A delivery whose chain has a pending one before it waits for that.
+        A delivery waits for an earlier pending one in its chain.
         """
 
     async def due(
         self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
     ) -> Sequence[Sequence[DueDelivery]]:
-        """The first deliveries, in order, of chains whose next attempt is due, but for the chains of ``without``.
+        """The first deliveries, in order, of chains whose next attempt is due, except the chains in ``without``.
 
-        The longest due come first. For a failing webhook the newest come first, since tests and redeliveries must not
-        wait behind everything that failed. While it rests, only first attempts of tests and redeliveries are due.
+        The longest overdue come first. For a failing webhook the newest come first, so that tests and redeliveries
+        don't wait behind the backlog. While it pauses, only first attempts of tests and redeliveries are due.
         """
 
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
     ) -> bool:
-        """Stores what attempts led to and lets chains go on; disables the webhook when it is to be given up.
+        """Stores the outcomes of attempts and lets chains continue; disables a webhook that is given up.
 
-        False when the webhook is another worker's.
+        False if the webhook is another worker's.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Waiting work: ``pending`` deliveries, for how long the one due first is overdue, the cursor farthest behind.
+    """Waiting work: ``pending`` deliveries, how long the first one is overdue, and the cursor farthest behind.
 
-    The latter two without webhooks that failed within the last five minutes: their work waits for their endpoints. One
-    that failed earlier, and is not attempted though something is due, is overdue since that failure at most.
+    The latter two exclude webhooks that failed within the last five minutes, whose work waits for their endpoints. One
+    that failed earlier and isn't attempted although something is due counts as overdue since that failure at most.
     """
 
     pending: int
@@ -188,18 +187,18 @@ class Backlog:
 
 
 class WebhookMaintenanceStore(Protocol):
-    """Periodic work on all webhooks. Any number of processes may do the same at once."""
+    """Periodic work on all webhooks, which any number of processes may do concurrently."""
 
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        """Secrets under other keys, in the order of their ids, with ids above ``after``."""
+        """Secrets under other keys, ordered by ID, with IDs above ``after``."""
 
     async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
-        """Does nothing when the secret was changed meanwhile."""
+        """Does nothing if the secret was changed in the meantime."""
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
-        """Deletes up to ``limit`` old deliveries, and those of deleted webhooks; returns their number.
+        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks; returns their number.
 
-        Of those that wait, only those of disabled webhooks are deleted.
+        Deletes waiting deliveries only of disabled webhooks.
         """
 
     async def backlog(self, *, now: datetime) -> Backlog: ...
@@ -212,7 +211,7 @@ class DeliveryMetrics(Protocol):
 
 class WebhookClient(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Makes one attempt, within its time; no answer is an answer without a status. Never raises for a bad one."""
+        """Makes one attempt, within its time limit; a missing response has no status. Never raises for a bad one."""
 
     async def refusal(self, url: str) -> str | None:
-        """The reason why this URL may not be called, found without calling it; None when there is none."""
+        """Why this URL must not be called, found without calling it; None if it may be."""

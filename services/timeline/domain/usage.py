@@ -1,4 +1,4 @@
-"""Usage of a company: what its ended turns took, summed up by the hour."""
+"""A company's usage: totals of its ended turns by the hour."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 
 from libs.contracts.decimals import decimal_text
-from libs.contracts.resources.turns import Attribution, Usage
+from libs.contracts.replies import Attribution, Usage
 from libs.contracts.resources.usage import UsageGroup, UsageItem, UsageTotals
 from libs.contracts.timestamps import parse_time
 
@@ -31,7 +31,7 @@ class TurnUsage:
 
 
 def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
-    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage."""
+    """Parses the time and payload of an event. Raises ``ValueError`` for invalid usage."""
     try:
         used = Usage.model_validate(content.get("usage"))
         whose = Attribution.model_validate(content)
@@ -53,7 +53,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSpan:
-    """Whole hours of a company, from ``begin`` to before ``end``. ``user_id`` and ``key_id`` are None for all."""
+    """A company's hours from ``begin`` up to but excluding ``end``. ``user_id``, ``key_id``: None for all."""
 
     company_id: str
     user_id: str | None = None
@@ -64,7 +64,7 @@ class UsageSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSum:
-    """``unpriced_turns`` are those whose model had no price: they are not in ``cost``. ``group`` by its names."""
+    """``unpriced_turns``: turns of models without a price, not in ``cost``. ``group`` by its names."""
 
     group: Mapping[UsageGroup, str]
     turns: int
@@ -76,7 +76,7 @@ class UsageSum:
     unpriced_turns: int
 
     def item(self) -> UsageItem:
-        """Only with the fields that it is grouped by; unknown values are null."""
+        """Includes only the grouping fields; unknown values are null."""
         group = {
             name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
         }
@@ -108,12 +108,12 @@ class UsagePage:
 
 
 class UsageStore(Protocol):
-    """Reads usage. It lags behind the ends of turns by the moment that the timeline needs."""
+    """Reads usage, which lags slightly behind the ends of turns."""
 
     async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
-        """Sums by these groups, in their order, days first to last; without groups one sum of everything."""
+        """Totals by these groups, in their order, days first to last; without groups a single total."""
 
 
 class UsageRetention(Protocol):
     async def purge(self, before: datetime, *, limit: int) -> int:
-        """Deletes a batch of hours that are older; returns how many rows it had."""
+        """Deletes a batch of older hours; returns the number of rows."""

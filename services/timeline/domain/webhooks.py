@@ -1,4 +1,4 @@
-"""Webhooks: endpoints of users to which events of the timeline are delivered."""
+"""Webhooks: users' endpoints that receive events of the timeline."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +12,9 @@ from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, se
 from libs.contracts.timeline import TimelineFilter
 
 MOST_WEBHOOKS: Final = 50
-"""Webhooks of one company."""
+"""Webhooks per company."""
 MOST_SECRETS: Final = 5
-"""Secrets of one webhook that sign at the same time."""
+"""Secrets of a webhook that sign at the same time."""
 
 
 class WebhookNotFound(NotFound):
@@ -28,7 +28,7 @@ class DeliveryNotFound(NotFound):
 
 
 class WriterRevoked(AuthenticationFailed):
-    """A webhook must not stand on a key that was revoked before its command was carried out."""
+    """The key of a new webhook was revoked before its command was executed."""
 
     def __init__(self) -> None:
         super().__init__("The API key was revoked.")
@@ -36,10 +36,10 @@ class WriterRevoked(AuthenticationFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An endpoint. ``key_id`` is the API key that it was made with; revoking that key disables the webhook.
+    """An endpoint. ``key_id`` is the API key that created it; revoking that key disables the webhook.
 
-    It gets events that its maker may see: all of the company when ``sees_company``, else those that are not of other
-    users' private sessions. ``failing_since``: since when no attempt has succeeded; None after one that did.
+    It receives the events visible to its creator: all of the company if ``sees_company``, otherwise those outside other
+    users' private sessions. ``failing_since``: start of the current failures; None after a success.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Webhook:
 
     @property
     def wanted(self) -> TimelineFilter:
-        """The events that are delivered."""
+        """The events to deliver."""
         return TimelineFilter(
             company_id=self.company_id,
             types=self.event_types,
@@ -84,13 +84,13 @@ class Webhook:
         return WebhookDisabled(webhook_id=self.id, user_id=self.user_id, reason=reason)
 
     def may_be_changed_by(self, identity: Identity) -> bool:
-        """Whether a change gives nobody events that they may not see."""
+        """Whether a change reveals no events that someone may not see."""
         return identity.reads_company or not self.sees_company
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSecret:
-    """A signing secret as it is stored. One without ``expires_at`` is the newest."""
+    """A stored signing secret. The one without ``expires_at`` is the newest."""
 
     id: str
     webhook_id: str
@@ -100,5 +100,5 @@ class WebhookSecret:
 
     @property
     def place(self) -> str:
-        """The place that the ciphertext is bound to."""
+        """The context to which the ciphertext is bound."""
         return secret_place(self.webhook_id, self.id)

@@ -1,4 +1,4 @@
-"""Commands on ``timeline-commands``: each ends in the event that its use case emits, or in a rejection."""
+"""Commands on ``timeline-commands``: each ends in its use case's event, or in a rejection."""
 
 from libs.contracts.resources.webhooks import (
     CreateWebhook,

@@ -1,4 +1,4 @@
-"""Events of the gateway that webhooks depend on."""
+"""The gateway's events that webhooks depend on."""
 
 from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import EventRouter

@@ -1,4 +1,4 @@
-"""Events of all services, on their way into the timeline."""
+"""Stores the events of all services in the timeline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ _TURN_ENDS: Final = frozenset(public_name(event.TYPE) for event in TURN_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class PublishedEvent:
-    """An event as it came; ``event`` is None as long as its payload is only referred to."""
+    """A received event; ``event`` is None until its referenced payload is loaded."""
 
     envelope: Envelope
     event: NewEvent | None
@@ -30,19 +30,19 @@ class TimelineLog(Protocol):
     """Fills the numbered log of events."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """The next offset to be stored of each partition of which something was stored."""
+        """The next offset to store of each partition with stored events."""
 
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        """Numbers and stores the events that are not there yet, and moves the offsets, in one transaction.
+        """Numbers and stores new events, and moves the offsets, in one transaction.
 
-        Returns the number of events stored. Raises ``StaleOffset`` when a partition's offset is not where its move
-        begins; nothing is stored then. All copies of an event have to be in one partition.
+        Returns the number of events stored. Raises ``Overtaken``, without storing anything, if a partition's offset
+        isn't where its move begins. All copies of an event must be in one partition.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvents:
-    """Reads events from records of the bus, and stores them in batches."""
+    """Reads events from Kafka records, and stores them in batches."""
 
     log: TimelineLog
     payloads: PayloadReader
@@ -68,7 +68,7 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """The event with what readers filter by. Raises ``PoisonMessage`` unless the payload is a JSON object."""
+    """The event with its filter fields. Raises ``PoisonMessage`` unless the payload is a JSON object."""
     if not 0 <= envelope.sequence < _ENDLESS:
         raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:
@@ -80,7 +80,7 @@ def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
     session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
     owner_id = envelope.owner_id
     if owner_id is None and session_id is not None:
-        # Rather hidden from its owner than shown to everybody.
+        # Better hidden from its owner than shown to everyone.
         owner_id = OWNER_UNKNOWN
     name, version = _name_and_version(envelope.type)
     return NewEvent(

@@ -1,4 +1,4 @@
-"""Work that a clock starts."""
+"""Periodic work."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,14 +18,14 @@ _BATCH: Final = 5000
 
 
 async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], datetime], days: int) -> None:
-    """Makes the timeline's partitions ahead and drops those older than ``days``, every hour until cancelled."""
+    """Creates the timeline's partitions in advance and drops those older than ``days``, every hour until cancelled."""
     while True:
         today = now().date()
         try:
             await partitions.make(today)
             await partitions.drop_before(today - timedelta(days=days))
         except StoreUnavailable as problem:
-            # Also when a reader held a partition for too long; there are days left to do it.
+            # Also when a reader held a partition for too long; days remain to do it.
             _log.warning("timeline.not_maintained", problem=repr(problem))
             await asyncio.sleep(_RETRY_SECONDS)
         else:
@@ -33,7 +33,7 @@ async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], dateti
 
 
 async def purge_usage(usage: UsageRetention, now: Callable[[], datetime], keep: timedelta) -> int:
-    """Deletes a batch of hours that are older than ``keep``; returns how many rows it had."""
+    """Deletes a batch of hours older than ``keep``; returns the number of rows."""
     try:
         return await usage.purge(now() - keep, limit=_BATCH)
     except StoreUnavailable as problem:

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries; those of other users only with ``company:…`` scopes."""
+"""Webhooks and their deliveries. Those of other users require a ``company:…`` scope."""
 
 import base64
 import binascii
@@ -48,7 +48,7 @@ _REFUSED_URL_HINT: Final = "use a public http(s) address; the operator can allow
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Reads them for their makers, and carries out commands and reacts to events about keys in a transaction each."""
+    """Reads for webhooks' creators; each command and key event is one transaction."""
 
     reader: WebhookReader
     writers: Callable[[Transaction], WebhookWriter]
@@ -75,13 +75,13 @@ class Webhooks:
         return found
 
     async def check_new(self, command: CreateWebhook, _: CommandContext) -> None:
-        """Raises ``ValidationFailed`` for a URL that is refused."""
+        """Raises ``ValidationFailed`` for a rejected URL."""
         await self._check_url(command.url)
 
     async def create(
         self, transaction: Transaction, command: CreateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Raises ``Conflict`` when the company has too many, and ``WriterRevoked``."""
+        """Raises ``Conflict`` if the company has too many, and ``WriterRevoked``."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
             raise WriterRevoked
@@ -112,7 +112,7 @@ class Webhooks:
         transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
-        """Raises what ``change`` would raise, and ``ValidationFailed`` for another URL that is refused."""
+        """Raises like ``change``, and ``ValidationFailed`` for a new URL that is rejected."""
         webhook = await self.reader.webhook(context.identity.company_id, command.webhook_id)
         url = _changeable(context.identity, webhook).url
         if command.url is not None and command.url != url:
@@ -121,7 +121,7 @@ class Webhooks:
     async def change(
         self, transaction: Transaction, command: UpdateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """A webhook is bound to the key that enables it again: the previous key may have been revoked."""
+        """A webhook is bound to the key that re-enables it: the previous key may have been revoked."""
         writer, identity = self.writers(transaction), context.identity
         is_revoked = await writer.is_revoked(identity.key_id)
         before = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
@@ -140,7 +140,7 @@ class Webhooks:
     async def rotate_secret(
         self, transaction: Transaction, command: RotateWebhookSecret, context: CommandContext
     ) -> None:
-        """Raises ``Conflict`` when too many sign."""
+        """Raises ``Conflict`` if too many secrets sign."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
         secret, ends = _stored(command.secret, webhook.id, now), now + timedelta(seconds=command.grace_seconds)
@@ -149,7 +149,7 @@ class Webhooks:
         _emit_updated(transaction, webhook, secret.id)
 
     async def send_test(self, transaction: Transaction, command: SendTestEvent, context: CommandContext) -> None:
-        """Has one event of type ``webhook.test`` delivered, once, whatever types the webhook wants."""
+        """Delivers one event of type ``webhook.test``, once, whatever the webhook's event types."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _enabled(identity, await writer.lock(identity.company_id, command.webhook_id))
         event_id, correlation_id = new_id(), context.message.correlation_id
@@ -174,7 +174,7 @@ class Webhooks:
         _emit_requested(transaction, webhook, delivery, now)
 
     async def deliver_again(self, transaction: Transaction, command: Redeliver, context: CommandContext) -> None:
-        """Begins a delivery anew, pending or settled, apart from the order of its subject."""
+        """Starts a pending or finished delivery anew, outside the order of its subject."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _enabled(identity, await writer.lock(identity.company_id, command.webhook_id))
         delivery = await writer.deliver_again(webhook.id, command.delivery_id, now=now)
@@ -183,7 +183,7 @@ class Webhooks:
         _emit_requested(transaction, webhook, delivery, now)
 
     async def key_revoked(self, transaction: Transaction, event: ApiKeyRevoked, envelope: Envelope) -> None:
-        """Ends deliveries to the webhooks that stand on the key."""
+        """Disables the webhooks that depend on the key."""
         writer = self.writers(transaction)
         await writer.revoke(event.key_id, parse_time(envelope.time))
         for webhook in await writer.lock_of_key(event.key_id):
@@ -191,9 +191,9 @@ class Webhooks:
                 await self._disable_for_key(transaction, webhook, webhook)
 
     async def key_created(self, transaction: Transaction, event: ApiKeyCreated, envelope: Envelope) -> None:
-        """Has the webhooks that stood on a key which was replaced stand on its successor.
+        """Moves webhooks from a replaced key to its successor.
 
-        The revocation of either, which came later, may have been heard of before.
+        The later revocation of either key may have been received first.
         """
         if event.replaces is None:
             return
@@ -285,14 +285,14 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
 
 
 def _own(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """A webhook that the writer may write of."""
+    """A webhook that the caller may change."""
     if webhook is None or not writer.may_write_of(webhook.user_id):
         raise WebhookNotFound
     return webhook
 
 
 def _changeable(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """Raises ``PermissionDenied`` when the webhook shows more of the company than the writer may see."""
+    """Raises ``PermissionDenied`` if the webhook reveals more of the company than the caller may see."""
     own = _own(writer, webhook)
     if not own.may_be_changed_by(writer):
         raise PermissionDenied(

@@ -192,7 +192,7 @@ def test_a_session_outlives_its_agent(open_page: Open, http: httpx.Client) -> No
 def test_files_that_are_refused_say_why(open_page: Open) -> None:
     page = open_page("files/")
     wrong = {
-        "program.exe": (b"MZ", "these are taken"),
+        "program.exe": (b"MZ", "Supported extensions"),
         "empty.txt": (b"", "is empty"),
         "fake.pdf": (b"hello", "does not begin like one"),
     }

@@ -129,7 +129,7 @@ async def ids(database: Database, expiries: Sequence[Expiry]) -> set[str]:
 
 async def pass_over(database: Database, retention: Retention) -> None:
     async with database.connection() as connection:
-        while await retention.keep(connection):
+        while await retention.purge(connection):
             pass
 
 

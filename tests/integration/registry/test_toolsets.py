@@ -323,7 +323,7 @@ async def test_superseded_versions_and_tombstones_expire(world: World, database_
 
         service = world.registry.service
         async with service.database.connection() as own:
-            await service.retention.keep(own)
+            await service.retention.purge(own)
 
         left = connection.execute("SELECT version FROM toolset_versions").fetchall()
         names = connection.execute("SELECT name FROM toolsets").fetchall()

@@ -29,7 +29,7 @@ class NotesSettings(ServiceSettings):
 
 async def take_note(transaction: Transaction, command: TakeNote, _context: CommandContext) -> None:
     if command.text == "":
-        raise Conflict("a note needs a text")
+        raise Conflict("A note needs a text.")
     await transaction.connection.execute("INSERT INTO notes VALUES (%s, %s)", (command.note_id, command.text))
     transaction.emit(NoteTaken(note_id=command.note_id), subject=command.note_id)
 

@@ -49,16 +49,16 @@ async def revoked(bus: MemoryBus) -> AsyncIterator[RevokedKeys]:
 
 async def test_revocations_from_before_the_start_are_known_when_the_wait_is_over(revoked: RevokedKeys) -> None:
     await revoked.wait()
-    assert revoked.known
-    assert (revoked.before("old", AFTER), revoked.before("old", BEFORE)) == (True, False)
-    assert not revoked.before("made", AFTER)
+    assert revoked.loaded
+    assert (revoked.was_revoked_before("old", AFTER), revoked.was_revoked_before("old", BEFORE)) == (True, False)
+    assert not revoked.was_revoked_before("made", AFTER)
 
 
 async def test_revocations_become_known_while_it_runs(bus: MemoryBus, revoked: RevokedKeys) -> None:
     await revoked.wait()
     await publish(bus, ApiKeyRevoked(key_id="new"))
     await publish(bus, ConnectionDeleted(connection_id="visitors"))
-    await until(lambda: revoked.before("new", AFTER) and revoked.before("visitors", AFTER))
+    await until(lambda: revoked.was_revoked_before("new", AFTER) and revoked.was_revoked_before("visitors", AFTER))
 
 
 @pytest.mark.virtual_time
@@ -67,10 +67,10 @@ async def test_a_topic_that_cannot_be_read_is_waited_for(bus: MemoryBus) -> None
     keys = RevokedKeys(bus)
     running, waiting = asyncio.create_task(keys.run()), asyncio.create_task(keys.wait())
     await elapse(3600)
-    assert (keys.known, waiting.done()) == (False, False)
+    assert (keys.loaded, waiting.done()) == (False, False)
     bus.down = False
     await waiting
-    assert keys.known
+    assert keys.loaded
     running.cancel()
 
 
@@ -79,7 +79,7 @@ async def test_what_is_known_stays_known_in_an_outage(bus: MemoryBus, revoked: R
     await revoked.wait()
     bus.down = True
     await elapse(60)
-    assert revoked.known
+    assert revoked.loaded
     bus.down = False
     await publish(bus, ApiKeyRevoked(key_id="new"))
-    await until(lambda: revoked.before("new", AFTER))
+    await until(lambda: revoked.was_revoked_before("new", AFTER))

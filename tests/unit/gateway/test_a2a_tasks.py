@@ -13,8 +13,8 @@ from libs.contracts.errors import ErrorInfo, ErrorKind, NotFound, RateLimited
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
+from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.turns import (
-    ExecuteReply,
     OutputInvalid,
     OutputTextDelta,
     RequiredAction,

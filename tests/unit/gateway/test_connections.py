@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.identifiers import new_id
-from services.gateway.domain.connections import PUBLIC_SCOPES
+from libs.contracts.identity import PUBLIC_SCOPES
 from tests.support.gateway import Gateway, error_of
 from tests.support.public_agents import AGENT_ID, SHOP, stored_agent
 

@@ -11,18 +11,17 @@ import pytest
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected, Event
+from libs.contracts.replies import Reply, Usage
 from libs.contracts.resources.turns import (
     COMPANY_BACKLOG_FULL,
     ExecuteTurn,
     OutputTextDelta,
-    Reply,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
     TurnQueued,
     TurnRestarted,
     TurnStarted,
-    Usage,
 )
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 from tests.support.waiting import elapse

@@ -13,15 +13,14 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event, public_name
 from libs.contracts.registry import published_messages
+from libs.contracts.replies import Reply, ToolCallRecord, Usage
 from libs.contracts.resources.messages import RequestedToolCall
 from libs.contracts.resources.sessions import CreateSession, SessionCreated
 from libs.contracts.resources.turns import (
     ExecuteTurn,
-    Reply,
     RequiredAction,
     ToolCallCompleted,
     ToolCallFailed,
-    ToolCallRecord,
     ToolCallStarted,
     TurnActionRequired,
     TurnActionResolved,
@@ -29,7 +28,6 @@ from libs.contracts.resources.turns import (
     TurnFailed,
     TurnQueued,
     TurnStarted,
-    Usage,
 )
 from libs.contracts.wire_examples import examples_of
 from services.gateway.domain.public_view import public_event

@@ -7,9 +7,10 @@ from typing import Any
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
+from libs.contracts.replies import ExecuteReply, Reply, Usage
 from libs.contracts.resources import turns
 from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import ExecuteReply, Reply, RequiredAction, Usage
+from libs.contracts.resources.turns import RequiredAction
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor

@@ -10,12 +10,12 @@ from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event, Received
+from libs.contracts.replies import Reply, Usage
 from libs.contracts.resources.turns import (
     CitationAdded,
     OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
-    Reply,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
@@ -24,7 +24,6 @@ from libs.contracts.resources.turns import (
     TurnQueued,
     TurnRestarted,
     TurnStarted,
-    Usage,
 )
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from libs.contracts.resources.turns import Usage
+from libs.contracts.replies import Usage
 from services.runtime.domain.models import ModelPrice, PriceTable, priced
 
 CHEAP, DEAR = ModelPrice(Decimal("0.05"), Decimal("0.4")), ModelPrice(Decimal("2.5"), Decimal("10"))

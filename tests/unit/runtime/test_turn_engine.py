@@ -179,7 +179,7 @@ async def test_an_unexpected_exception_hands_the_turn_back_until_its_attempts_ar
     ]  # fmt: skip
     failed = turns.outcomes[-1]
     assert isinstance(failed.event, TurnFailed)
-    assert failed.event.error.message == "the turn failed because of an error of the service"
+    assert failed.event.error.message == "The turn failed because of an error in the service."
     kind, _, place = (failed.cause or "").partition(" at ")
     assert kind == type(problem).__name__
     assert place.startswith("services.runtime.use_cases.run_turn:")

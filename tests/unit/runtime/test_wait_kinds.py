@@ -105,7 +105,7 @@ def test_answers_are_told_apart_by_all_that_they_say() -> None:
         ({"state": "resolved", "decision": None}, "answered differently"),
         ({"state": "resolved", "decision": "expired"}, "expired"),
         ({"has_expired": True}, "expired"),
-        ({"state": "closed", "has_expired": True}, "The turn is cancelled"),
+        ({"state": "closed", "has_expired": True}, "The turn is already cancelled"),
     ],
 )
 def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) -> None:

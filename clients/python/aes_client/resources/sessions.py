@@ -145,7 +145,7 @@ class SessionHandle(operations.Sessions[R]):
         self, content: Content, options: TurnOptions | None, correlation_id: str | None
     ) -> Request[ExecuteReply | TurnAccepted]:
         body = given(content=content, options=options, correlation_id=correlation_id)
-        return Request("POST", path_of("/runtime/{session_id}/execute/", self.session_id), _executed, body=body)
+        return Request("POST", path_of("/runtime/{session_id}/execute/", self.session_id), _reply, body=body)
 
     def _options(self, options: TurnOptions | None, tools: Tools | None) -> TurnOptions | None:
         if tools is None:
@@ -227,5 +227,5 @@ def _preferring(
     return replace(request, headers={**request.headers, "Prefer": preference}, timeout=timeout)
 
 
-def _executed(response: httpx.Response) -> ExecuteReply | TurnAccepted:
+def _reply(response: httpx.Response) -> ExecuteReply | TurnAccepted:
     return one(ExecuteReply)(response) if response.status_code == 200 else one(TurnAccepted)(response)

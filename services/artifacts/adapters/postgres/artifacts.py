@@ -1,4 +1,4 @@
-"""Artifacts in PostgreSQL: reads, new ones, and the changes of their processing."""
+"""Artifacts in PostgreSQL: reads, creation, and the changes of their processing."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -30,7 +30,7 @@ _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_ti
 
 
 class PostgresArtifactReader:
-    """Reads stored artifacts, not deleted ones, without asking who may see them."""
+    """Reads stored artifacts, except deleted ones, without checking who may see them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class PostgresArtifactReader:
     async def page(
         self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredArtifact]:
-        """Newest first, and the number of all."""
+        """Newest first, with the total number."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
@@ -60,7 +60,7 @@ class PostgresArtifactReader:
 
 
 class PostgresArtifactWriter:
-    """Changes artifacts inside one transaction, which the caller commits. Returns False for one no longer pending."""
+    """Changes artifacts in one transaction, which the caller commits. Returns False for one that isn't pending."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -93,13 +93,13 @@ class PostgresArtifactWriter:
         )
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
-        """Leaves tombstones of the session and its artifacts; returns the artifacts."""
+        """Marks the session and its artifacts as deleted; returns the artifacts."""
         await self._connection.execute(
             """INSERT INTO sessions AS s (id, company_id, owner_id, deleted_at) VALUES (%s, %s, '', now())
                ON CONFLICT (id) DO UPDATE SET deleted_at = coalesce(s.deleted_at, now())""",
             (session_id, company_id),
         )
-        # Another statement, which sees what was stored before the session was locked.
+        # In a second statement, which sees artifacts stored before the session was locked.
         deleted = await self._connection.execute(
             """WITH before AS (SELECT id, blob_id FROM artifacts WHERE session_id = %s AND deleted_at IS NULL)
                UPDATE artifacts a SET deleted_at = now(), blob_id = NULL, name = '', metadata = '{}', error = NULL
@@ -129,14 +129,14 @@ ARTIFACT_BYTES: Final = "artifact_bytes"
 
 
 class PostgresNewArtifacts:
-    """Adds artifacts inside one transaction, which the caller commits."""
+    """Adds artifacts in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
         self._connection = transaction.connection
         self._amounts = amounts
 
     async def lock_session(self, session_id: str) -> None:
-        """A deletion of the session waits until the transaction has ended, and so finds what it stores.
+        """A deletion of the session waits for the end of the transaction, and so finds the new artifacts.
 
         Raises ``SessionNotFound``.
         """

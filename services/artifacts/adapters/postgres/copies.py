@@ -1,4 +1,4 @@
-"""Copies to the platform in PostgreSQL."""
+"""Copies of artifacts in the company's files, in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from services.artifacts.domain.platform import CopyState, InFlightState, Outboun
 
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"
 _COPY = f"SELECT {COLUMNS}, a.platform_state AS copy_state, a.platform_file_id AS file_id {_FROM}"
-# What was sent comes to its end, also when the session is deleted meanwhile.
+# A sent command is followed to its end, even if the session is deleted in the meantime.
 _FOLLOWED = "(a.deleted_at IS NULL OR a.platform_state IN ('copying', 'removing'))"
 _UNANSWERED = f"""
     WITH found AS (
@@ -32,7 +32,7 @@ _UNANSWERED = f"""
 
 
 class PostgresPlatformWriter:
-    """Works inside one transaction, which the caller commits."""
+    """Works in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -42,7 +42,7 @@ class PostgresPlatformWriter:
         return await self._locked("a.deleted_at IS NULL AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> CopyState | None:
-        """Locks the artifact whose copy this file is."""
+        """Locks the artifact that this file is a copy of."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)
 
     async def lock_command(self, command_id: str) -> CopyState | None:
@@ -54,7 +54,7 @@ class PostgresPlatformWriter:
         return _copy_state(rows[0]) if rows else None
 
     async def begin(self, command: OutboundCommand) -> None:
-        """Notes that the command is sent with this transaction."""
+        """Records that this transaction sends the command."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = %s, platform_identity = %s,
@@ -71,7 +71,7 @@ class PostgresPlatformWriter:
         )
 
     async def settle(self, artifact_id: str, state: Literal["none", "copied"], file_id: str | None) -> None:
-        """Notes that no answer is awaited any more."""
+        """Records that no answer is awaited any more."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = NULL, platform_identity = NULL,
@@ -81,7 +81,7 @@ class PostgresPlatformWriter:
         )
 
     async def wait(self, artifact_id: str, state: InFlightState, context: MessageContext) -> None:
-        """Lets the command with this context end when the answer arrives."""
+        """Registers the command with this context to end when the answer arrives."""
         await self._connection.execute(
             """INSERT INTO platform_requests (command_id, artifact_id, state, company_id, correlation_id, traceparent)
                VALUES (%s, %s, %s, %s, %s, %s)""",
@@ -89,7 +89,7 @@ class PostgresPlatformWriter:
         )
 
     async def take_waiting(self, artifact_id: str) -> list[tuple[InFlightState, MessageContext]]:
-        """The commands that waited for the answer; they wait no longer."""
+        """Returns the commands that waited for the answer, and unregisters them."""
         found = await self._connection.execute(
             """DELETE FROM platform_requests WHERE artifact_id = %s
                RETURNING state, company_id, correlation_id, command_id, traceparent""",
@@ -98,7 +98,7 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
-        """Commands last sent at least ``seconds`` ago, noted as sent again. Each is given to one caller."""
+        """Commands last sent at least ``seconds`` ago, recorded as sent again. Each is returned to one caller only."""
         return [
             OutboundCommand(
                 command_id=row.pop("command_id"),

@@ -1,6 +1,6 @@
-"""Tables of artifacts whose rows go by themselves, and those of the subjects of its events.
+"""Tables of artifacts with rows that expire, and those of the subjects of its events.
 
-Artifacts go before their session.
+Artifacts are deleted before their session.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Artifacts with tables that wait to be read, in PostgreSQL."""
+"""Artifacts whose tables wait to be read, in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -9,7 +9,7 @@ from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.artifacts import TableJob
 
 _PENDING = "blob_id IS NOT NULL AND status = 'pending' AND strategy = 'structural_parsing'"
-# Of companies the n-th files come before the n+1-th of any.
+# The n-th file of every company comes before the n+1-th of any.
 _CLAIM = f"""
     WITH busy AS (
         SELECT * FROM unnest(%(companies)s::text[], %(jobs)s::integer[]) AS b (company_id, jobs)
@@ -31,9 +31,9 @@ _CLAIM = f"""
 
 
 class PostgresTableJobs:
-    """Artifacts whose tables wait to be read. Each method is a transaction of its own.
+    """Artifacts whose tables wait to be read. Each method is one transaction.
 
-    ``holder`` tells the number of this process, None while it has not announced it.
+    ``holder`` returns this process's number, None until it has announced it.
     """
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = lambda: None) -> None:
@@ -50,7 +50,7 @@ class PostgresTableJobs:
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
-        """Releases the claim until then. ``counts``: as one of a few attempts."""
+        """Releases the claim, to be retried then. ``counts``: as one of a few attempts."""
         await self._database.execute(
             """UPDATE artifacts SET lease = NULL, holder = NULL, attempts = attempts - %s,
                    lease_until = now() + %s * interval '1 second'

@@ -1,4 +1,4 @@
-"""Reads tables in a process of their own, so that a poisonous file costs that process and not the service."""
+"""Reads tables in a separate process, so that a malicious file kills that process and not the service."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,13 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class TableProcesses:
-    """``seconds`` of wall time and ``memory_bytes`` for each file."""
+    """``seconds`` of wall-clock time and ``memory_bytes`` per file."""
 
     seconds: float
     memory_bytes: int
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        """Returns None when the file holds no tables. Raises ``DocumentUnreadable``."""
+        """Returns None if the file contains no tables. Raises ``DocumentUnreadable``."""
         job = {"path": _FILE, "content_type": content_type}
         try:
             answer = await run_confined(

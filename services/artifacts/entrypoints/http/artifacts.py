@@ -1,4 +1,4 @@
-"""Artifacts over the internal API; the replies are what the public API answers."""
+"""Artifacts over the internal API, with the replies of the public API."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -46,7 +46,7 @@ def uploads_router(upload: UploadArtifact) -> APIRouter:
     async def keep_generated(
         request: Request, session_id: str, who: Caller, name: str, key: str | None = None
     ) -> Artifact:
-        """Stores what an agent made; the body is its bytes."""
+        """Stores an agent's artifact; the body is its bytes."""
         what = Upload(session_id=session_id, caller=who, origin="generated", correlation_id=_correlation_id(), key=key)
         return await upload(_only(FilePart(name, body_of(request))), what)
 
@@ -83,7 +83,7 @@ def artifacts_router(
 
     @router.post(f"{_OF_SESSION}/resolve")
     async def resolve_link(session_id: str, body: ArtifactLinkBody, who: Caller) -> Artifact:
-        """Returns the artifact of a link, also of an expired one: the caller is checked instead."""
+        """Returns a link's artifact, even if the link has expired: the caller is checked instead."""
         return links.public(await access.readable(who, artifact_of(body.url) or "", session_id))
 
     @router.get("/artifacts/{artifact_id}")
@@ -116,7 +116,7 @@ def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: Pa
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """Serves the holder of a signed link, with the query that it was signed for."""
+        """Serves a signed link, with the query that it was signed for."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
         return await downloads.download(request, artifact, partial(open_content, artifact))
 

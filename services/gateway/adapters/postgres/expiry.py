@@ -1,11 +1,11 @@
-"""Tables of the gateway whose rows go by themselves, and those of the subjects of its events."""
+"""Tables of the gateway with rows that expire, and those of the subjects of its events."""
 
 from typing import Final
 
 from libs.eventing import EntityTable, Expiry
 
 _IDEMPOTENCY_DAYS: Final = 3
-# A key that was rotated goes before its successor, which it names.
+# A rotated key is deleted before its successor, which it references.
 _ENDED_KEYS: Final = Expiry(
     "api_keys",
     since="least(revoked_at, expires_at)",

@@ -11,7 +11,7 @@ from libs.persistence import Connection, Database
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
 _WAIT_SECONDS: Final = 5.0
-# Connections that a company which has its half leaves to others, also while it is alone.
+# Connections kept free for other companies from one that uses its half.
 _SPARE: Final = 2
 _RETRY_AFTER: Final = 2
 _RECORD: Final = """
@@ -30,7 +30,7 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
   AND path = %(path)s AND key = %(key)s
 """
 
-# Guarded by the refused id: of concurrent repeats one renews, the others find its command.
+# Guarded by the refused ID: one of several concurrent retries renews it, the others find its command.
 _RENEW: Final = """
 UPDATE idempotency_keys SET command_id = %(command_id)s
 WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
@@ -46,10 +46,10 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 
 
 class PostgresIdempotency:
-    """``connections``: those that all companies together may have for this at a time.
+    """``connections``: how many all companies together may use for this.
 
-    Every write begins here: a burst of one company would have all connections, and those of others wait behind it. So a
-    company has half of them, and more only while no other one waits and two stay free.
+    Every write starts here, so a burst of one company could take every connection and block the others. A company gets
+    half of them, and more only while no other company waits and two stay free.
     """
 
     def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:
@@ -59,13 +59,13 @@ class PostgresIdempotency:
 
     @property
     def waiting(self) -> int:
-        """The number of writes that wait for their company's turn, and not for a connection yet."""
+        """The number of writes that wait for their company's turn rather than for a connection."""
         return self._permits.waiting
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Raises ``ServiceUnavailable`` when the company's turn does not come in time, ``StoreUnavailable`` when it has
-        come and there is no connection.
+        """Raises ``ServiceUnavailable`` if the company's turn doesn't come in time, ``StoreUnavailable`` if there is no
+        connection then.
         """
         has_turn = False
         async with AsyncExitStack() as held:
@@ -98,7 +98,7 @@ class PostgresIdempotency:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
                 return IdempotencyRecord(command_id=str(row[0]), correlation_id=row[1])
-            # Another repeat was first, or the row was purged: record as for a first request.
+            # Another retry was first, or the row was purged: record as for a first request.
             return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
 
@@ -113,7 +113,7 @@ async def _record(
     }
     row = None
     while row is None:
-        # A row that another request commits meanwhile conflicts, but is missing from this statement's snapshot: retry.
+        # A row that another request is committing conflicts but isn't in this statement's snapshot: retry.
         row = await (await connection.execute(_RECORD, values)).fetchone()
     recorded_id, recorded_correlation, body_hash, repeated = row
     if bytes(body_hash) != request.body_hash:
@@ -122,7 +122,7 @@ async def _record(
 
 
 async def claim(connection: Connection, write: Write, entity_id: str) -> None:
-    """Records that this write creates that entity. Raises ``KeyReused`` when it was recorded before."""
+    """Records that this write creates that entity. Raises ``KeyReused`` if it was recorded before."""
     if write.request is None:
         return
     record = await _record(connection, write.request, command_id=entity_id, correlation_id=write.correlation_id)

@@ -1,4 +1,4 @@
-"""Limits that all gateways share, in PostgreSQL."""
+"""Limits shared by all gateways, in PostgreSQL."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from services.gateway.domain.limits import STREAMS, Grant, HeldPlaces
 _AVAILABLE: Final = """
     least(%(limit)s, r.tokens + %(limit)s / 60.0 * greatest(0, extract(epoch FROM now() - r.refilled_at)))
 """
-# ``granted`` is what the last one got, so that the statement can return it.
+# ``granted`` is the last grant, so that the statement can return it.
 _TAKE: Final = f"""
     INSERT INTO rates AS r (holder, name, tokens, granted, refilled_at)
     VALUES (%(holder)s, %(name)s, %(limit)s - least(%(wanted)s, %(limit)s), least(%(wanted)s, %(limit)s), now())
@@ -47,7 +47,7 @@ _USED: Final = """
     SELECT %(streams)s, coalesce(sum(places), 0)::bigint FROM company_streams
     WHERE company_id = %(company)s AND expires_at > now()
 """
-# A bucket of which nothing was taken for two minutes is full, as one is that does not exist.
+# An unused bucket is full after two minutes, like one without a row.
 _PURGE: Final = (
     "DELETE FROM rates WHERE refilled_at < now() - interval '2 min'",
     "DELETE FROM company_streams WHERE expires_at < now() - interval '2 min'",
@@ -67,7 +67,7 @@ class PostgresSharedLimits:
     async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
         parameters = {"company": company_id, "gateway": self._gateway_id, "wanted": wanted, "limit": limit}
         async with self._database.transaction() as connection:
-            # A statement of its own: only then does the next one's snapshot show what others took before.
+            # A separate statement, so that the next one's snapshot includes what others have taken.
             await connection.execute(_LOCK, (company_id,))
             row = await (await connection.execute(_HOLD, parameters)).fetchone()
         assert row is not None
@@ -85,6 +85,6 @@ class PostgresSharedLimits:
         return dict.fromkeys(per_minute, 0) | dict(rows)
 
     async def purge(self) -> None:
-        """Deletes what says nothing any more."""
+        """Deletes rows without information."""
         for statement in _PURGE:
             await self._database.execute(statement)

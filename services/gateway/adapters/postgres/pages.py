@@ -19,7 +19,7 @@ async def visible_page(
 ) -> Page[dict[str, Any]]:
     """Returns a page of the rows that the reader may see, newest first.
 
-    ``table`` with the alias that ``columns`` use, ``k``.
+    ``table`` includes the alias used in ``columns``, ``k``.
     """
     visible = f"FROM {table} WHERE company_id = %(company)s"
     if not reader.reads_company:

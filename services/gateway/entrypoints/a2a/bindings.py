@@ -1,4 +1,4 @@
-"""The two bindings of A2A: what their requests and answers look like."""
+"""The two bindings of A2A: the form of their requests and responses."""
 
 from typing import Any, Final, Protocol, TypeVar
 
@@ -19,11 +19,11 @@ from services.gateway.entrypoints.door.json_text import parse_json
 
 M = TypeVar("M", bound=Message)
 _OF_BEFORE: Final = "0.3"
-"""The version that a request without one has, as the protocol says."""
+"""The version of a request that names none, as the protocol says."""
 
 
 class Binding(Protocol):
-    """The form in which the outcome of a call leaves."""
+    """Renders the outcome of a call."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -31,7 +31,7 @@ class Binding(Protocol):
 
 
 class JsonRpc:
-    """One address for all methods. Failures of methods are answered with status 200."""
+    """A single address for all methods. Failed methods return status 200."""
 
     def __init__(self) -> None:
         self._id: str | int | None = None
@@ -57,7 +57,7 @@ class JsonRpc:
 
 
 class HttpJson:
-    """An address for each method; failures have the statuses of HTTP."""
+    """An address per method; failures return HTTP statuses."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
         return result
@@ -77,9 +77,9 @@ def check_version(request: Request) -> None:
 
 
 def parsed(values: Any, model: type[M]) -> M:
-    """The parameters of a method. Fields of newer releases are ignored, as the protocol says.
+    """Parses a method's parameters. Ignores fields of newer releases, as the protocol says.
 
-    Raises ``InvalidParamsError`` for what does not fit.
+    Raises ``InvalidParamsError`` for invalid ones.
     """
     if not isinstance(values, dict):
         raise InvalidParamsError("params must be an object.")
@@ -92,7 +92,7 @@ def parsed(values: Any, model: type[M]) -> M:
 
 
 def json_of(body: bytes) -> Any:
-    """Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that cannot be stored."""
+    """Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that can't be stored."""
     try:
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -109,6 +109,6 @@ def json_fields(message: Message) -> dict[str, Any]:
 
 
 def json_list_fields(message: Message) -> dict[str, Any]:
-    """With its empty fields, which clients of lists want."""
+    """Includes empty fields, which clients expect in lists."""
     values: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
     return values

@@ -1,4 +1,4 @@
-"""Calls of A2A clients: from a request in either binding to the answer in the same one."""
+"""Calls of A2A clients, from a request in either binding to its response."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,7 +50,7 @@ _ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request of a caller to an agent, by one of the bindings."""
+    """A caller's request to an agent, over one of the bindings."""
 
     request: Request
     agent_key: str
@@ -60,7 +60,7 @@ class Call:
     binding: Binding
 
     async def answer(self, method: str, values: Any) -> Response:
-        """Carries the method out. Failures that are not the protocol's own are raised."""
+        """Executes the method. Raises failures that aren't the protocol's own."""
         try:
             check_version(self.request)
             if method.endswith(_ABOUT_PUSH):
@@ -115,7 +115,7 @@ async def _result(operations: Operations, method: str, params: Any) -> dict[str,
 
 
 def address_of(request: Request) -> str:
-    """The gateway's address as the caller sees it; a proxy that ends TLS says so."""
+    """The gateway's address as the caller sees it; a proxy that terminates TLS forwards it."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
     scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
     return f"{scheme}://{request.url.netloc}"

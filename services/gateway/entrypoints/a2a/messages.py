@@ -1,4 +1,4 @@
-"""Messages of A2A clients: what a turn is begun with, and answers to a turn that waits."""
+"""Messages of A2A clients: the content of a new turn, and answers to a waiting one."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,7 +26,7 @@ _ANY: Final = ("*/*", "text", "text/*")
 
 
 def check_configuration(configuration: SendMessageConfiguration) -> None:
-    """Refuses by name what no agent of ours does."""
+    """Rejects features that no agent supports, by name."""
     if configuration.HasField("task_push_notification_config"):
         raise PushNotificationNotSupportedError(NO_PUSH_NOTIFICATIONS)
     accepted = configuration.accepted_output_modes
@@ -35,7 +35,7 @@ def check_configuration(configuration: SendMessageConfiguration) -> None:
 
 
 def content_of(message: Message) -> MessageBlocks:
-    """The content of a turn. Data goes to the agent as its JSON."""
+    """The content of a turn. Agents get data as its JSON."""
     blocks = list(_blocks(message))
     try:
         return _BLOCKS.validate_python(blocks)
@@ -44,7 +44,7 @@ def content_of(message: Message) -> MessageBlocks:
 
 
 def find_raw_image(part: dict[str, Any]) -> Found | None:
-    """The image in a part of a message, which becomes one by its URL."""
+    """The image in a part of a message, given by its URL."""
     raw, media_type = part.get("raw"), part.get("mediaType", part.get("media_type"))
     if not isinstance(media_type, str) or not media_type.startswith("image/"):
         return None
@@ -60,7 +60,7 @@ def find_raw_image(part: dict[str, Any]) -> Found | None:
 
 
 def answers_of(message: Message) -> dict[str, ResolveActionBody]:
-    """Answers by the ids of their actions: data parts ``{action_id, decision | output | error}``."""
+    """Answers by action ID: data parts ``{action_id, decision | output | error}``."""
     answers: dict[str, ResolveActionBody] = {}
     for number, part in enumerate(message.parts):
         data = _data(part)
@@ -77,7 +77,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 
 
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
-    """The first finding, with its place."""
+    """The first finding, with its location."""
     found = problem.errors(include_url=False)[0]
     place = ".".join(map(str, (*within, *found["loc"])))
     return InvalidParamsError(f"{place}: {validation_message(found)}.")
@@ -104,7 +104,7 @@ def _data(part: Part) -> Any:
 
 
 def _with_integers(value: Any) -> Any:
-    """The protocol's data has no integers; whole numbers become ones again."""
+    """The protocol's data has only floats; whole numbers become integers again."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, list):

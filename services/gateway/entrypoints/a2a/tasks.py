@@ -1,4 +1,4 @@
-"""A turn in the words of A2A: its task, and updates of the task from the turn's events."""
+"""A turn in A2A's terms: its task, and the task's updates from the turn's events."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -18,8 +18,8 @@ from a2a.types.a2a_pb2 import (
 from google.protobuf.json_format import ParseDict
 
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.turns import (
-    ExecuteReply,
     OutputTextDelta,
     RequiredAction,
     ToolCallCompleted,
@@ -37,9 +37,9 @@ from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress
 
 REPLY: Final = "reply"
-"""The id of the artifact that is the model's text; at the turn's end exactly the reply."""
+"""The ID of the artifact with the model's text; at the turn's end exactly the reply."""
 OUTPUT: Final = "output"
-"""The id of the artifact with the value of an agent with an output schema."""
+"""The ID of the artifact with the value of an agent that has an output schema."""
 STATES: Final[Mapping[TurnStatus, TaskState]] = {
     "queued": TaskState.TASK_STATE_SUBMITTED,
     "running": TaskState.TASK_STATE_WORKING,
@@ -52,7 +52,7 @@ _ANSWER_BY: Final = "Answer with a message of this task that has a data part for
 
 
 def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
-    """``files``: the address below which the agent's artifacts are found by id."""
+    """``files``: the address below which the agent's artifacts are found by ID."""
     status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at)
     if turn.status == "waiting":
         status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
@@ -63,19 +63,19 @@ def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_art
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
-    """The task of a turn that has just begun."""
+    """The task of a new turn."""
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
 
 
 def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """The reply's text, the value of its output schema, and the files that the agent made."""
+    """The reply's text, the value of its output schema, and the files created by the agent."""
     return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
 class TaskUpdates:
-    """Makes updates of a task from the events of its turn, in their order.
+    """Converts a turn's events, in order, into updates of its task.
 
-    The first piece of each step's text replaces the artifact ``reply``, further pieces are appended. So a client that
+    The first piece of each step's text replaces the artifact ``reply``; further pieces are appended. So a client that
     applies all updates ends with exactly the reply, even if an attempt was abandoned.
     """
 
@@ -87,7 +87,7 @@ class TaskUpdates:
         self._length = 0
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
-        """The update that says that the turn needs these answers."""
+        """The update of a turn that needs these answers."""
         status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
         status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
         return self._status_update(status)
@@ -126,7 +126,7 @@ class TaskUpdates:
     def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> Iterator[StreamResponse]:
         if isinstance(event, TurnCompleted):
             text = event.response.content
-            # The pieces were the whole text unless nobody streamed them, or the step that ended the turn has none.
+            # The pieces were the whole text, unless nothing streamed them or the final step has none.
             is_whole = 0 < self._length == len(text)
             last = _reply("" if is_whole else text, _facts_of(event))
             yield self._artifact_update(last, append=is_whole, last_chunk=True)

@@ -1,4 +1,4 @@
-"""``/ag-ui/{agent_key}``: every agent as an AG-UI agent, one request for a run."""
+"""``/ag-ui/{agent_key}``: every agent as an AG-UI agent, with one request per run."""
 
 from typing import Annotated, Final
 
@@ -35,7 +35,7 @@ def _rendered(event: BaseEvent) -> bytes:
 
 
 SHAPE: Final = ErrorShape(error_body, lambda info: _rendered(run_error(info)))
-"""Streams end with the event of the protocol; refused requests are answered as those of ``/api/v1``."""
+"""Streams end with the protocol's event; refused requests get the errors of ``/api/v1``."""
 
 
 class AGUIApplication(ProtocolApplication):

@@ -1,4 +1,4 @@
-"""A turn in the words of AG-UI: the events of a run."""
+"""A turn in AG-UI's terms: the events of a run."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -33,8 +33,8 @@ from ag_ui.core import (
 )
 
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.replies import ExecuteReply, Usage
 from libs.contracts.resources.turns import (
-    ExecuteReply,
     OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
@@ -46,13 +46,12 @@ from libs.contracts.resources.turns import (
     TurnCompleted,
     TurnFailed,
     TurnRestarted,
-    Usage,
 )
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 
 APPROVAL: Final = "tool_approval"
-"""The reason of interrupts that ask for an approval."""
+"""The reason of interrupts that request an approval."""
 _DECISION: Final = {
     "type": "object",
     "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}},
@@ -61,10 +60,10 @@ _DECISION: Final = {
 
 
 class RunEvents:
-    """Makes the events of a run from those of its turn, in their order.
+    """Converts a turn's events, in order, into those of a run.
 
-    The text of each step is a message of its own. When text was given up, a snapshot of the messages follows without
-    it. The same goes for messages of this turn that the client has from a run that broke off: they come again, whole.
+    Each step's text is a separate message. After discarded text, a snapshot of the messages follows without it. This
+    includes messages of this turn from an interrupted run: they are sent again in full.
     """
 
     def __init__(self, given: RunAgentInput, session_id: str, turn_id: str) -> None:
@@ -162,7 +161,7 @@ class RunEvents:
         yield ToolCallEndEvent(tool_call_id=call.call_id)
 
     def _result(self, call_id: str, output: str) -> Iterator[BaseEvent]:
-        """The result of a call that the client did not make itself."""
+        """The result of a call that the client didn't make itself."""
         if any(isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in self._messages):
             return
         message = ToolMessage(id=f"{self._turn_id}.{call_id}", content=output, tool_call_id=call_id)
@@ -176,7 +175,7 @@ class RunEvents:
         self._own.add(message.id)
 
     def _remove(self, message_id: str) -> Iterator[BaseEvent]:
-        """Takes a message back, with what this service has answered to its calls."""
+        """Removes a message together with the service's results for its calls."""
         calls = {
             call.id
             for each in self._messages
@@ -198,7 +197,7 @@ class RunEvents:
         else:
             content = event.response.content
             if self._length != len(content):
-                # The step that ended the turn was not streamed, since an answer came too late to be followed.
+                # The final step wasn't streamed, since an answer arrived too late to be followed.
                 yield from self._whole(content)
             yield from self._status("completed")
             yield self._finished(RunFinishedSuccessOutcome(), _result_of(event), _usage_of(event))
@@ -229,7 +228,7 @@ class RunEvents:
 
     @property
     def _keeps_state(self) -> bool:
-        """Whether the client's state is an object, to which the session's can be added."""
+        """Whether the client's state is an object, which the session's state can extend."""
         return self._given.state is None or isinstance(self._given.state, dict)
 
     def _message_id(self, attempt: int, step: int) -> str:
@@ -260,7 +259,7 @@ def _result_of(reply: ExecuteReply) -> dict[str, Any]:
 def _usage_of(reply: ExecuteReply) -> list[TokenUsage] | None:
     usage = reply.usage
     if usage == Usage():
-        # Public principals are not told.
+        # Hidden from public principals.
         return None
     total = usage.input_tokens + usage.output_tokens
     return [TokenUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=total)]

@@ -1,4 +1,4 @@
-"""The input of a run: its new messages, its answers, and settings for the turn."""
+"""A run's input: new messages, answers, and settings for the turn."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,33 +35,33 @@ _WITHDRAWN: Final = "The question was withdrawn without an answer."
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a history, behind the last message of the agent; ``results`` of the client's tools by call."""
+    """The history after the agent's last message; ``results`` of the client's tools by call."""
 
     users: Sequence[UserMessage]
     results: Mapping[str, ToolMessage]
 
 
 def run_input(values: Any, caller: Principal) -> RunAgentInput:
-    """Raises ``ValidationFailed`` for an invalid input and for the id of a thread that others could guess."""
+    """Raises ``ValidationFailed`` for an invalid input and for a thread ID that others could guess."""
     try:
         given = RunAgentInput.model_validate(values)
     except ValidationError as problem:
         raise invalid(problem, values, RunAgentInput) from None
     if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
         raise _invalid(["threadId"], f"must have 1 to {_MAX_THREAD_ID} characters")
-    # Before anything is opened for it.
+    # Checked before a session is opened for it.
     users = [message for message in given.messages if isinstance(message, UserMessage)]
     if not users:
         raise _invalid(["messages"], "needs a message of the user")
     content_of(users[-1:])
-    # All visitors share one identity: with a guessable thread one would get what another one wrote.
+    # Visitors share one identity, so a guessable thread would show one visitor another's messages.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
         raise _invalid(["threadId"], f"must be a random text of at least {_MIN_SECRET} characters, as must runId")
     return given
 
 
 def find_image_data(part: dict[str, Any]) -> Found | None:
-    """The image in a part of a message, which becomes one by its URL."""
+    """The image in a part of a message, given by its URL."""
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -86,7 +86,7 @@ def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
 
 
 def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
-    """The part of the user's last messages that the session does not have; it ends with the ``unanswered`` ones."""
+    """The user's last messages that the session lacks; it ends with the ``unanswered`` ones."""
     texts = [_text_of(user) for user in users]
     known = min(len(texts), len(unanswered))
     while known and list(unanswered[-known:]) != texts[:known]:
@@ -110,7 +110,7 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
 def answers_of(
     given: RunAgentInput, tail: Tail, open_actions: Collection[RequiredAction]
 ) -> dict[str, ResolveActionBody]:
-    """Answers to open actions, by action: results of the client's tools, and what interrupts are resumed with."""
+    """Answers by action: results of the client's tools, and the values that resume interrupts."""
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
     answers: dict[str, ResolveActionBody] = {}
     for action in open_actions:
@@ -123,10 +123,10 @@ def answers_of(
 
 
 def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
-    """Settings of the turn: tools of the client beside the agent's ``own_tools``, instructions, forwarded properties.
+    """The turn's settings: the client's tools except the agent's ``own_tools``, instructions, forwarded properties.
 
-    The agent's own tools don't count as settings, and visitors may name no others. Raises ``PermissionDenied`` for any
-    other setting of theirs: the owner of an agent decides how it answers them.
+    Visitors may name no other tools. Raises ``PermissionDenied`` for any other setting of theirs: an agent's owner
+    decides how it answers them.
     """
     own = {tool["name"] for tool in own_tools}
     named = [tool for tool in given.tools or () if tool.name not in own]
@@ -184,7 +184,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
 
 
 def _text_of(user: UserMessage) -> str:
-    """The text as the session has it: that of its blocks."""
+    """The text in the session's form: joined from its blocks."""
     if isinstance(user.content, str):
         return user.content
     return "\n".join(part.text for part in user.content if isinstance(part, TextPart))

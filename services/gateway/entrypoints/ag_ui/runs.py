@@ -1,4 +1,4 @@
-"""Runs of AG-UI clients: each is a turn, a part of one that waited, or what is left of one that is under way."""
+"""Runs of AG-UI clients: a new turn, the continuation of a waiting one, or the rest of a running one."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -31,9 +31,9 @@ _SEVERAL: Final = "The thread waits for an answer. Resume its interrupts, or sen
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread's session as it is. ``unanswered``: texts of the user's messages that it ends with.
+    """The current state of a thread's session. ``unanswered``: texts of the user's messages at its end.
 
-    ``last_turn_id``: the turn of its last message, if there is one.
+    ``last_turn_id``: the turn of its last message, if any.
     """
 
     session_id: str
@@ -44,7 +44,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """``headers`` of the answer are filled before the first event."""
+    """``headers`` of the response are filled before the first event."""
 
     door: Door
     caller: Principal
@@ -53,7 +53,7 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """The events of the run; ``None`` keeps the connection alive. What is refused is raised before the first."""
+        """The events of the run; ``None`` is a keep-alive. Refusals are raised before the first event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
@@ -101,9 +101,9 @@ class Runs:
     async def _submit(
         self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Begins a turn. One that waits for nothing but results of the client's tools is cancelled for it.
+        """Starts a turn, and cancels one that only waits for results of the client's tools.
 
-        Once the new one is accepted, which is queued behind it: what is refused leaves the wait as it is.
+        Cancels once the new turn is accepted, queued behind it, so that a refusal leaves the wait unchanged.
         """
         body = ExecuteBody(content=content_of(new), options=await self._options(given, thread))
         check_options(body.options, self.caller)
@@ -119,18 +119,18 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """The events of the new turn. The first one shows that it was accepted, and the waiting turn is cancelled."""
+        """The new turn's events. The first one shows that it was accepted, which cancels the waiting turn."""
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
             async for event in follow:
                 while waiting:
                     with suppress(Conflict):
-                        # It may have ended meanwhile.
+                        # It may have ended in the meantime.
                         await self.door.turns.cancel(replace(self.write), thread.session_id, waiting.pop())
                 yield event
 
     async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
-        """A run without anything new: follows the turn that it is about, or asks again what was not answered."""
+        """A run without new input: follows its turn, or repeats the open questions."""
         turn = None
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
@@ -170,7 +170,7 @@ class Runs:
             has_begun = False
             async for part in parts:
                 if not has_begun:
-                    # Only now it is known that the turn was accepted.
+                    # Only now is it certain that the turn was accepted.
                     self.headers.update(turn_headers(session_id, turn_id))
                     for event in run.begin():
                         yield event
@@ -198,7 +198,7 @@ class Runs:
         return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
-        """The write of a run, which is carried out once for its id, whatever of its history has come to the session."""
+        """The write of a run, executed once per run ID, however much of its history the session has."""
         path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())

@@ -1,4 +1,4 @@
-"""Responses made from upstreams' bytes: their answers to reads, and the terminal events of writes."""
+"""Responses made from upstreams' bytes: results of reads, and terminal events of writes."""
 
 import asyncio
 import gzip
@@ -17,12 +17,12 @@ from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.door.routes import PREFIX
 
 _COMPRESSED_FROM: Final = 16 * 1024
-# Higher levels take twice the time for a twentieth of the size.
+# Higher levels take twice the time to save a twentieth.
 _COMPRESSION_LEVEL: Final = 4
 
 
 class Owners:
-    """Asks the owners of data for callers. Their bytes are the answer's; what they refuse is raised."""
+    """Requests data from upstreams on behalf of callers, and passes bytes through; raises refusals."""
 
     def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
@@ -40,7 +40,7 @@ class Owners:
         return checked(await self._upstreams.request("POST", upstream, path, caller.identity, body=body))
 
     async def file(self, caller: Principal, upstream: str, path: str) -> bytes:
-        """The whole content of a file, which is small enough to be held."""
+        """The whole content of a file small enough to hold in memory."""
         async with self._upstreams.exchange("GET", upstream, path, caller.identity) as answer:
             content = b"".join([piece async for piece in answer.pieces])
         if answer.status != 200:
@@ -56,15 +56,15 @@ class Owners:
 
 
 class LargeAnswer(Response):
-    """An answer that is compressed for callers who accept it.
+    """A response compressed for callers that accept it.
 
-    No page can learn a secret from its size: credentials are headers, which a browser adds to no request by itself.
+    Its size reveals no secret to a web page: credentials are headers, which browsers never add on their own.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.headers["Vary"] = "Accept-Encoding"
         if "gzip" in Headers(scope=scope).get("Accept-Encoding", ""):
-            # In a thread: other requests go on meanwhile.
+            # In a thread, so that other requests continue.
             self.body = await asyncio.to_thread(gzip.compress, self.body, _COMPRESSION_LEVEL, mtime=0)
             self.headers["Content-Encoding"] = "gzip"
             self.headers["Content-Length"] = str(len(self.body))
@@ -72,13 +72,13 @@ class LargeAnswer(Response):
 
 
 def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Ends with a line break, as a terminal wants it."""
+    """Ends with a line break, for terminals."""
     kind = LargeAnswer if len(body) >= _COMPRESSED_FROM else Response
     return kind(body + b"\n", status, headers, media_type="application/json")
 
 
 def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) -> Response:
-    """A turn's state, as the caller may see it."""
+    """A turn's state as the caller may see it."""
     if caller.public is None:
         return json_answer(bytes(turn), status)
     return json_answer(orjson.dumps(public_turn(orjson.loads(turn))), status)
@@ -90,13 +90,13 @@ def created(body: bytes, location: str | None) -> Response:
 
 
 def entity_in(received: Received, name: str) -> bytes:
-    """Returns a field of a successful event as JSON: the body of the answer."""
+    """Returns a field of a successful event as JSON: the body of the response."""
     event: dict[str, Any] = orjson.loads(received.payload)
     return orjson.dumps(event[name])
 
 
 def rendered(outcome: Received, name: str | None = None, *, location: str | None = None) -> Response:
-    """The answer to a write: 204, or 200 with that field of the event, or 201 with a ``location``."""
+    """The response to a write: 204, or 200 with that field of the event, or 201 with a ``location``."""
     if name is None:
         return Response(status_code=204)
     entity = orjson.loads(outcome.payload)[name]
@@ -105,7 +105,7 @@ def rendered(outcome: Received, name: str | None = None, *, location: str | None
 
 
 def results_in(received: Received) -> bytes:
-    """Returns the ``reply`` of a bulk operation; results of single files have an error only where there is one."""
+    """Returns the ``reply`` of a bulk operation; results of single files have an error only if they failed."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
     for result in reply.get("results", ()):
         error = result.pop("error", None)

@@ -1,4 +1,4 @@
-"""The parts of the gateway that every protocol uses, and the application that each protocol is."""
+"""Parts of the gateway that every protocol uses, and the application class of all protocols."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -60,13 +60,13 @@ TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 
 
 class ProtocolApplication(FastAPI):
-    """The routes of a protocol, with what all requests have.
+    """A protocol's routes, wrapped in the processing common to all requests.
 
-    From the outside: correlation ids, measuring and tracing; CORS; the end of requests that fail, whose callers leave,
-    or that are still under way when the service stops. Errors leave in the shape of the protocol. A route
-    authenticates its caller by the dependencies of ``callers.py``, which count the rate limit and check scopes.
+    From outside to inside: correlation IDs, metrics and tracing; CORS; the end of requests that fail, lose their
+    caller, or are still running at shutdown. Errors have the protocol's format. A route authenticates its caller
+    through the dependencies in ``callers.py``, which count the rate limit and check scopes.
 
-    ``prefix``: where it is mounted; routes have whole paths. ``middleware`` stands between CORS and the routes.
+    ``prefix``: its mount point; routes have full paths. ``middleware`` runs between CORS and the routes.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ProtocolApplication(FastAPI):
         self.prefix = prefix
         install_error_shape(self, shape)
         for router in routers:
-            # Not by include_router: it makes every route anew for each application, and matches it twice per request.
+            # Not include_router: it copies every route for each application, and matches it twice per request.
             self.router.routes.extend(router.routes)
         self.state.door = door
 
@@ -106,5 +106,5 @@ def protocol_router(prefix: str) -> APIRouter:
 
 
 def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
-    """Headers that name a session and a turn to clients of any protocol; the correlation id is there already."""
+    """Headers that name session and turn to clients of any protocol; the correlation ID is already there."""
     return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

@@ -1,4 +1,4 @@
-"""JSON and YAML bodies: read with a limit while they stream in, decoded by their media type, checked by a model."""
+"""JSON and YAML bodies: read with a limit as they arrive, decoded by media type, validated by a model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,9 +29,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Body(RequestBody):
-    """Common part of the dependencies below. The decoded values stay at hand as ``request.state.values``.
+    """Base of the dependencies below. Keeps the decoded values as ``request.state.values``.
 
-    ``most_bytes``: the limit of a JSON body; one in YAML has at most 512 KiB.
+    ``most_bytes``: the limit of a JSON body; YAML is limited to 512 KiB.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ParsedBody(_Body, Generic[M]):
             body = self._model.model_validate(values, strict=True)
         except ValidationError as problem:
             raise invalid(problem, values, self._model) from None
-        # Only the body may say which correlation it belongs to, and with that which trace.
+        # Only the body may say which correlation, and so which trace, the request belongs to.
         if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
             bind_correlation_id(correlation_id)
         begin_span(request.scope)
@@ -80,7 +80,7 @@ class ParsedBody(_Body, Generic[M]):
 
 
 class ParsedObject(_Body):
-    """Dependency: the body as an object of any kind. ``schema`` documents it; its upstream checks it."""
+    """Dependency: the body as an arbitrary object. ``schema`` documents it; its upstream validates it."""
 
     async def __call__(self, request: Request) -> dict[str, Any]:
         values = required_object(await self._values(request))
@@ -105,8 +105,8 @@ async def read_body(
 ) -> bytes:
     """The whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
 
-    A client that sends without waiting would otherwise meet a reset connection instead of the answer. ``more`` is
-    called before a larger body is read, and returns its limit.
+    Otherwise a client that keeps sending would get a connection reset instead of the response. ``more`` is called
+    before a larger body is read, and returns its limit.
     """
     declared = headers.get("content-length", "")
     if more is not None and _exceeds(declared, most_bytes):
@@ -174,7 +174,7 @@ def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
-    """The values of a JSON or YAML body; the same for both."""
+    """The values of a JSON or YAML body; identical for both."""
     media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")
@@ -190,7 +190,7 @@ async def decode_body(body: bytes, content_type: str) -> Any:
         return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
     if len(body) > MAX_BODY:
         raise _too_large(MAX_BODY, "body in YAML")
-    # The parser is pure Python: half a megabyte would stop everybody else for seconds.
+    # The parser is pure Python: half a megabyte would block all other requests for seconds.
     if len(body) <= _SMALL_YAML:
         return parse_yaml(text)
     return await asyncio.to_thread(parse_yaml, text)

@@ -1,4 +1,4 @@
-"""Dependencies that authenticate a request; the only place that knows where credentials are presented."""
+"""Dependencies that authenticate a request; the only module that knows where credentials are sent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ _MISSING: Final = "The request has no API key. Send it in the x-api-key header, 
 
 
 class Authentication:
-    """Finds the principal behind a credential and counts the request against the rates of the key and the company."""
+    """Finds the principal of a credential and counts the request against the rates of the key and the company."""
 
     def __init__(self, principals: Principals, rates: Rates, load: LoadShedding) -> None:
         self._principals = principals
@@ -62,12 +62,14 @@ class Authentication:
     async def authenticate(
         self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
     ) -> Principal:
-        """An API key goes before a bearer token, and that before a public key. ``token``: one from outside the headers.
+        """An API key takes precedence over a bearer token, and that over a public key.
 
-        ``Authorization: Bearer`` takes a token or an API key; their formats differ.
+        ``token``: one from outside the headers.
 
-        Raises ``AuthenticationFailed``, and ``PermissionDenied`` where a public key is never enough. Raises
-        ``RateLimited`` when the credential or company has used up a rate limit, or load is being shed.
+        ``Authorization: Bearer`` accepts a token or an API key; their formats differ.
+
+        Raises ``AuthenticationFailed``, and ``PermissionDenied`` where a public key never suffices. Raises
+        ``RateLimited`` if the credential or company has used up its rate limit, or load is being shed.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)
@@ -90,7 +92,7 @@ class Authentication:
         await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
-        """Whether the query has a public key that pages of that origin may use."""
+        """Whether the query has a public key that pages on that origin may use."""
         try:
             principal = await self._public(query)
         except AuthenticationFailed:
@@ -122,12 +124,12 @@ class Authentication:
 
 
 async def by_api_key(request: Request, needed: SecurityScopes) -> Principal:
-    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for."""
+    """Dependency for ``Security``: the principal, with the scopes that the operation requires."""
     return await authenticated(request, needed.scopes)
 
 
 async def by_api_key_or_public_key(request: Request, needed: SecurityScopes) -> Principal:
-    """As ``by_api_key``, for operations that a public key is enough for."""
+    """Like ``by_api_key``, for operations that also accept a public key."""
     return await authenticated(request, needed.scopes, takes_public_keys=True)
 
 
@@ -135,12 +137,14 @@ SCHEMES: Final[Mapping[object, Sequence[SecurityBase]]] = {
     by_api_key: (API_KEY, BEARER),
     by_api_key_or_public_key: (API_KEY, BEARER, CONNECTION_KEY, AGENT_KEY),
 }
-"""The places of credentials that each dependency takes. For the document alone: FastAPI would solve them with each
-request, and ``Authentication`` reads them, for sockets as well."""
+"""The places where each dependency accepts credentials, for the OpenAPI document only.
+
+FastAPI would resolve them for each request; ``Authentication`` reads them, for sockets, too.
+"""
 
 
 async def anonymous(request: Request) -> Principal:
-    """Dependency of operations without a credential: their upstream decides by the request, such as a signed link."""
+    """Dependency of operations without a credential, whose upstream decides by the request, such as a signed link."""
     _begin_span(request)
     return ANYBODY
 
@@ -166,7 +170,7 @@ def require_scopes(principal: Principal, scopes: Iterable[str]) -> None:
 
 
 def _begin_span(request: Request) -> None:
-    """Begin the request's span now, unless its body is still to say which correlation it belongs to."""
+    """Start the request's span now, unless its body may still name its correlation."""
     if tracing.is_on() and not reads_body(request.scope["route"]):
         begin_span(request.scope)
 

@@ -1,4 +1,4 @@
-"""CORS: web pages of allowed origins may read answers."""
+"""CORS: web pages on allowed origins may read responses."""
 
 from collections.abc import Collection
 from typing import Final
@@ -23,14 +23,14 @@ _TAKEN: Final = (
     "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Prefer", "Range", "X-API-Key",
     "X-Correlation-ID",
 )  # fmt: skip
-# Also where there was no origin: a cache must not give that answer to a page, which could not read it.
+# Also without an origin: a cache must not serve that response to a page, which couldn't read it.
 _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Configured origins may read every answer, the origins of a public key those of operations that take the key.
+    """Configured origins may read every response; origins of a public key those of operations that accept the key.
 
-    While it cannot be known which origins a key has, each may read that: a page that could not would take the outage
+    While a key's origins can't be looked up, any origin may read that error: a page that can't would take the outage
     for a refusal.
     """
 
@@ -40,7 +40,7 @@ class CrossOriginMiddleware(CORSMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            # A WebSocket looks at the origin of public keys itself; other credentials are nothing that a browser adds.
+            # A WebSocket checks the origin of public keys itself; browsers add no other credential on their own.
             await self.app(scope, receive, send)
             return
         added = [_VARY]
@@ -69,7 +69,7 @@ class CrossOriginMiddleware(CORSMiddleware):
         return self.is_allowed_origin(origin) or await self._authentication.is_shared_with(origin, query)
 
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
-        """The answer to a browser's question for an allowed origin, if it is one. Raises ``PermissionDenied``."""
+        """The response to a preflight request from an allowed origin, if it is one. Raises ``PermissionDenied``."""
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None
         operations = [route for route in routes_at(scope["app"], scope["path"]) if route.include_in_schema]

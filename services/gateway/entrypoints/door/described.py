@@ -1,18 +1,18 @@
-"""Declarations by routes, and by bodies, of what the OpenAPI document says of them."""
+"""Declarations in routes and bodies for the OpenAPI document."""
 
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
 ALWAYS: Final = (400, 401, 429, 500, 503)
-"""Statuses of errors that any operation may answer with."""
+"""Error statuses that any operation may return."""
 Schema = type[BaseModel] | TypeAdapter[Any]
 
 
 class RequestBody:
-    """A dependency that reads the body itself: the body's part of the OpenAPI document.
+    """A dependency that reads the body itself, with the body's part of the OpenAPI document.
 
-    FastAPI would read a body before it asks for the caller.
+    FastAPI would read the body before it authenticates the caller.
     """
 
     request_body: dict[str, Any]
@@ -40,10 +40,10 @@ def answer(description: str, model: Any = None, *, location: bool = False) -> di
 
 
 def file_answer(description: str) -> dict[str, Any]:
-    """A documented success whose body is the bytes of a file."""
+    """A documented success whose body is a file's bytes."""
     return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The errors of an operation beside those that follow from its dependencies."""
+    """An operation's errors in addition to those of its dependencies."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

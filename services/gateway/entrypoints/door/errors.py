@@ -1,4 +1,4 @@
-"""Exceptions as replies: one shape for all of the public API, and one for each protocol beside it."""
+"""Renders exceptions as responses, in the public API's format or that of another protocol."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ _log = structlog.get_logger("http")
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
-    """Rendering of errors: the ``body`` of a response, and an ``event`` of a stream that has begun.
+    """Renders errors: as the ``body`` of a response, and as an ``event`` of a stream that has begun.
 
-    ``statuses``: HTTP statuses that are not the usual ones of their kinds. ``completes_paths``: a write whose path
-    lacks nothing but its trailing slash is answered by a redirect.
+    ``statuses``: HTTP statuses that differ from the usual ones of their kinds. ``completes_paths``: redirects a write
+    whose path only lacks its trailing slash.
     """
 
     body: Callable[[ErrorInfo], bytes]
@@ -53,11 +53,11 @@ def _event(info: ErrorInfo) -> bytes:
 
 
 NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
-"""The shape of ``/api/v1``."""
+"""The format of ``/api/v1``."""
 
 
 def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
-    """Makes refusals, unknown paths and methods leave an application in that shape."""
+    """Makes an application render refusals, unknown paths and methods in that format."""
 
     async def refused(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceError)
@@ -82,11 +82,11 @@ def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
 
 
 def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConnection | None = None) -> Response:
-    """The answer to a request that is not carried out; it is counted as such."""
+    """The response to a rejected request, which is counted."""
     REFUSALS.labels(problem.kind.value).inc()
     response = shape.response(problem.info() if request is None else info_for(request, problem))
     if problem.kind is ErrorKind.TOO_LARGE:
-        # The rest of the body may still be on its way: this connection cannot carry another request.
+        # The rest of the body may still arrive, so this connection can't carry another request.
         response.headers["Connection"] = "close"
     return response
 
@@ -106,16 +106,16 @@ def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
 
 
 def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
-    """The error as the caller of the request gets it: a public principal in neutral words."""
+    """The error as the request's caller gets it: neutral words for a public principal."""
     caller: Principal | None = getattr(request.state, "principal", None)
     is_public = caller is not None and caller.public is not None
     return public_error(problem.info()) if is_public else problem.info()
 
 
 def as_service_error(problem: Exception) -> ServiceError:
-    """Translates an unexpected exception for the caller. Logs it."""
+    """Converts an unexpected exception for the caller, and logs it."""
     if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
-        # Starlette's way to say that a handled exception came after the response had begun.
+        # Starlette's signal for a handled exception after the response has begun.
         problem = problem.__cause__
     if isinstance(problem, ServiceError):
         return problem

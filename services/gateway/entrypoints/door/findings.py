@@ -1,4 +1,4 @@
-"""Validation of bodies, with errors in words for their author."""
+"""Validates bodies, with errors in words that their author understands."""
 
 import difflib
 from collections.abc import Collection
@@ -27,7 +27,7 @@ def required_object(values: Any) -> dict[str, Any]:
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
-    """Pydantic's findings as ours."""
+    """Converts Pydantic's findings."""
     found = [_detail(error, values, model) for error in problem.errors(include_url=False, include_input=False)]
     details = _without_noise(found)[:_MOST_DETAILS]
     first = details[0]
@@ -38,7 +38,7 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
 
 
 def invalid_request(problem: RequestValidationError) -> ValidationFailed:
-    """FastAPI's findings in a path or a header as ours."""
+    """Converts FastAPI's findings in a path or header."""
     details = [
         ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()
@@ -57,7 +57,7 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 
 def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
-    """The place in the document itself: pydantic also names the branches of unions that it went through."""
+    """The location in the document itself: Pydantic also names the branches of unions that it tried."""
     place = _path(loc, values, missing=kind == "missing")
     while place is None:
         loc = loc[:-1]
@@ -66,9 +66,9 @@ def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int
 
 
 def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:
-    """The place that ends with the last part, which may be ``missing``; None where nothing leads to it.
+    """The location that ends with the last part, which may be ``missing``; None if the path leads nowhere.
 
-    ``passed``: a branch of these values was gone through already.
+    ``passed``: a branch of these values was already followed.
     """
     if not loc:
         return []
@@ -78,7 +78,7 @@ def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: boo
         return [part] if found else None
     below = _path(rest, values[part], missing=missing) if _holds(values, part) else None
     beside = _path(rest, values, missing=missing, passed=True)
-    # A branch may have the name of a field, as the part ``{"type": "text", "text": …}`` has.
+    # A branch may have the name of a field, such as ``{"type": "text", "text": …}``.
     if beside is not None and (below is None or (not passed and _is_branch(values, part))):
         return beside
     return None if below is None else [part, *below]
@@ -95,7 +95,7 @@ def _holds(values: Any, part: int | str) -> bool:
 
 
 def _without_noise(details: list[ErrorDetail]) -> list[ErrorDetail]:
-    """Leave out that a value is not of one type when it was found to be wrong as the other."""
+    """Drops findings that a value isn't of one type if another type had more specific findings."""
     kept = []
     for detail in details:
         deeper = any(
@@ -123,7 +123,7 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
-    """The names of the fields of a body; below it, only those of the alternatives of a union."""
+    """The names of a body's fields; below it, only those of a union's alternatives."""
     if issubclass(model, RootModel) and len(loc) == 1:
         for alternative in get_args(model.model_fields["root"].annotation):
             if loc[0] in get_args(alternative.model_fields["type"].annotation):
@@ -132,7 +132,7 @@ def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection
 
 
 def expiry(text: str | None, now: datetime) -> datetime | None:
-    """The ``expires_at`` of a body. Raises ``ValidationFailed`` when it is past or further off than ten years."""
+    """The ``expires_at`` of a body. Raises ``ValidationFailed`` if it is in the past or more than ten years away."""
     if text is None:
         return None
     moment = parse_time(text)

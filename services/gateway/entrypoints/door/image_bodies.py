@@ -1,4 +1,4 @@
-"""Bodies whose messages may hold images: larger than others, and decoded with a short URL for each image."""
+"""Bodies whose messages may contain images: larger than others, with a short URL for each decoded image."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Found(NamedTuple):
-    """An image in an object of the body: its text, its place in the object, and what puts a URL there instead."""
+    """An image in an object of the body: its text, its place in the object, and a function that puts a URL there."""
 
     text: str
     place: tuple[str, ...]
@@ -34,11 +34,11 @@ class Found(NamedTuple):
 
 
 Find = Callable[[dict[str, Any]], Found | None]
-"""Finds the image of an object, in the form of a protocol."""
+"""Finds the image of an object, in a protocol's format."""
 
 
 class LargeBodies:
-    """Slots for large bodies. In work one takes twice its size of memory, so there are few of them at once."""
+    """Slots for large bodies. Each uses twice its size in memory, so few run at the same time."""
 
     def __init__(self) -> None:
         self._slots = FairSemaphore(_AT_ONCE, each=_OF_COMPANY, waiting=_QUEUE)
@@ -53,7 +53,7 @@ class LargeBodies:
 
 
 async def read_with_images(request: Request, most_bytes: int) -> bytes:
-    """A body that ``take_out_images`` is called with next. Raises as ``read_body`` does, and ``RateLimited``."""
+    """A body for ``take_out_images``. Raises like ``read_body``, and ``RateLimited``."""
     images = InlineImages()
     held_by(request).push_async_callback(images.slot.aclose)
     request.state.images = images
@@ -70,9 +70,9 @@ async def read_with_images(request: Request, most_bytes: int) -> bytes:
 async def take_out_images(
     request: Request, values: Any, size: int, most_bytes: int, within: Sequence[str], find: Find
 ) -> None:
-    """Puts a short URL in the place of each image ``within`` these fields.
+    """Replaces each image ``within`` these fields by a short URL.
 
-    ``size`` of the body, which has at most ``most_bytes`` beside its images. Raises ``TooLarge`` and
+    ``size`` is that of the body, which may have ``most_bytes`` in addition to its images. Raises ``TooLarge`` and
     ``ValidationFailed``.
     """
     images: InlineImages = request.state.images
@@ -87,7 +87,7 @@ async def take_out_images(
 
 
 def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) -> int:
-    """Returns the number of characters taken out."""
+    """Returns the number of characters removed."""
     taken = 0
     fields = [name for name in within if name in values] if isinstance(values, dict) else []
     for place, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
@@ -120,7 +120,7 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:
-    """OpenAI's parts: ``image_url`` is the URL, or an object that has it."""
+    """OpenAI's parts: ``image_url`` is the URL, or an object that contains it."""
     holder, name = part, "image_url"
     place: tuple[str, ...] = ("image_url",)
     if isinstance(url := part.get("image_url"), dict):
@@ -132,7 +132,7 @@ def find_image_url(part: dict[str, Any]) -> Found | None:
 
 
 class _WithImages:
-    """``most_bytes`` are those beside the images."""
+    """``most_bytes``: in addition to the images."""
 
     most_bytes: int
 
@@ -146,8 +146,8 @@ class _WithImages:
 
 
 class ParsedBodyWithImages(_WithImages, ParsedBody[M]):
-    """Dependency: as ``ParsedBody``, for OpenAI's messages."""
+    """Dependency: like ``ParsedBody``, for OpenAI's messages."""
 
 
 class ParsedObjectWithImages(_WithImages, ParsedObject):
-    """Dependency: as ``ParsedObject``, for OpenAI's messages."""
+    """Dependency: like ``ParsedObject``, for OpenAI's messages."""

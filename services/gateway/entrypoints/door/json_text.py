@@ -1,4 +1,4 @@
-"""JSON text to plain values, refusing what the wire cannot carry."""
+"""Parses JSON into plain values, rejecting those that can't be sent or stored."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def parse_json(text: str) -> Any:
 
 
 def parse_integer(text: str) -> int:
-    """Integers beyond 64 bits are refused: neither the bus nor the database holds them."""
+    """Rejects integers beyond 64 bits, which neither Kafka nor the database can hold."""
     value = int(text) if len(text) <= 20 else _MAX_INTEGER + 1
     if abs(value) > _MAX_INTEGER:
         raise out_of_range()
@@ -46,7 +46,7 @@ def out_of_range() -> ValidationFailed:
 
 
 def check_values(value: Any) -> None:
-    """Refuse lone surrogates and too deep nesting (400) and NUL characters (422), which PostgreSQL cannot store."""
+    """Reject lone surrogates and deep nesting (400), and NUL characters (422), which PostgreSQL can't store."""
     found: list[ErrorDetail] = []
     _check(value, [], found)
     if found:
@@ -64,7 +64,7 @@ def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:
     for place, child in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(place, str):
             _check_text(place, path, found)
-        # One path for all: a body may have a hundred thousand empty lists, each with a place of its own.
+        # One shared path: a body may have a hundred thousand empty lists, each at a different place.
         path.append(place)
         _check(child, path, found)
         path.pop()
@@ -74,7 +74,7 @@ def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -
     if "\0" in text:
         place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in loc]
         message = "the text has a NUL character"
-        found.append(ErrorDetail(loc=place, type="nul_character", message=message, hint="leave it out"))
+        found.append(ErrorDetail(loc=place, type="null_character", message=message, hint="leave it out"))
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidRequest("The body contains an unpaired UTF-16 surrogate.")
 

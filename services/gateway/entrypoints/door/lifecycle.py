@@ -1,4 +1,4 @@
-"""Requests under way: how each of them ends when it fails, when its caller leaves and when the service stops."""
+"""Running requests: how each one ends when it fails, its caller disconnects, or the service stops."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -23,14 +23,14 @@ _STOPPING: Final = ServiceUnavailable(
 
 
 class InFlightRequests:
-    """The tasks that answer requests."""
+    """The tasks of running requests."""
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[object]] = set()
         WAITING.set_function(lambda: len(self.tasks))
 
     async def drain(self, seconds: float) -> None:
-        """Give requests under way that long to end by themselves, then tell their callers how to go on."""
+        """Give running requests that long to finish, then tell their callers how to continue."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(self.tasks, timeout=left)
@@ -39,10 +39,10 @@ class InFlightRequests:
 
 
 class DisconnectWatcher:
-    """Keeps the request's task among ``tasks``, and cancels it when the client closes the connection.
+    """Keeps the request's task in ``tasks``, and cancels it when the client closes the connection.
 
-    Watching starts a second after the request has been read: most answers are there by then and need no watcher.
-    Multipart uploads are not watched: their body is proxied while it is read, and reading notices a disconnect.
+    Watching starts one second after the request was read: by then most responses are done without a watcher. Multipart
+    uploads aren't watched: their body is proxied while it is read, which notices a disconnect.
     """
 
     def __init__(self, scope: Scope, receive: Receive, tasks: set[asyncio.Task[object]]) -> None:
@@ -55,7 +55,7 @@ class DisconnectWatcher:
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """Stands in for the server's ``receive``, so that the end of the body is known."""
+        """Replaces the server's ``receive`` to detect the end of the body."""
         message = await self._receive()
         if not message.get("more_body") and self._timer is None and not self._is_upload:
             self._begin()
@@ -89,10 +89,10 @@ class DisconnectWatcher:
 
 
 class RequestLifecycleMiddleware:
-    """Ends requests that fail: with an error before the response has begun, as an event within an event stream.
+    """Ends failed requests: with an error before the response has begun, as an event within an event stream.
 
-    Any other response that has begun is left unfinished, so that the server closes the connection: a
-    truncated download must not look complete. Raises ``ClientDisconnect`` when the caller has left.
+    Leaves any other response unfinished, so that the server closes the connection: a truncated download must not look
+    complete. Raises ``ClientDisconnect`` if the caller has gone.
     """
 
     def __init__(self, app: ASGIApp, in_flight: InFlightRequests, shape: ErrorShape = NATIVE) -> None:
@@ -124,7 +124,7 @@ class RequestLifecycleMiddleware:
 
 
 class _Response:
-    """State of a response: how much of it has been sent."""
+    """The progress of sending a response."""
 
     def __init__(self, send: Send, shape: ErrorShape) -> None:
         self._send = send

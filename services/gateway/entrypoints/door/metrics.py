@@ -1,4 +1,4 @@
-"""Metrics of the gateway beside those that every service tells of its requests."""
+"""Metrics of the gateway, in addition to those of every service's requests."""
 
 from typing import Final
 
@@ -19,5 +19,5 @@ SLOW_READERS: Final = Counter(
 )
 
 for _kind in ErrorKind:
-    # A counter that first shows up with a 1 has never risen for Prometheus.
+    # Export zeros: to Prometheus, a counter that first appears as 1 hasn't risen.
     REFUSALS.labels(_kind.value)

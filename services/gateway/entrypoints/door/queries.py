@@ -1,4 +1,4 @@
-"""Queries and headers of operations, as models that read them as literally as bodies are read."""
+"""Queries and headers of operations, as models that parse them as strictly as bodies."""
 
 import difflib
 import re
@@ -37,10 +37,10 @@ _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`:
 
 
 class QueryModel(BaseModel):
-    """Refuses parameters that it doesn't have: a misspelt filter would answer with everything.
+    """Rejects unknown parameters: a misspelled filter would return everything.
 
-    Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first
-    error keeps its own message.
+    Public keys may appear in any query. Validators raise ``ValidationFailed`` themselves, so that the first error keeps
+    its message.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,7 +55,7 @@ class QueryModel(BaseModel):
         return given
 
     def params(self) -> dict[str, Any]:
-        """The parameters that were given, or have defaults, for an upstream."""
+        """The given and default parameters, for an upstream."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
@@ -63,7 +63,7 @@ def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidato
     """A whole number in ASCII digits, without a sign or spaces."""
 
     def read(value: object) -> object:
-        # Defaults are numbers already.
+        # Defaults are already numbers.
         return read_whole_number(name, value, low, high, example) if isinstance(value, str) else value
 
     return BeforeValidator(read)
@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters, for code outside operations; of a repeated one the last counts."""
+    """The query's parameters, for code outside operations; the last of a repeated one counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
@@ -96,7 +96,7 @@ def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
 
 
 def _storable(text: str) -> str:
-    # A value with a NUL is nothing's; PostgreSQL would refuse the whole statement for it.
+    # No stored value contains NUL; PostgreSQL would reject the whole statement.
     return text.replace("\0", "\ufffd")
 
 
@@ -117,7 +117,7 @@ _Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"maxLength": M
 
 
 class ShortPageQuery(QueryModel):
-    """A page of a list of so few that it has no cursors."""
+    """A page of a short list, which needs no cursor."""
 
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
     offset: Offset = 0
@@ -130,14 +130,14 @@ class PageQuery(ShortPageQuery):
 
 
 class ArrayQuery(QueryModel):
-    """A list that is an array: ``limit`` is None for all of it."""
+    """A list returned as an array; ``limit`` None returns all of it."""
 
     limit: Limit | SkipJsonSchema[None] = Field(None, description="Items in the page; all of them without it.")
     offset: Offset = 0
 
 
 class NoQuery(QueryModel):
-    """The query of a list that comes whole."""
+    """The query of a list without pages."""
 
 
 Page = Annotated[PageQuery, Query()]
@@ -156,14 +156,14 @@ Prefer = Annotated[_OptionalHeader, Header(alias="Prefer", description=_PREFER, 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """``wait`` in seconds; 0 when the caller does not want to wait for the turn's end."""
+    """``wait`` in seconds; 0 if the caller doesn't want to wait for the turn's end."""
 
     wait: float = DEFAULT_WAIT
     applied: str = ""
 
 
 def preference_of(prefer: str | None) -> Preference:
-    """Preferences that are not understood are ignored, as RFC 7240 says."""
+    """Ignores unknown preferences, as RFC 7240 says."""
     if not prefer:
         return Preference()
     wait: float | None = None
@@ -180,7 +180,7 @@ def preference_of(prefer: str | None) -> Preference:
 
 
 def wants_events(accept: str | None) -> bool:
-    """Whether an ``Accept`` header names event streams, and JSON not rather than them. ``*/*`` does not name them."""
+    """Whether an ``Accept`` header prefers event streams to JSON. ``*/*`` doesn't name them."""
     if accept is None or MEDIA_TYPE not in accept.lower():
         return False
     weights = dict(map(_weighed, accept.lower().split(",")))
@@ -189,7 +189,7 @@ def wants_events(accept: str | None) -> bool:
 
 
 def _weighed(accepted: str) -> tuple[str, float]:
-    """A media type of ``Accept`` with its weight, which is 1 unless a readable one is given."""
+    """A media type of ``Accept`` with its weight, 1 unless a valid one is given."""
     media_type, *parameters = (part.strip() for part in accepted.split(";"))
     given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
     return media_type, float(given[1]) if given else 1.0

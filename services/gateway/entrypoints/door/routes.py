@@ -14,7 +14,7 @@ PREFIX: Final = "/api/v1"
 
 
 class _NameConvertor(StringConvertor):
-    """A path parameter ``{…:name}`` beside fixed names, which it leaves to their own operations whatever the method."""
+    """A path parameter ``{…:name}`` next to fixed names, which it leaves to their own operations for every method."""
 
     regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
 
@@ -23,7 +23,7 @@ register_url_convertor("name", _NameConvertor())
 
 
 class PublicRoute(APIRoute):
-    """An operation. Every GET is a HEAD as well, whose answer the server sends without its body."""
+    """An operation. Every GET is also a HEAD, whose response the server sends without its body."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -43,7 +43,7 @@ def public_router(path: str, tag: str) -> APIRouter:
 
 
 def routes_at(app: FastAPI, path: str) -> list[APIRoute]:
-    """The routes whose path this is, with any method."""
+    """The routes with this path, for any method."""
     return [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events: their form, and the open streams of each key, which end when it is revoked."""
+"""Server-sent events: their format, and the open streams of each key, which end when it is revoked."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -31,20 +31,20 @@ class KeyRevoked(AuthenticationFailed):
 
 
 def held_by(request: Request) -> AsyncExitStack:
-    """The stack of the request: it is closed at its end, whether or not its response is ever sent."""
+    """The request's exit stack, closed at its end even if its response is never sent."""
     held: AsyncExitStack = request.state.held
     return held
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
-    """One event; every line of the data is marked as such. After its id the client goes on when it reconnects."""
+    """One event; each line of its data is prefixed. A reconnecting client resumes after its ID."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
 
 
 async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], bytes]) -> AsyncGenerator[bytes, None]:
-    """The events in that form, which may be empty; ``None`` keeps the connection alive."""
+    """The events in that form, which may be empty; ``None`` becomes a keep-alive."""
     async with aclosing(events):
         async for event in events:
             if piece := KEEP_ALIVE if event is None else form(event):
@@ -52,7 +52,7 @@ async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], b
 
 
 def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
-    """The events joined to pieces of at most 256 KiB; a larger event is a piece by itself."""
+    """Joins events into chunks of at most 256 KiB; a larger event is its own chunk."""
     piece: list[bytes] = []
     size = 0
     for event in events:
@@ -66,7 +66,7 @@ def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class EventStreams:
-    """The event streams that are open, by the key that they were asked for with."""
+    """Open event streams by the key that requested them."""
 
     def __init__(self, now: Callable[[], datetime], places: StreamPlaces) -> None:
         self._now = now
@@ -82,34 +82,34 @@ class EventStreams:
         caller: Principal,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """A response of these events, the first of which is there: what fails before it is answered with its status.
+        """A response with these events, once the first one is there: earlier failures return their own status.
 
-        Without any event it has status 204, which tells browsers not to connect again.
-        Raises ``KeyRevoked`` when the key was revoked meanwhile, and ``RateLimited``, before anything has begun, when
-        the company has as many streams as it may have.
+        Without any event it has status 204, which tells browsers not to reconnect.
+        Raises ``KeyRevoked`` if the key was revoked in the meantime, and ``RateLimited``, before it starts, if the
+        company has as many streams as allowed.
         """
         held = held_by(request)
         held.push_async_callback(events.aclose)
         await held.enter_async_context(self.place(caller))
         first = await anext(events, None)
-        # Between the check of a key and the first event of a turn lie seconds.
+        # Seconds may pass between the check of a key and a turn's first event.
         self.check(caller.identity.key_id)
         if first is None:
             return Response(status_code=204)
         return EventStreamResponse(first, events, self, caller, headers or {})
 
     def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """A place of the caller's company. Raises ``RateLimited`` when all of them are taken."""
+        """A stream slot of the caller's company. Raises ``RateLimited`` if all are taken."""
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
-        """Raises ``KeyRevoked`` when the key was revoked meanwhile."""
+        """Raises ``KeyRevoked`` if the key was revoked in the meantime."""
         if key_id in self._revoked:
             raise KeyRevoked
 
     @asynccontextmanager
     async def opened(self, caller: Principal, gauge: Gauge = OPEN_STREAMS) -> AsyncIterator[None]:
-        """While the running task sends a stream to the caller, counted by the gauge.
+        """Tracks the running task as a stream to the caller, counted by the gauge.
 
         Raises ``AuthenticationFailed`` once the credential has expired, and ``KeyRevoked``.
         """
@@ -137,14 +137,14 @@ class EventStreams:
                 del self._open[key_id]
 
     def refuse(self, key_id: str) -> None:
-        """Ends the streams of that key's holder; those that are about to begin are refused."""
+        """Ends the streams of that key's owner, and refuses those about to begin."""
         self._revoked[key_id] = None
         if len(self._revoked) > _MAX_REVOKED:
             self._revoked.popitem(last=False)
         self.end(key_id)
 
     def end(self, key_id: str) -> None:
-        """Cancels the tasks that send streams to that key's holder."""
+        """Cancels the tasks that send streams to that key's owner."""
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
@@ -152,7 +152,7 @@ class EventStreams:
 
 
 class EventStreamResponse(StreamingResponse):
-    """Events as they come. The end of the request closes the generator, which ends what it stands for."""
+    """Events as they arrive. The end of the request closes the generator, which releases its resources."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class EventStreamResponse(StreamingResponse):
         self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
+        # Unlike Starlette's: DisconnectWatcher detects disconnects without a task per stream.
         try:
             async with self._streams.opened(self._caller):
                 if scope["method"] == "HEAD":
@@ -178,14 +178,14 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """The body of a streamed answer to HEAD, whose server would otherwise wait for the end of what nobody gets."""
+    """The body of a streamed response to HEAD: empty, since the server would wait for its end."""
     return
     yield
 
 
 async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     yield first
-    # A stream lasts longer than its first piece is needed.
+    # The stream outlives its first chunk, so drop that.
     del first
     async for event in rest:
         yield event

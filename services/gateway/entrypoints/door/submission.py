@@ -1,4 +1,4 @@
-"""A write that is carried out by a command to its owner."""
+"""A write executed by a command to its owning service."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,7 +14,7 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Mak
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Sends the command of an idempotent write. Returns the event that ends it; what the owner refuses is raised."""
+    """Sends an idempotent write's command. Returns its terminal event; raises the owner's refusal."""
 
     write: Write
     commands: CommandDispatcher
@@ -23,7 +23,7 @@ class Submission:
         return await self.commands.run(self.write, command)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """For a command that needs its own id, or more than the body: a repeat does not make it again."""
+        """For a command that needs its own ID, or more than the body; a retry doesn't build it again."""
         return await self.commands.create(self.write, command, make)
 
 
@@ -32,4 +32,4 @@ async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
 
 
 Submit = Annotated[Submission, Depends(_submission)]
-"""Stands behind the body, whose hash it needs."""
+"""Comes after the body, since it needs its hash."""

@@ -1,4 +1,4 @@
-"""Uploads and downloads, passed between callers and upstreams without being held."""
+"""Proxies uploads and downloads between callers and upstreams without buffering them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,16 +27,16 @@ _PASSED_ON: Final = (
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
 )  # fmt: skip
 _PIECE_SECONDS: Final = 60.0
-# With those of links they stay below the connections that the client of upstreams has for streams.
+# Together with links, below the number of connections that the upstreams' client has for streams.
 MOST_TRANSFERS: Final = 192
 COMPANY_TRANSFERS: Final = 64
 _RETRY_SECONDS: Final = 2
 
 
 class ProxyResponse(StreamingResponse):
-    """An upstream's answer, sent as it comes in.
+    """An upstream's response, forwarded as it arrives.
 
-    ``piece_seconds``: how long the caller may take for one piece; a slower one would keep the connection from others.
+    ``piece_seconds``: how long the caller may take for one chunk; a slower one would block the connection for others.
     """
 
     def __init__(self, answer: UpstreamStream, *, piece_seconds: float = _PIECE_SECONDS) -> None:
@@ -55,10 +55,10 @@ class ProxyResponse(StreamingResponse):
 
 
 class TransferProxy:
-    """Passes bytes on in both directions. What the upstream refuses is raised.
+    """Forwards bytes in both directions. Raises the upstream's refusals.
 
-    Each transfer holds a connection to an upstream for as long as its caller takes. So none waits for its turn, and a
-    company has a part of them, as all callers together have who follow links.
+    Each transfer holds a connection to an upstream for as long as its caller takes. So transfers never queue: a company
+    has a share of the permits, as do all callers of links together.
     """
 
     def __init__(self, upstreams: UpstreamClient, *, most: int = MOST_TRANSFERS, each: int = COMPANY_TRANSFERS) -> None:
@@ -70,7 +70,7 @@ class TransferProxy:
 
     @asynccontextmanager
     async def permit(self, company_id: str) -> AsyncIterator[None]:
-        """Raises ``RateLimited`` above the company's part, ``ServiceUnavailable`` when all permits are taken."""
+        """Raises ``RateLimited`` above the company's share, ``ServiceUnavailable`` if all permits are taken."""
         try:
             async with (self._permits if company_id else self._permits_of_links).acquire(company_id):
                 yield
@@ -82,10 +82,10 @@ class TransferProxy:
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
-        """Send the multipart form to the upstream as it comes in; returns the upstream's reply.
+        """Send the multipart form to the upstream as it arrives; returns the upstream's reply.
 
-        Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` when the caller has too
-        many under way.
+        Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` if the caller has too many
+        transfers.
         """
         try:
             async with self.permit(caller.identity.company_id):
@@ -106,7 +106,7 @@ class TransferProxy:
                 "POST", upstream, path, caller.identity, body=body.pieces(), headers=headers
             ) as answer:
                 reply = b"".join([piece async for piece in answer.pieces])
-                # An upstream that refuses early does so before the body's end; the rest is not for it.
+                # An upstream that refuses early answers before the body ends; it doesn't need the rest.
                 await body.stop()
         except ServiceError:
             if body.problem is not None:
@@ -121,9 +121,9 @@ class TransferProxy:
     async def download(
         self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
     ) -> Response:
-        """The upstream's bytes, or the part that the request asks for.
+        """The upstream's bytes, or the requested part.
 
-        ``judges_caller``: the upstream checks what the caller presents, and a 401 of it is the caller's.
+        ``judges_caller``: the upstream checks the caller's credential, so that its 401 is the caller's.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
         held = held_by(request)

@@ -1,4 +1,4 @@
-"""The body of an upload, passed on while it comes in."""
+"""An upload's body, forwarded as it arrives."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,16 +15,16 @@ from services.gateway.entrypoints.door.described import RequestBody
 from services.gateway.entrypoints.door.queries import IdempotencyKey
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
-"""Bytes of one request, which may carry several files; the limit of each of them is the upstream's."""
+"""Bytes per request, which may contain several files; the upstream limits each file."""
 _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
 
 
 class UploadStream:
-    """Read once, by one task at a time. ``problem`` is why it ended before its end.
+    """Read once, by one task at a time. ``problem``: why it ended early.
 
-    Each ``window`` seconds of waiting for the caller must bring 64 KiB or the end: slow uploads block connections.
-    Time that upstreams take does not count.
+    Each ``window`` seconds of waiting for the caller must bring 64 KiB or the end: slow uploads block connections. The
+    upstream's time doesn't count.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class UploadStream:
         self._brought = 0
 
     def check_length(self) -> None:
-        """Raises ``TooLarge`` when the caller says that the body is."""
+        """Raises ``TooLarge`` if the declared length is too large."""
         if self._declared.isascii() and self._declared.isdigit() and int(self._declared) > self._most:
             raise self._too_large()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body; ends early when there is a ``problem`` or ``stop`` was called."""
+        """The body; ends early after a ``problem`` or ``stop``."""
         taken = 0
         while not (self._ended or self._stopped):
             try:
@@ -75,13 +75,13 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Stops forwarding and drains a bounded rest, so that the response reaches clients that keep sending."""
+        """Stops forwarding and drains a bounded rest, so that clients that keep sending get the response."""
         if self._stopped:
             return
         self._stopped = True
         if self._waiting is not None:
             self._waiting.cancel()
-            # The reader gets to see it before somebody else reads.
+            # Let the reader see it before another task reads.
             await asyncio.sleep(0)
         if self._ended or isinstance(self.problem, ClientDisconnect):
             return
@@ -105,7 +105,7 @@ class UploadStream:
         return message
 
     def _begin_window(self) -> None:
-        """Raises ``InvalidRequest`` when the last one brought too little."""
+        """Raises ``InvalidRequest`` if the last window brought too little."""
         if self._brought < _WINDOW_BYTES:
             if self._waiting is not None:
                 self._waiting.cancel()
@@ -119,7 +119,7 @@ class UploadStream:
 
 
 class UploadBody(RequestBody):
-    """Dependency: a multipart form with files, not read yet. Its upstream keeps the ``Idempotency-Key``."""
+    """Dependency: an unread multipart form with files. Its upstream stores the ``Idempotency-Key``."""
 
     request_body = {
         "required": True,

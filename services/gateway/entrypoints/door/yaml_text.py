@@ -1,6 +1,6 @@
-"""YAML text to the same plain values as JSON: the core schema of YAML 1.2, no tags, anchors or aliases.
+"""Parses YAML into the same plain values as JSON: the core schema of YAML 1.2, without tags, anchors or aliases.
 
-Built from the parser's events, so that nothing of the document is constructed before it is known to be harmless.
+Builds values from the parser's events, so that nothing is constructed before it is known to be harmless.
 """
 
 import re

@@ -1,9 +1,10 @@
-"""Outcomes of turns as results of tools, and in words for the model that called the tool."""
+"""Turn outcomes as tool results, with text for the model that called the tool."""
 
 from typing import Any, Final
 
 from libs.contracts.errors import Conflict, ErrorKind, ServiceError, error_from
-from libs.contracts.resources.turns import ExecuteReply, RequiredAction, Turn
+from libs.contracts.replies import ExecuteReply
+from libs.contracts.resources.turns import RequiredAction, Turn
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, ArtifactLink
 
 _MAY_PASS: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
@@ -14,7 +15,7 @@ def artifact_uri(artifact_id: str) -> str:
 
 
 def artifact_link(record: dict[str, Any]) -> ArtifactLink:
-    """The link to an artifact, of which a reply has the record."""
+    """A link to an artifact, from its record in a reply."""
     named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
     return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
 
@@ -32,7 +33,7 @@ def completed(reply: ExecuteReply) -> AgentAnswer:
 
 
 def state_of(turn: Turn) -> AgentAnswer:
-    """The answer that there is of a turn so far. Raises its error when it has ended with one."""
+    """The answer of a turn so far. Raises the error of one that has ended without a reply."""
     if turn.reply is not None:
         return completed(turn.reply)
     if turn.error is not None:
@@ -48,7 +49,7 @@ def state_of(turn: Turn) -> AgentAnswer:
 
 
 def how_to_go_on(answer: AgentAnswer) -> str | None:
-    """None for a turn that is completed."""
+    """None for a completed turn."""
     if answer.status == "completed":
         return None
     later = f"read_session with session_id {answer.session_id} shows the reply when there is one."
@@ -69,7 +70,7 @@ def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
 
 
 def failure_text(problem: ServiceError) -> str:
-    """An error in words: its kind, its places, and whether it may pass."""
+    """An error as text: its kind, its locations, and when to retry."""
     info = problem.info()
     places = [
         f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")

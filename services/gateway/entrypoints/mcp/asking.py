@@ -1,4 +1,4 @@
-"""Asks an agent: submits a turn, tells of its progress, and returns what became of it."""
+"""Asks an agent: submits a turn, reports its progress, and returns its result."""
 
 import asyncio
 from contextlib import aclosing
@@ -28,7 +28,7 @@ _log: Final = structlog.get_logger("gateway.mcp")
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Turns of agents for calls of tools."""
+    """Turns of agents for tool calls."""
 
     agents: Agents
     sessions: Sessions
@@ -54,7 +54,7 @@ class Asking:
                 raise
 
     def cancel(self, write: Write, which: str | IdempotentRequest) -> None:
-        """Cancels a turn, given by its id or its request, in a task of its own. One that has ended stays as it is."""
+        """Cancels a turn, given by its ID or its request, in a separate task. A finished one stays as it is."""
         task = asyncio.create_task(self._cancel(replace(write, request=None), which), name="mcp.cancel")
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
@@ -67,7 +67,7 @@ class Asking:
                     turn = await self.turns.read(write.identity, turn_id)
                     await self.turns.cancel(write, turn.session_id, turn_id)
         except (ServiceError, TimeoutError) as problem:
-            # It has ended, or goes on without a reader, as any turn may.
+            # It has ended, or continues without a reader, as any turn may.
             _log.info("turn.not_cancelled", problem=str(problem))
 
     async def _session(self, write: Write, agent: Agent, session_id: str | None) -> str:
@@ -89,7 +89,7 @@ class Asking:
                     await call.tell(message)
                 if (answer := await self._answer(call, turn, each.event)) is not None:
                     return answer
-        # Its events are not kept any more.
+        # Its events no longer exist.
         return state_of(await self.turns.read(call.caller.identity, turn.command_id))
 
     async def _answer(self, call: Call, turn: SubmittedTurn, event: Event) -> AgentAnswer | None:

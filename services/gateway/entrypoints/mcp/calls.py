@@ -1,4 +1,4 @@
-"""Requests of MCP clients, as tools and resources see them."""
+"""Requests of MCP clients, as seen by tools and resources."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -18,9 +18,9 @@ _METHOD, _PATH = "POST", "/mcp"
 
 @dataclass(slots=True)
 class Caller:
-    """The sender of a request. ``has_left``: the connection was closed before the answer.
+    """The sender of a request. ``has_left``: the connection was closed before the response.
 
-    ``connection``: the id that this server gave the client's connection, in versions of the protocol that have such.
+    ``connection``: the ID that this server gave the client's connection, in versions of the protocol that use one.
     """
 
     principal: Principal
@@ -36,7 +36,7 @@ class Caller:
         return Write(identity=self.identity, correlation_id=correlation_id(), traceparent=self.traceparent)
 
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
-        """A request by the name that its client uses to cancel it; None where closing the connection is the way."""
+        """The name under which a client cancels a request; None if it cancels by closing the connection."""
         if self.connection is None or request_id is None:
             return None
         key = hashlib.sha256(orjson.dumps([self.connection, request_id])).hexdigest()
@@ -45,9 +45,9 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool. ``tell`` shows progress to a client that asked for it, as ``is_followed`` says.
+    """A tool call. ``tell`` reports progress to a client that requested it (``is_followed``).
 
-    ``key``: an idempotency key, by which a client makes the same call again.
+    ``key``: an idempotency key, with which a client retries the same call.
     """
 
     caller: Caller
@@ -58,11 +58,11 @@ class Call:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the client has closed the connection, where that is how it cancels."""
+        """Whether the client has closed the connection, if that is how it cancels."""
         return self.caller.connection is None and self.caller.has_left
 
     def write(self, values: Any) -> Write:
-        """The call as a write. Raises ``InvalidRequest`` for a bad key."""
+        """The call as a write. Raises ``InvalidRequest`` for an invalid key."""
         if self.key is not None:
             request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
         else:

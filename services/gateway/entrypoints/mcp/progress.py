@@ -1,4 +1,4 @@
-"""The progress of a turn in words, for clients that show what a tool is doing."""
+"""A turn's progress in words, for clients that show what a tool is doing."""
 
 from typing import Final
 
@@ -6,13 +6,13 @@ from libs.contracts.messages import Event
 from libs.contracts.resources import turns
 
 _PAUSE_SECONDS: Final = 0.5
-"""Between two messages that differ in the text so far alone."""
+"""Time between two messages that differ only in the text so far."""
 _LONGEST_TEXT: Final = 2_000
 _LONGEST_REASON: Final = 500
 
 
 class ProgressWriter:
-    """Makes a message of an event, or none. Of the text so far it repeats the end."""
+    """Turns an event into a message, or none. The end of the text so far is repeated in each."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -52,6 +52,6 @@ class ProgressWriter:
         return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
 
     def _begin_again(self, message: str) -> str:
-        """Starts a new text, without the one so far."""
+        """Starts a new text and discards the one so far."""
         self._text = self._last = ""
         return message

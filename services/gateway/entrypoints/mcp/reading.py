@@ -29,16 +29,16 @@ from services.gateway.use_cases.agents import Agents as StoredAgents
 from services.gateway.use_cases.sessions import Sessions
 
 _MOST_AGENTS: Final = 50
-"""Agents that have a tool of their own."""
+"""Number of agents that have their own tool."""
 _PAGE: Final = 200
 _MOST_MESSAGES: Final = 100
 _ASK: Final = "ask_"
 _LONGEST_NAME: Final = 64
-"""Some models take no longer names of tools."""
+"""The longest tool name that all models accept."""
 
 
 def ask_name(agent_key: str) -> str:
-    """The name of an agent's tool; a long key is cut, and a digest keeps it apart from others that begin like it."""
+    """The name of an agent's tool; a digest keeps long keys distinct after truncation."""
     name = _ASK + agent_key
     if len(name) <= _LONGEST_NAME:
         return name
@@ -48,18 +48,18 @@ def ask_name(agent_key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Every method raises ``NotFound`` for anything missing or not visible to the caller."""
+    """Every method raises ``NotFound`` for anything missing or invisible to the caller."""
 
     stored: StoredAgents
     sessions: Sessions
     owners: Owners
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
-        """The agents that have a tool of their own."""
+        """The agents that have their own tool."""
         return await self.stored.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
-        """The key of the agent that the tool asks; None for a tool of another kind."""
+        """The key of the agent that the tool asks; None for other tools."""
         if not tool.startswith(_ASK):
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):
@@ -86,7 +86,7 @@ class Reading:
         return KnowledgeBases(knowledge_bases=listed, total=page.total)
 
     async def search(self, caller: Principal, wanted: SearchKnowledge) -> Passages:
-        """Raises ``Conflict`` for a name that several knowledge bases have."""
+        """Raises ``Conflict`` for a name shared by several knowledge bases."""
         base_id = await self._knowledge_base_id(caller, wanted.knowledge_base)
         body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
         path = f"/internal/knowledge-bases/{base_id}/search"
@@ -104,7 +104,7 @@ class Reading:
             agent=agent_name(session),
             status=session.status,
             created_at=session.created_at,
-            # Calls of tools in a history from elsewhere are messages without text.
+            # Tool calls in an imported history are messages without text.
             messages=[
                 SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
             ],

@@ -50,13 +50,13 @@ Contents = TextResourceContents | BlobResourceContents
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Every method raises ``PermissionDenied`` for a scope that is missing."""
+    """Every method raises ``PermissionDenied`` for a missing scope."""
 
     reading: Reading
     owners: Owners
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
-        """A page of the caller's sessions, newest first, and the cursor of the next one."""
+        """A page of the caller's sessions, newest first, and the cursor of the next page."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
@@ -74,7 +74,7 @@ class Resources:
         return found, str(offset + _PAGE) if page.has_more else None
 
     async def read(self, principal: Principal, uri: str) -> Contents:
-        """Raises ``NotFound``, and ``TooLarge`` for a file that is too large to come this way."""
+        """Raises ``NotFound``, and ``TooLarge`` for a file that is too large for this protocol."""
         matched = _URI.fullmatch(uri)
         match matched and matched.groups():
             case ("sessions", session_id, None):
@@ -113,7 +113,7 @@ def _contents(uri: str, media_type: str, content: bytes) -> Contents:
         try:
             return TextResourceContents(uri=uri, mime_type=media_type, text=content.decode())
         except UnicodeDecodeError:
-            # Text of another encoding: its bytes lose nothing.
+            # Text in another encoding: send its bytes unchanged.
             pass
     return BlobResourceContents(uri=uri, mime_type=media_type, blob=base64.b64encode(content).decode())
 

@@ -1,4 +1,4 @@
-"""Arguments and structured results of the tools; their JSON Schemas are what clients see."""
+"""Arguments and structured results of the tools, whose JSON Schemas clients see."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,24 +14,24 @@ SessionId = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class NoArguments(StrictModel):
-    """Nothing has to be said."""
+    """No arguments."""
 
 
 class Ask(StrictModel):
-    message: MessageText = Field(description="What you say to the agent.")
+    message: MessageText = Field(description="Your message to the agent.")
     session_id: SessionId | None = Field(
-        default=None, description="The conversation to continue, as an earlier answer named it. Left out: a new one."
+        default=None, description="The conversation to continue, from an earlier result. Omit it to start a new one."
     )
 
 
 class AskAgent(Ask):
-    agent_key: str = Field(min_length=1, max_length=300, description="The agent, as list_agents names it.")
+    agent_key: str = Field(min_length=1, max_length=300, description="The agent's key, from list_agents.")
 
 
 class SearchKnowledge(StrictModel):
-    knowledge_base: str = Field(min_length=1, max_length=200, description="Its id or its name.")
-    query: str = Field(min_length=1, max_length=10_000, description="What to look for, in words.")
-    top_k: int = Field(default=5, ge=1, le=50, description="The most passages to return.")
+    knowledge_base: str = Field(min_length=1, max_length=200, description="ID or name of the knowledge base.")
+    query: str = Field(min_length=1, max_length=10_000, description="What to search for, in words.")
+    top_k: int = Field(default=5, ge=1, le=50, description="Maximum number of passages.")
 
 
 class ReadSession(StrictModel):
@@ -50,21 +50,21 @@ class ArtifactLink(BaseModel):
 class AgentAnswer(BaseModel):
     """The outcome of a message: the ``reply`` once ``completed``, ``required_actions`` while ``waiting``.
 
-    A turn that is still ``queued`` or ``running`` goes on by itself: ``read_session`` shows its reply later.
+    A ``queued`` or ``running`` turn continues: ``read_session`` shows its reply later.
     """
 
     status: Literal["completed", "waiting", "queued", "running"]
     session_id: str
     turn_id: str
     reply: str = ""
-    output: Any = Field(default=None, description="The value of the reply, for agents that answer by a JSON Schema.")
+    output: Any = Field(default=None, description="The value of the reply, for agents with an output schema.")
     citations: list[Citation] = []
     artifacts: list[ArtifactLink] = []
     required_actions: list[RequiredAction] = []
 
 
 class ListedAgent(BaseModel):
-    """``tool``: the tool of this server that asks this agent, where it has one."""
+    """``tool``: this server's tool that asks the agent, if it has one."""
 
     agent_key: str
     name: str
@@ -78,7 +78,7 @@ class Agents(BaseModel):
 
 
 class ListedKnowledgeBase(BaseModel):
-    """``documents``: how many a search can find something in."""
+    """``documents``: the number of searchable documents."""
 
     id: str
     name: str
@@ -108,7 +108,7 @@ class SaidMessage(BaseModel):
 
 
 class Conversation(BaseModel):
-    """The newest messages of a session, in their order; ``omitted`` counts those before them."""
+    """The newest messages of a session, in order; ``omitted`` counts earlier ones."""
 
     session_id: str
     agent: str

@@ -1,4 +1,4 @@
-"""The MCP server: the SDK speaks the protocol, here is what it serves. Imported with the first request."""
+"""The MCP server: handlers for the SDK, which implements the protocol. Imported by the first request."""
 
 import asyncio
 import logging
@@ -32,19 +32,19 @@ from services.gateway.entrypoints.mcp.resources import TEMPLATES, Resources
 from services.gateway.entrypoints.mcp.tools import Tools
 
 CALLER: Final = "aes.caller"
-"""The key of the caller in the ASGI scope of a request."""
+"""The caller's key in a request's ASGI scope."""
 _INSTRUCTIONS: Final = (
     "Agents and documents of an agent service. Ask an agent with ask_agent, or with its own tool; search documents with"
-    " search_knowledge. A conversation goes on under the session_id of its answers."
+    " search_knowledge. Continue a conversation with the session_id of its results."
 )
 Context = ServerRequestContext[Any, Any]
 
 
 class McpServer:
-    """Serves each request by itself, so that any replica answers any request of a client."""
+    """Serves each request independently, so that any replica can answer any of a client's requests."""
 
     def __init__(self, door: Door) -> None:
-        # At INFO the SDK tells of every request.
+        # At INFO, the SDK logs every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
         reading = Reading(door.agents, door.sessions, door.owners)
         self._asking = Asking(door.agents, door.sessions, door.turns)
@@ -55,7 +55,7 @@ class McpServer:
             version="1.0.0",
             title="Agent execution service",
             instructions=_INSTRUCTIONS,
-            # No argument is sent in a header; to know that, the SDK would list the tools before each call.
+            # No argument is sent in a header; to find out, the SDK would list the tools before each call.
             get_tool_input_schema=lambda _: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -68,7 +68,7 @@ class McpServer:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begins to serve, until the process ends."""
+        """Starts serving, until the process ends."""
         ready = asyncio.Event()
         self._running = asyncio.create_task(self._run(ready), name="mcp.server")
         await ready.wait()
@@ -112,10 +112,10 @@ class McpServer:
         return ReadResourceResult(contents=[contents])
 
     async def _cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
-        """Cancels the turn of a request that is under way anywhere. Only versions with connections notify of it."""
+        """Cancels the turn of a request running anywhere. Only versions with connections send this notification."""
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:
-            # Apart from the notification, whose transport the SDK ends at once.
+            # In a separate task: the SDK ends the notification's transport immediately.
             self._asking.cancel(caller.write(), request)
 
 

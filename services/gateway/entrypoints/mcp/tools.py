@@ -1,4 +1,4 @@
-"""The tools: their descriptions, and what each of them does."""
+"""The tools: their descriptions and implementations."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _ASKING: Final = (Scope.SESSIONS_WRITE, Scope.RUNTIME_EXECUTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolKind:
-    """``title`` for people, ``description`` for models. ``scopes``: those that a call needs."""
+    """``title`` is for people, ``description`` for models. A call requires ``scopes``."""
 
     title: str
     description: str
@@ -56,7 +56,7 @@ class ToolKind:
             title=self.title,
             description=self.description,
             input_schema=self.takes.model_json_schema(),
-            # Not that for serialization, where a field with a default is required.
+            # The schema for validation: the one for serialization requires fields with defaults.
             output_schema=self.returns.model_json_schema(),
             annotations=self.annotations,
         )
@@ -65,7 +65,7 @@ class ToolKind:
 _KINDS: Final = {
     "list_agents": ToolKind(
         title="List agents",
-        description="Lists the agents that you may ask, with the keys that ask_agent takes.",
+        description="Lists the agents that you can ask, with their keys for ask_agent.",
         takes=NoArguments,
         returns=Agents,
         scopes=[Scope.AGENTS_READ],
@@ -75,9 +75,9 @@ _KINDS: Final = {
     "ask_agent": ToolKind(
         title="Ask an agent",
         description=(
-            "Sends a message to an agent and returns its reply. The answer names a session_id: give it with the next"
+            "Sends a message to an agent and returns its reply. Pass the returned session_id with the next"
             " message to continue the conversation. With the status waiting, a person or program has to act first;"
-            " the answer says how."
+            " the result says how."
         ),
         takes=AskAgent,
         returns=AgentAnswer,
@@ -105,7 +105,7 @@ _KINDS: Final = {
     ),
     "read_session": ToolKind(
         title="Read a conversation",
-        description="Returns the messages of a session, and what it waits for.",
+        description="Returns the messages of a session, and its open actions.",
         takes=ReadSession,
         returns=Conversation,
         scopes=[Scope.SESSIONS_READ],
@@ -135,14 +135,14 @@ class Tools:
     asking: Asking
 
     async def listed(self, principal: Principal) -> list[Tool]:
-        """The tools that the credential has the scopes for."""
+        """The tools for which the credential has the scopes."""
         kinds = {name: kind for name, kind in _KINDS.items() if _allowed(principal, kind.scopes)}
         if _allowed(principal, [*_ASKING, Scope.AGENTS_READ]):
             kinds |= dict(map(_tool_of, await self.reading.newest_agents(principal.identity)))
         return [kind.tool(name) for name, kind in kinds.items()]
 
     async def call(self, call: Call, name: str, arguments: dict[str, Any]) -> CallToolResult | None:
-        """The result, that of a failure as well; None when there is no such tool."""
+        """The result, including that of a failure; None if there is no such tool."""
         try:
             if (kind := _KINDS.get(name)) is None:
                 if (key := await self.reading.key_of(call.caller.identity, name)) is None:
@@ -172,7 +172,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
 
 
 def _result(value: BaseModel) -> CallToolResult:
-    """The value as structured content and, for clients that know none, as text."""
+    """The value as structured content and as text, for clients without support for the former."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
     if isinstance(value, AgentAnswer):
         if (advice := how_to_go_on(value)) is not None:

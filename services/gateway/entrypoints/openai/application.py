@@ -1,4 +1,4 @@
-"""``/openai/v1/``: the API of OpenAI, for clients as they come."""
+"""``/openai/v1/``: OpenAI's API, for unmodified clients."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A turn as a chat completion: one object, or chunks of it."""
+"""A turn as a chat completion: a single object, or chunks."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -9,8 +9,9 @@ from typing import Any, Final
 import orjson
 
 from libs.contracts.errors import Conflict, ErrorDetail, ModelFailed, error_from
+from libs.contracts.replies import ExecuteReply, ToolCallRecord
 from libs.contracts.resources import turns
-from libs.contracts.resources.turns import ExecuteReply, RequiredAction, ToolCallRecord
+from libs.contracts.resources.turns import RequiredAction
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
@@ -38,7 +39,7 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 
 
 def content_of(reply: ExecuteReply) -> str:
-    """The reply's text; of structured output the JSON alone, where the model has put it into a fence."""
+    """The reply's text; for structured output only the JSON, without a code fence around it."""
     if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
         return write_json(reply.response.output).decode()
     return reply.response.content
@@ -49,7 +50,7 @@ def requested(reply: ExecuteReply) -> list[ToolCallRecord]:
 
 
 def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Conflict:
-    """The end of a call whose turn waits for somebody else."""
+    """The end of a call whose turn waits for an approval."""
     named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
     message = (
         f"Turn {turn_id} of session {session_id} waits for an approval of {named}. It continues once that is answered."
@@ -59,9 +60,9 @@ def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredActi
 
 @dataclass(slots=True)
 class ChatStream:
-    """The chunks of a turn. Sent text can't be retracted, so a repeated step continues after the text already sent.
+    """The chunks of a turn. Sent text can't be retracted, so a repeated step continues after it.
 
-    ``whole``: the text comes in one piece at the end, as an answer that does not fit its schema is given again.
+    ``whole``: the text is sent in one piece at the end, since a reply that violates its schema is generated again.
     """
 
     model: str
@@ -73,7 +74,7 @@ class ChatStream:
     restarted: bool = False
 
     async def chunks(self, events: AsyncGenerator[TurnProgress | None, None]) -> AsyncGenerator[bytes, None]:
-        """Raises the error of a turn that failed, was cancelled, waits for an approval, or went on otherwise."""
+        """Raises the error of a turn that failed, was cancelled, waits for an approval, or changed its text."""
         begun = False
         async with aclosing(events):
             async for progress in events:
@@ -104,7 +105,7 @@ class ChatStream:
         return []
 
     def _new_text(self, delta: turns.OutputTextDelta) -> str:
-        """The part of a delta that was not sent yet. Raises ``ModelFailed`` when the text is another one now."""
+        """The unsent part of a delta. Raises ``ModelFailed`` if the sent text no longer matches."""
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)
         if not sent[delta.offset :].startswith(delta.text[:known]):

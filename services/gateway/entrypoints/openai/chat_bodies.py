@@ -1,4 +1,4 @@
-"""Bodies of chat completions: the fields that are taken, and why others are refused."""
+"""Bodies of chat completions: the supported fields, and hints for the others."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -33,7 +33,7 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "functions": (),
     "function_call": (),
 }
-"""Fields that are not supported, with the values that ask for nothing."""
+"""Unsupported fields, with the values that have no effect."""
 _INSTEAD: Final = {
     "functions": "use tools",
     "function_call": "use tool_choice",
@@ -66,7 +66,7 @@ Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type
 
 
 class _Message(SaidAgain):
-    """``name``: the participant or the function, which nothing goes by."""
+    """``name``: the participant or the function; it has no effect."""
 
     name: str | None = None
 
@@ -82,7 +82,7 @@ class UserMessage(_Message):
 
 
 class CalledFunction(SaidAgain):
-    """``parsed_arguments`` are the client's reading of ``arguments``."""
+    """``parsed_arguments``: the client's parsed ``arguments``."""
 
     name: str
     arguments: str
@@ -90,7 +90,7 @@ class CalledFunction(SaidAgain):
 
 
 class Call(SaidAgain):
-    """``index`` is its place in the stream that it came from."""
+    """``index``: the position in its original stream."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     type: Literal["function"] = "function"
@@ -99,9 +99,9 @@ class Call(SaidAgain):
 
 
 class AssistantMessage(_Message):
-    """``annotations`` and ``refusal`` come back as they were answered: empty.
+    """``annotations`` and ``refusal`` return as they were sent: empty.
 
-    ``parsed`` is the client's own reading.
+    ``parsed`` is the client's parsed value.
     """
 
     role: Literal["assistant"]
@@ -124,7 +124,7 @@ ChatMessage = Annotated[Instruction | UserMessage | AssistantMessage | ToolMessa
 
 
 class Function(StrictModel):
-    """``strict`` needs nothing: arguments are always checked against ``parameters``."""
+    """``strict`` has no effect: arguments are always validated against ``parameters``."""
 
     name: str
     description: str | None = None
@@ -167,14 +167,14 @@ class SchemaText(StrictModel):
 
 
 class StreamOptions(StrictModel):
-    """``include_obfuscation`` false is what happens anyway: chunks have no padding."""
+    """Accepts ``include_obfuscation`` false, which is always the case: chunks have no padding."""
 
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
 
 
 class ChatBody(StrictModel):
-    """``user``, ``safety_identifier`` and ``prompt_cache_key`` are names of the caller's own, without effect."""
+    """``user``, ``safety_identifier`` and ``prompt_cache_key`` are the caller's labels, without effect."""
 
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=5000)]
@@ -196,7 +196,7 @@ class ChatBody(StrictModel):
 
 
 def chat_body(values: dict[str, Any]) -> ChatBody:
-    """Raises ``ValidationFailed`` for fields that are unknown, not supported, or not valid."""
+    """Raises ``ValidationFailed`` for unknown, unsupported or invalid fields."""
     taken: dict[str, Any] = {}
     for name, value in values.items():
         if name not in _NO_EFFECT:

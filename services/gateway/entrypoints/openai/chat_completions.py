@@ -1,4 +1,4 @@
-"""``/openai/v1/chat/completions``: each call is a session of its own, which is kept for a day and not listed."""
+"""``/openai/v1/chat/completions``: each call is a separate session, deleted after a day and not listed."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from libs.contracts.errors import InvalidRequest, TimedOut, ValidationFailed
 from libs.contracts.identity import Scope
-from libs.contracts.resources.turns import ExecuteReply
+from libs.contracts.replies import ExecuteReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import typed_events

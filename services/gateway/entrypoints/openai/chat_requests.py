@@ -1,4 +1,4 @@
-"""A chat completion as a turn: the conversation so far, the question, and what was answered since."""
+"""Converts a chat completion into a turn: the conversation so far, the question, and later tool results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ _NAMES: Final[dict[tuple[str | int, ...], tuple[str, ...]]] = {
     ("options",): (),
     ("content",): ("messages",),
 }
-"""The caller's names of fields, by the turn's."""
+"""The caller's field names, by the turn's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A turn that begins a session which nobody lists."""
+    """A turn that starts an unlisted session."""
 
     begins: SessionBeginning
     body: ExecuteBody
@@ -52,7 +52,7 @@ class ChatTurn:
 
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
-    """Raises ``ValidationFailed`` for messages that make no conversation, and for unusable settings."""
+    """Raises ``ValidationFailed`` for messages that don't form a conversation, and for unusable settings."""
     body = body.model_copy(update={"messages": _with_question(body.messages)})
     said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
     asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
@@ -76,7 +76,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Without a message of the user the last instruction is the question, as OpenAI answers it, too."""
+    """Without a user message, the last instruction is the question, as with OpenAI."""
     if any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
     last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
@@ -89,7 +89,7 @@ def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def renamed(problem: ServiceError) -> ServiceError:
-    """The problem with the caller's names of fields."""
+    """The problem, with the caller's field names."""
     if not problem.details:
         return problem
     details = [detail.model_copy(update={"loc": _renamed(detail.loc)}) for detail in problem.details]
@@ -191,7 +191,7 @@ def _text(content: str | Sequence[object]) -> str:
 
 
 def _check_calls(said: Sequence[tuple[int, object]]) -> None:
-    """Every call is followed by its result, and every result has a call. Raises ``ValidationFailed``."""
+    """Ensures that every call is followed by its result, and every result has a call. Raises ``ValidationFailed``."""
     unanswered: dict[str, int] = {}
     for place, message in said:
         if isinstance(message, ToolMessage):

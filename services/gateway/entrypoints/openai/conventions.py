@@ -1,4 +1,4 @@
-"""Conventions of OpenAI's API: the prefix, the shape of errors, ``x-request-id``."""
+"""Conventions of OpenAI's API: the prefix, the error format, ``x-request-id``."""
 
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """OpenAI's error object: ``param`` is the place of the first finding, ``code`` its type."""
+    """OpenAI's error object: ``param`` is the location of the first finding, ``code`` its type."""
     finding = info.details[0] if info.details else None
     return {
         "message": info.message,
@@ -46,7 +46,7 @@ def _body(info: ErrorInfo) -> bytes:
 
 
 def _event(info: ErrorInfo) -> bytes:
-    # Clients raise what is under ``error`` in the data of any event.
+    # Clients raise the ``error`` in any event's data.
     return b"event: error\ndata: " + orjson.dumps({"type": "error", "error": error_fields(info)}) + b"\n\n"
 
 
@@ -54,20 +54,20 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 
 
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
-    """The refusal of a field by its name."""
+    """A refusal that names the field."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
 
 
 def created_at(identifier: str) -> int:
-    """Seconds since 1970, which an id begins with: the same wherever it is asked for; 0 for an id that tells none."""
+    """The Unix time at the start of an ID, the same wherever it is read; 0 for an ID without one."""
     made = made_at(identifier)
     return 0 if made is None else int(made.timestamp())
 
 
 class ClientHeadersMiddleware:
-    """Headers that OpenAI's clients look for: ``x-request-id``, and ``x-should-retry`` where a repeat would do harm.
+    """Headers for OpenAI's clients: ``x-request-id``, and ``x-should-retry`` where a retry would do harm.
 
-    They repeat requests after a 409 and a 504: a conflict stays, and of a turn that goes on there would be two.
+    They retry after 409 and 504: a conflict would persist, and a running turn would be duplicated.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""``/openai/v1/conversations``: sessions, opened without an agent; the first response in one names it."""
+"""``/openai/v1/conversations``: sessions opened without an agent; the first response names one."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
@@ -36,7 +36,7 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ, Scope.SESSIONS_WRITE])]
 _PAGE: Final = 100
 _UNTIL_THEN: Final = "builtin:extractive"
-"""The model of a conversation whose agent nobody has named."""
+"""The model of a conversation without an agent."""
 
 
 class CreateConversation(StrictModel):
@@ -125,14 +125,14 @@ async def create_items(
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
-    """Between responses only. Calls are added with their outputs."""
+    """Only between responses. Calls are added together with their outputs."""
     added = await door.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
-    """Refused by name: what an agent was given stays on record."""
+    """Rejected explicitly: an agent's input stays on record."""
     await door.sessions.read(caller.identity, session_of(conversation_id))
     stays = f"Item {item_id[:100]!r} cannot be deleted without its conversation"
     raise refuse("item_id", f"{stays}. Create another conversation without it.", "unsupported_value")
@@ -144,7 +144,7 @@ def _history(items: Sequence[Any]) -> list[HistoryMessage]:
     try:
         return messages_of(items)
     except ValidationFailed as problem:
-        # It speaks of the input of responses.
+        # The error describes a response's input.
         raise refuse("items", problem.message, "invalid_value") from None
 
 

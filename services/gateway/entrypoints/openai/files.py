@@ -1,4 +1,4 @@
-"""``/openai/v1/files``: the documents of the company."""
+"""``/openai/v1/files``: the company's documents."""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
@@ -30,11 +30,11 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _FILES: Final = "/internal/files"
 _PURPOSE: Final = "assistants"
 _PURPOSES: Final = (_PURPOSE, "user_data")
-"""Both mean documents to search and read, and nothing else."""
+"""Both mean documents to search and read."""
 
 
 class _FileForm(UploadStream):
-    """The form of an upload, passed on without its ``purpose``."""
+    """An upload's form, forwarded without its ``purpose``."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request.receive, request.headers)

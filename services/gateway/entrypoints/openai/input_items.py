@@ -1,4 +1,4 @@
-"""Input items of responses: what is said and what is answered."""
+"""Input items of responses: messages and answers."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class TextPart(SaidAgain):
-    """A text, of the user or as the agent said it. ``parsed`` is the client's own reading."""
+    """Text from the user or the agent. ``parsed`` is the client's parsed value."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
@@ -25,7 +25,7 @@ class TextPart(SaidAgain):
 
 
 class ImagePart(SaidAgain):
-    """An image by its URL, perhaps one that stands for an image of the request."""
+    """An image by URL, which may stand for an image in the request."""
 
     type: Literal["input_image"]
     image_url: ImageAddress
@@ -65,7 +65,7 @@ class FunctionCallOutput(SaidAgain):
 
 
 class FunctionCall(SaidAgain):
-    """A call that the agent asked for in an earlier response. ``parsed_arguments`` are the client's own reading."""
+    """A call that the agent requested in an earlier response. ``parsed_arguments``: the client's parsed arguments."""
 
     type: Literal["function_call"]
     call_id: Text
@@ -90,7 +90,7 @@ class FunctionCall(SaidAgain):
 
 
 class AgentCall(SaidAgain):
-    """A call that the agent made by itself in an earlier response."""
+    """A call that the agent made itself in an earlier response."""
 
     type: Literal["mcp_call"]
     id: Text
@@ -112,7 +112,7 @@ class ApprovalResponse(SaidAgain):
 
 
 def _type(value: Any) -> str:
-    """Messages need not say that they are one."""
+    """Messages may omit their type."""
     given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return given if isinstance(given, str) else "message"
 
@@ -129,7 +129,7 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
-    """The content of one message of the user. Raises ``ValidationFailed`` when there is nothing in it."""
+    """The content of one user message. Raises ``ValidationFailed`` if it is empty."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         text = messages[0].content
         if not text.strip():
@@ -156,7 +156,7 @@ def resolution_of(answer: Answer) -> ResolveActionBody:
 
 
 def history_items(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A message of a session's history as items; one that asks for calls, or has the result of one, is several."""
+    """A message of a session's history as items; a message with calls or their results becomes several."""
     said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
     calls = [block for block in blocks if block.get("type") == "tool_call"]
     results = [block for block in blocks if block.get("type") == "tool_result"]

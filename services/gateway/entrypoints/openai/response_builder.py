@@ -1,23 +1,24 @@
-"""Makes responses, and the events of their streams, out of the events of turns.
+"""Builds responses and the events of their streams from the events of turns.
 
-A turn that waits for answers ends a response, and begins the next one when it has them: the responses of a turn are
-numbered from 0. An event's number follows from its place in the turn's stream. Every replica thus makes the same
-stream of a turn, and resumes it at the same place.
+A turn that waits for answers ends a response and starts the next one once it has them: a turn's responses are numbered
+from 0. An event's number follows from its position in the turn's stream. So every replica produces the same stream of a
+turn, and can resume it anywhere.
 """
 
 from typing import Any, Final
 
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.replies import ToolCallRecord, Usage
 from libs.contracts.resources import turns
 from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import RequiredAction, ToolCallRecord, Usage
+from libs.contracts.resources.turns import RequiredAction
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.openai import response_items as items
 from services.gateway.entrypoints.openai.conventions import error_fields
 from services.gateway.entrypoints.openai.response_items import Json
 
-# Numbers below 2^53: the sequence of the turn's event times this, then the events that it stands for, then its text.
+# Numbers below 2^53: the sequence of the turn's event times this, then its place among the derived events and texts.
 _PER_EVENT: Final = 2**25
 _CUT: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _TEXT_BEGINS: Final = 64
@@ -29,9 +30,9 @@ def response_id(turn_id: str, part: int = 0) -> str:
 
 
 class ResponseBuilder:
-    """One response of a turn. Takes the turn's events from its beginning, and passes over those of other responses.
+    """One response of a turn. Takes the turn's events from its beginning, and skips those of other responses.
 
-    ``head``: the fields of the response that do not change. ``has_ended``: nothing follows in this response.
+    ``head``: the response's constant fields. ``has_ended``: nothing follows in this response.
     """
 
     def __init__(self, turn_id: str, head: Json, part: int = 0) -> None:
@@ -39,7 +40,7 @@ class ResponseBuilder:
         self.has_ended = False
         self.error: ErrorInfo | None = None
         self.inputs: list[Json] = []
-        """Answers that this response began with, as input items."""
+        """Answers that this response started with, as input items."""
         self.open_actions: dict[str, RequiredAction] = {}
         self.asked: dict[str, RequiredAction] = {}
         """Actions that this response ended with."""
@@ -63,7 +64,7 @@ class ResponseBuilder:
 
     @property
     def part(self) -> int:
-        """The number of the response that the turn is at."""
+        """The number of the turn's current response."""
         return self._part
 
     def response(self) -> Json:
@@ -77,7 +78,7 @@ class ResponseBuilder:
         }
 
     def take(self, progress: TurnProgress) -> list[Json]:
-        """Returns the events of this response's stream that an event of the turn stands for."""
+        """Returns the events of this response's stream for an event of the turn."""
         self._sequence, event = progress.at.sequence, progress.event
         self._slot, self._events = 0, []
         if isinstance(event, turns.OutputTextDelta):
@@ -87,7 +88,7 @@ class ResponseBuilder:
         return self._events
 
     def end_wait(self) -> list[Json]:
-        """Ends the response because the turn waits, and all its actions have been taken."""
+        """Ends the response because the turn waits and all its actions have been taken."""
         self._events = []
         self._finish_wait()
         return self._events
@@ -154,9 +155,9 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. Text other than the reply stays an item without content: clients mustn't join it.
+        """Ends the open message. Text other than the reply becomes an item without content: clients mustn't join it.
 
-        ``value``: the one that the text is the JSON of, which some models put into a fence.
+        ``value``: the parsed JSON of the text, which some models wrap in a code fence.
         """
         text, self._text = self._text, None
         if text is None:
@@ -227,7 +228,7 @@ class ResponseBuilder:
             self.inputs.append(item)
 
     def _finish_wait(self) -> None:
-        """The response ended after the last action that it asked for, whenever that is noticed."""
+        """The response ended after its last action, regardless of when that is noticed."""
         sequence, slot = self._sequence, self._slot
         self._sequence, self._slot = self._asked_at
         self._finish("completed", "response.completed")
@@ -268,7 +269,7 @@ class ResponseBuilder:
 
 
 class _Text:
-    """The message that is being written."""
+    """The message in progress."""
 
     def __init__(self, item_id: str, index: int) -> None:
         self.id = item_id
@@ -281,7 +282,7 @@ class _Text:
 
 
 def after(events: list[Json], number: int) -> list[Json]:
-    """The events above that number. Of a piece of text that it is in the middle of, the rest."""
+    """The events above that number, with the rest of a partially sent text."""
     left = []
     for event in events:
         beyond = event["sequence_number"] - number

@@ -1,18 +1,19 @@
-"""Items of responses: messages, function calls, calls that the agent makes by itself, approvals."""
+"""Items of responses: messages, function calls, the agent's own calls, approvals."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from libs.contracts.citations import Citation
+from libs.contracts.replies import ToolCallRecord, Usage
 from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import RequiredAction, ToolCallRecord, Usage
+from libs.contracts.resources.turns import RequiredAction
 from libs.json_text import write_json
 
 Json = dict[str, Any]
 
 
 def message_item(item_id: str, text: str, status: str, citations: Sequence[Citation] = (), *, final: bool) -> Json:
-    """A message of the agent. Text that is not part of the reply is ``commentary``."""
+    """A message of the agent. Text outside the reply is ``commentary``."""
     return {
         "id": item_id,
         "type": "message",
@@ -55,7 +56,7 @@ def approval_request_item(action: RequiredAction) -> Json:
 
 
 def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None, reason: str | None) -> Json:
-    """A call that the agent made by itself, as one of an MCP server named after the toolset."""
+    """A call that the agent made itself, shown as one of an MCP server named after the toolset."""
     label, name = server_and_name(tool)
     error = None
     if reason is not None:
@@ -73,7 +74,7 @@ def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None,
 
 
 def server_and_name(tool: str) -> tuple[str, str]:
-    """The toolset and the tool in it; ``builtin`` for tools of the service."""
+    """The toolset and the tool in it; ``builtin`` for the service's tools."""
     label, dot, name = tool.partition(".")
     return (label, name) if dot else ("builtin", tool)
 

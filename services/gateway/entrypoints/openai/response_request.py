@@ -1,4 +1,4 @@
-"""The body of ``POST /openai/v1/responses``: each field is honoured, or refused by its name."""
+"""The body of ``POST /openai/v1/responses``: each field is honoured, or rejected by name."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -13,7 +13,7 @@ from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 
 REQUEST_KEY: Final = "openai:request"
-"""The pair of a turn's metadata that has the fields of the request that no option of turns is for."""
+"""The pair in a turn's metadata for fields of the request without a turn option."""
 WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "include": ([],),
     "reasoning": ({},),
@@ -22,14 +22,14 @@ WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
-"""Values that ask for what happens anyway; null does so in every field. Any other value of these is refused."""
+"""Values that request the default behaviour, as null does in every field. Other values of these fields are rejected."""
 UNSUPPORTED: Final = frozenset(
     {
         "access_programs", "background_options", "context_management", "image", "max_tool_calls", "moderation",
         "prompt", "prompt_cache_options", "prompt_cache_retention",
     }
 )  # fmt: skip
-"""Fields of the client that are refused unless they are null."""
+"""Client-only fields, rejected unless null."""
 _NAMES: Final = {
     "content": "input",
     "messages": "input",
@@ -85,7 +85,7 @@ Metadata = Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], F
 
 
 class KeptRequest(BaseModel):
-    """Fields of a request that turns have no options for. ``instructions``: how much of the turn's are its own."""
+    """Fields of a request without a turn option. ``instructions``: how many of the turn's characters are its own."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -102,7 +102,7 @@ class KeptRequest(BaseModel):
 
     @classmethod
     def read(cls, kept: str) -> "KeptRequest":
-        """The kept fields; none of them when a caller of another protocol has made the pair."""
+        """The stored fields; none if a caller of another protocol wrote the pair."""
         try:
             return cls.model_validate_json(kept)
         except ValidationError:
@@ -147,7 +147,7 @@ class CreateResponse(StrictModel):
         return given.id if isinstance(given, ConversationReference) else given
 
     def check(self) -> None:
-        """Raises ``ValidationFailed`` for fields that contradict each other."""
+        """Raises ``ValidationFailed`` for contradictory fields."""
         if self.conversation is not None and self.previous_response_id is not None:
             raise refuse("conversation", "Give either conversation or previous_response_id, not both.", "conflict")
         if self.store is False and self.background:
@@ -158,7 +158,7 @@ class CreateResponse(StrictModel):
             raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved.", "reserved")
 
     def options(self, model: str, added_instructions: str) -> TurnOptions:
-        """``added_instructions``: those of system and developer messages of the input."""
+        """``added_instructions``: those in the input's system and developer messages."""
         instructions = "\n\n".join(each for each in (self.instructions, added_instructions) if each)
         kept = KeptRequest(
             model=model,
@@ -224,7 +224,7 @@ def _unusable(problem: ValidationError) -> ValidationFailed:
 
 
 def in_words_of_the_client(problem: ValidationFailed) -> ValidationFailed:
-    """A refusal of a turn, whose places are fields of the request."""
+    """A turn's refusal, located at fields of the request."""
     details = [_renamed(detail) for detail in problem.details or ()]
     return ValidationFailed(problem.message, details=details, retry_after=problem.retry_after)
 

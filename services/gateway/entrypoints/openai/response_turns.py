@@ -1,4 +1,4 @@
-"""Begins, answers and follows the turns that responses stand for."""
+"""Starts, answers and follows the turns behind responses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -44,20 +44,20 @@ from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
-"""After which a session of ``store: false`` is removed by the runtime, should its gateway have died before it could."""
+"""Age at which the runtime removes a session of ``store: false`` whose gateway died before it could."""
 _REMOVE_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseName:
-    """The turn that a response is of, and which of its responses it is."""
+    """A response's turn, and the response's number in it."""
 
     turn_id: str
     part: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "ResponseName":
-        """Raises ``NotFound`` unless it is a response's id."""
+        """Raises ``NotFound`` unless it is a response's ID."""
         turn_id, _, part = text.removeprefix("resp_").partition("_")
         if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
             raise NotFound(f"There is no response {text[:100]!r}.")
@@ -65,7 +65,7 @@ class ResponseName:
 
 
 def session_of(conversation: str) -> str:
-    """Raises ``NotFound`` unless it is a conversation's id."""
+    """Raises ``NotFound`` unless it is a conversation's ID."""
     session_id = conversation.removeprefix("conv_")
     if not conversation.startswith("conv_") or not is_id(session_id):
         raise NotFound(f"There is no conversation {conversation[:100]!r}.")
@@ -78,9 +78,9 @@ def options_of(turn: Turn) -> TurnOptions | None:
 
 @dataclass(slots=True)
 class BegunResponse:
-    """A response on its way, with the events of its turn from the turn's beginning.
+    """A response in progress, with its turn's events from the turn's beginning.
 
-    The builder and the headers are there once the first event is.
+    Builder and headers exist once the first event has arrived.
     """
 
     events: AsyncGenerator[StreamedEvent | None, None]
@@ -93,7 +93,7 @@ class BegunResponse:
         return self.builder.response()
 
     def error(self) -> ServiceError | None:
-        """The reason why there is no reply and will be none."""
+        """Why there is no reply and won't be one."""
         if self.builder is None or self.builder.status not in ("failed", "cancelled"):
             return None
         return Conflict("The response was cancelled.") if self.builder.error is None else error_from(self.builder.error)
@@ -101,7 +101,7 @@ class BegunResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTurns:
-    """Requests of one caller."""
+    """One caller's requests."""
 
     door: Door
     caller: Principal
@@ -112,7 +112,7 @@ class ResponseTurns:
         return self.caller.identity
 
     async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
-        """Raises what the request is refused for, as far as that is known before its turn has begun."""
+        """Raises the refusal of the request, as far as it is known before its turn starts."""
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
             if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
@@ -139,7 +139,7 @@ class ResponseTurns:
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
-        """A response that is there. Raises ``NotFound``."""
+        """An existing response. Raises ``NotFound``."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
             self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
@@ -156,7 +156,7 @@ class ResponseTurns:
         return options
 
     async def _place(self, body: CreateResponse, said: Said) -> "_Place":
-        """The session that the response's turn goes into."""
+        """The session for the response's turn."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
@@ -176,7 +176,7 @@ class ResponseTurns:
         begins = await self.door.agents.beginning_of(self._identity, body.model)
         kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
         begins = begins.model_copy(update={**kept, "messages": said.history})
-        # A client that keeps the conversation has no use for a turn that waits.
+        # A client that keeps the conversation itself has no use for a waiting turn.
         keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
         calls = ClientCalls(answered=said.answered) if keeps else None
         return _Place("", body.model, begins=begins, client_calls=calls)
@@ -186,7 +186,7 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """The model's name. A session keeps the agent that it was opened with, or gets the first one named."""
+        """The model's name. A session keeps its agent, or gets the first one named."""
         if wanted is not None and wanted == known:
             return wanted
         session = await self.door.sessions.read(self._identity, session_id)
@@ -244,7 +244,7 @@ class ResponseTurns:
                     yield event
         except ServiceError:
             if begun.builder is None and self.write.request is None:
-                # Without a key every attempt has a fork of its own; with one a repeat goes on in the same.
+                # Without a key every attempt gets its own fork; with one, retries continue in the same fork.
                 await self._delete(fork)
             raise
 
@@ -272,7 +272,7 @@ class ResponseTurns:
                 raise in_words_of_the_client(problem) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Answers what a response asked for; the turn's next response is what comes of it."""
+        """Answers a response's actions; the turn's next response follows."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = ResponseBuilder(turn.turn_id, {}, part)
@@ -293,7 +293,7 @@ class ResponseTurns:
         )
 
     async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
-        """The turn that the answers are for, and which of its responses asked."""
+        """The turn that the answers belong to, and the number of the response that asked."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             return await self.door.turns.read(self._identity, name.turn_id), name.part
@@ -313,11 +313,11 @@ class ResponseTurns:
         return turn, builder.part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
-        """Refuses options that differ from those that the turn began with."""
+        """Rejects options that differ from the turn's initial ones."""
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
-            # Once a call was made the model is free to choose.
+            # After a call, the model is free to choose.
             del given["tool_choice"]
         for name, value in given.items():
             if value is not None and value != own[name]:
@@ -333,10 +333,10 @@ class ResponseTurns:
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
     ) -> AsyncGenerator[list[Json] | None, None]:
-        """The events of the response's stream, some at a time; ``None`` to keep the stream alive.
+        """The events of the response's stream, in batches; ``None`` is a keep-alive.
 
-        Ends with the response. The session of an unstored response is removed before the last event, or once the
-        client ``has_left``: nobody could ask for it any more, so its turn is cancelled.
+        Ends with the response. The session of an unstored response is removed before the last event, or once the client
+        ``has_left``: nobody can request it any more, so its turn is cancelled.
         """
         try:
             async with aclosing(self._made(begun)) as events:
@@ -365,7 +365,7 @@ class ResponseTurns:
                     return
 
     async def _remove(self, begun: BegunResponse) -> None:
-        """Removes the response's session, once. One that stays expires."""
+        """Removes the response's session, once. If that fails, the session expires."""
         session_id = begun.headers.get("X-Session-ID")
         if session_id is None:
             return
@@ -380,7 +380,7 @@ class ResponseTurns:
             _log.warning("response.not_removed", session_id=session_id, problem=str(problem))
 
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
-        """The response as it is now. Raises ``NotFound``."""
+        """The response's current state. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
         builder = await self._builder(turn, name)
         for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
@@ -406,7 +406,7 @@ class ResponseTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The session that a turn goes into, after which turn, or the session that it begins; and the name of the model."""
+    """The session for a turn and the turn it follows, or the session that it starts; and the model's name."""
 
     session_id: str
     model: str
@@ -416,7 +416,7 @@ class _Place:
 
 
 def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
-    """Ends the response when the turn waits for all that it has asked for."""
+    """Ends the response once the turn waits for everything it has asked for."""
     waits_for = {action.action_id for action in turn.required_actions}
     if turn.status == "waiting" and waits_for and waits_for <= set(builder.open_actions):
         return builder.end_wait()
@@ -432,7 +432,7 @@ def _asks(progress: TurnProgress) -> bool:
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
-    """The answers by action. Raises ``ValidationFailed`` unless each call that was asked for has one."""
+    """The answers by action. Raises ``ValidationFailed`` unless each requested call has one."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
     by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
     found: dict[str, Answer] = {}
@@ -466,7 +466,7 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
-    """The end of a turn whose events are not kept any more, made of what its row has."""
+    """The end of a turn whose events no longer exist, reconstructed from its row."""
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:

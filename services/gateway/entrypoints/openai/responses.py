@@ -1,4 +1,4 @@
-"""``/openai/v1/responses``: create, follow, get, cancel and delete responses, and list what they began with."""
+"""``/openai/v1/responses``: create, follow, get, cancel and delete responses, and list their input."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -35,7 +35,7 @@ Executor = Annotated[
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
-"""Seconds; a response that takes longer is answered as it is then, and can be asked for by its id."""
+"""Seconds until a response is returned unfinished; it can then be requested by its ID."""
 
 
 @router.post("")
@@ -59,7 +59,7 @@ async def create_response(
 
 
 async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
-    """The response at its end, as it is after ten minutes, or as soon as its turn is accepted."""
+    """The response at its end, after ten minutes, or as soon as its turn is accepted."""
     async with aclosing(events):
         await anext(events, None)
         with suppress(TimeoutError):
@@ -92,7 +92,7 @@ async def get_response(
     write: PlainWrite,
     door: DoorDep,
 ) -> Response:
-    """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
+    """With ``stream=true``, its events after number ``starting_after``."""
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     if query.include_obfuscation != "false":
         raise refuse("include_obfuscation", "include_obfuscation is not supported.")
@@ -115,7 +115,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     if turn.status not in ENDED_STATUSES:
-        # One that has ended meanwhile says so itself.
+        # A turn that has ended in the meantime reports that itself.
         with suppress(Conflict):
             await door.turns.cancel(write, turn.session_id, turn.turn_id)
     elif turn.status != "cancelled":
@@ -126,7 +126,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 @router.delete("/{response_id}")
 async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
-    """Removes the session with the response, unless there is more in it."""
+    """Removes the session with the response, unless it contains others."""
     name = ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)

@@ -1,4 +1,4 @@
-"""Parts of messages and items that both doors share: null fields of the client's library, addresses of images."""
+"""Parts of messages and items shared by both APIs: null fields of the client's library, image URLs."""
 
 import re
 from typing import Annotated, Any, Final
@@ -22,12 +22,12 @@ ImageAddress = Annotated[str, AfterValidator(_on_the_web)]
 
 
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
-    """Clients add ``auto``, which asks for nothing and which some providers do not know."""
+    """Drops ``auto``, which clients add, has no effect, and is unknown to some providers."""
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 
 class SaidAgain(StrictModel):
-    """Fields that a client's library adds and leaves null say nothing; others are refused by name."""
+    """Ignores null fields that a client's library adds; rejects others by name."""
 
     @model_validator(mode="before")
     @classmethod

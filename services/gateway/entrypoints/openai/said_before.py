@@ -1,4 +1,4 @@
-"""A conversation that a client keeps by itself, and gives whole with each request."""
+"""A conversation that a client stores itself and sends whole with each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from services.gateway.entrypoints.openai.input_items import (
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """``history``, then the user's ``question``, then calls that were ``answered`` since."""
+    """``history``, then the user's ``question``, then calls ``answered`` since."""
 
     history: list[HistoryMessage]
     question: str | list[ContentBlock]
@@ -26,7 +26,7 @@ class Said:
 
 
 def with_question(items: Sequence[Any]) -> list[Any]:
-    """Without a message of the user the last instruction is the question, as OpenAI answers it, too."""
+    """Without a user message, the last instruction is the question, as with OpenAI."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
     if last is None or any(_is_of_user(item) for item in items):
         return list(items)
@@ -91,7 +91,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 def _calls_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The calls of the message that asks for the next one: several at once are one message's."""
+    """The calls of the message that contains the next one: consecutive calls belong to one message."""
     if not made or made[-1]["role"] != "assistant":
         made.append({"role": "assistant", "content": "", "tool_calls": []})
     calls: list[dict[str, Any]] = made[-1]["tool_calls"]

@@ -1,4 +1,4 @@
-"""Knowledge bases in the words of vector stores."""
+"""Knowledge bases in the format of vector stores."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
@@ -76,12 +76,12 @@ def batch(base: KnowledgeBase, identifier: str, file_ids: Sequence[str]) -> dict
 
 
 def batch_id(file_ids: Sequence[str]) -> str:
-    """The files themselves: nothing has to be kept of a batch."""
+    """The ID contains the files, so batches needn't be stored."""
     return _BATCH + urlsafe_b64encode(b"".join(UUID(each).bytes for each in file_ids)).decode().rstrip("=")
 
 
 def files_of_batch(identifier: str) -> list[str]:
-    """Raises ``NotFound`` unless it is the id of a batch."""
+    """Raises ``NotFound`` unless it is a batch's ID."""
     try:
         text = identifier.removeprefix(_BATCH)
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -113,7 +113,7 @@ def results(query: str, citations: Iterable[Citation]) -> dict[str, Any]:
 
 
 def _counts(base: KnowledgeBase, file_ids: Iterable[str]) -> dict[str, int]:
-    """Files that are not in the store any more are cancelled."""
+    """Files that are no longer in the store count as cancelled."""
     counted = Counter(_status(base, each) for each in file_ids)
     names = ("in_progress", "completed", "failed", "cancelled")
     return {**{name: counted[name] for name in names}, "total": counted.total()}
@@ -123,7 +123,7 @@ def _status(base: KnowledgeBase, file_id: str) -> str:
     snapshot = base.datasource_snapshots.get(file_id)
     if snapshot is None:
         return "cancelled"
-    # A first ingestion makes everything searchable when it ends: until then nothing is complete.
+    # The first ingestion makes everything searchable at its end: until then nothing is complete.
     if snapshot.ingestion_status == "completed" and base.status in ("pending", "running"):
         return "in_progress"
     return _STATUS.get(snapshot.ingestion_status, "in_progress")

@@ -8,7 +8,7 @@ from libs.contracts.models import Id, JsonObject, Name, StrictModel
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
-"""Keys of filters, with our names."""
+"""Filter keys, with our names."""
 
 
 def _nothing(attributes: JsonObject) -> JsonObject:
@@ -18,7 +18,7 @@ def _nothing(attributes: JsonObject) -> JsonObject:
 
 
 Nothing = Annotated[JsonObject, Field(json_schema_extra={"maxProperties": 0}), AfterValidator(_nothing)]
-"""Attributes of the caller's own, which are not kept: only an empty object is taken."""
+"""The caller's attributes, which aren't stored: only an empty object is accepted."""
 
 
 class AutoChunking(StrictModel):
@@ -70,7 +70,7 @@ class UpdateStore(StrictModel):
 
 
 class AttachFile(StrictModel):
-    """All files of a store are cut alike."""
+    """All files of a store are chunked alike."""
 
     file_id: Id
     attributes: Nothing | None = None
@@ -84,7 +84,7 @@ class AttachFiles(StrictModel):
     chunking_strategy: AutoChunking | None = None
 
     def ids(self) -> list[str]:
-        """Raises ``ValidationFailed`` unless one of both lists is given."""
+        """Raises ``ValidationFailed`` unless exactly one of the lists is given."""
         if (self.file_ids is None) == (self.files is None):
             raise refuse("file_ids", "Give one of file_ids and files.", "invalid_value")
         return list(dict.fromkeys(self.file_ids or [each.file_id for each in self.files or ()]))
@@ -117,7 +117,7 @@ class SearchStore(StrictModel):
 
 
 def selection(filters: JsonObject) -> dict[str, list[str]]:
-    """A ``SearchFilters`` of the same files. Raises ``ValidationFailed`` for what cannot be told like this."""
+    """An equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there is none."""
     found: dict[str, list[str]] = {}
     several = filters.get("filters")
     for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:

@@ -1,4 +1,4 @@
-"""``/openai/v1/vector_stores``: knowledge bases. Files that are attached are ingested at once."""
+"""``/openai/v1/vector_stores``: knowledge bases. Attached files are ingested immediately."""
 
 from typing import Annotated, Any, Final
 
@@ -147,7 +147,7 @@ async def get_store_file_content(store_id: str, file_id: str, caller: Reader, up
 async def detach_file(
     store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep, upstream: Upstream
 ) -> Response:
-    """The file itself remains. One that the store has by a collection is taken out of the collection."""
+    """The file itself stays. A file that the store has through a collection is removed from the collection."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
         raise refuse(

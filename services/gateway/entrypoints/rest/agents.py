@@ -15,9 +15,12 @@ from libs.contracts.resources.agents import (
     Agent,
     AgentConfiguration,
     AgentVersion,
+    AgentVersionPage,
     CreateAgent,
     CreateAgentBody,
     DeleteAgent,
+    ModelPage,
+    ToolPage,
     UpdateAgent,
     UpdateAgentBody,
     ValidationReport,
@@ -31,23 +34,22 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest.schemas import AgentVersionPage, ModelPage, ToolPage
 
 router = public_router("/agent", "Agents")
 catalogues = public_router("", "Catalogues")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_WRITE])]
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
-# Validation is there for configurations that are not right yet.
+# Validation also accepts invalid configurations.
 _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any])
 
 
 @router.post(
     "/validate/",
     operation_id="agents.validate",
-    summary="Check an agent configuration",
-    description="Says what is wrong with a configuration and what is doubtful. Nothing is stored.",
-    responses={200: answer("What was found.", ValidationReport)},
+    summary="Validate an agent configuration",
+    description="Returns errors and warnings. Nothing is stored.",
+    responses={200: answer("The findings.", ValidationReport)},
 )
 async def validate_agent(
     caller: Reader,
@@ -60,15 +62,15 @@ async def validate_agent(
 @router.get(
     "/",
     operation_id="agents.list",
-    summary="List the agents that you may use",
-    description="All of them, or a page: with `limit`, the header `Link` names the next one, if there is one.",
+    summary="List the agents that you can use",
+    description="All of them, or a page: with `limit`, the `Link` header points to the next page, if any.",
     responses={200: answer("Stored agents.", list[Agent])},
 )
 async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Response:
     limit, offset = page.limit, page.offset
     if limit is None:
         return await upstream.get(caller, "registry", "/internal/agents", {"offset": offset} if offset else None)
-    # One more tells whether there is a next page.
+    # One extra shows whether there is a next page.
     found = await upstream.get(caller, "registry", "/internal/agents", {"limit": limit + 1, "offset": offset})
     agents: list[Any] = orjson.loads(found.body)
     if len(agents) <= limit:
@@ -91,7 +93,7 @@ async def get_agent(id: str, caller: Reader, upstream: Upstream) -> Response:
     "/{id:name}/versions/",
     operation_id="agents.versions",
     summary="List the versions of an agent",
-    description="A version is made whenever the configuration changes; it never changes itself.",
+    description="Each change of the configuration creates a version. Versions are immutable.",
     responses={200: answer("Versions, newest first.", AgentVersionPage), **errors(404)},
 )
 async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -131,8 +133,8 @@ async def create_agent(
     "/{id:name}/",
     operation_id="agents.update",
     summary="Change an agent",
-    description="Fields left out stay as they are. A changed configuration becomes a new version.",
-    responses={200: answer("The agent as it is now.", Agent), **errors(404, 409)},
+    description="Omitted fields stay unchanged. A changed configuration creates a new version.",
+    responses={200: answer("The updated agent.", Agent), **errors(404, 409)},
 )
 async def update_agent(
     id: str,
@@ -147,9 +149,9 @@ async def update_agent(
     "/{id:name}/",
     operation_id="agents.delete",
     summary="Delete an agent",
-    description="Sessions made from it go on: they keep their configuration.",
+    description="Its sessions continue: they keep their configuration.",
     status_code=204,
-    responses={204: answer("The agent is gone."), **errors(404, 409)},
+    responses={204: answer("The agent was deleted."), **errors(404, 409)},
 )
 async def delete_agent(id: str, _: Writer, submit: Submit) -> Response:
     return rendered(await submit(DeleteAgent(agent_id=id_of(id, "agent"))))
@@ -159,7 +161,7 @@ async def delete_agent(id: str, _: Writer, submit: Submit) -> Response:
     "/models/",
     operation_id="models.list",
     summary="List the models that agents can use",
-    responses={200: answer("Models of the providers that are configured.", ModelPage)},
+    responses={200: answer("Models of the configured providers.", ModelPage)},
 )
 async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
     return await upstream.get(caller, "runtime", "/internal/models", page.params())
@@ -169,7 +171,7 @@ async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Re
     "/tools/",
     operation_id="tools.list",
     summary="List the tools that agents can use",
-    responses={200: answer("The built-in tools, then those of your company's toolsets.", ToolPage)},
+    responses={200: answer("The built-in tools, followed by those of your company's toolsets.", ToolPage)},
 )
 async def list_tools(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/tools", page.params())

@@ -43,27 +43,29 @@ _OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
 _ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"
 _BYTES: Final = {
     200: file_answer("The bytes."),
-    206: file_answer("The part of them that was asked for."),
-    304: answer("You have them already."),
+    206: file_answer("The requested range of bytes."),
+    304: answer("Not modified."),
     **errors(404, 416),
 }
-_ALSO_FILES: Final = f"Also needs the scope `{Scope.FILES_WRITE}`."
+_ALSO_FILES: Final = f"Also requires the scope `{Scope.FILES_WRITE}`."
 _MAX_ROWS: Final = 100
 _ROWS: Final = 20
 _Rows = Annotated[
     int,
     Field(ge=1, le=_MAX_ROWS),
     whole_number("rows", 1, _MAX_ROWS, _ROWS),
-    Query(description="Rows of each sheet."),
+    Query(description="Rows per sheet."),
 ]
 _Preview = Annotated[
     str | SkipJsonSchema[None],
-    Query(description="`1`: to be shown in place, for types that are safe to show; others are downloads all the same."),
+    Query(
+        description="`1` displays the file in the browser, for types where that's safe; others are still downloaded."
+    ),
 ]
 _Expires = Annotated[
-    str | SkipJsonSchema[None], Query(alias="expires", description="Of the link, in seconds since 1970.")
+    str | SkipJsonSchema[None], Query(alias="expires", description="The link's expiry, in seconds since 1970.")
 ]
-_Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="Of the link.")]
+_Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="The link's signature.")]
 
 
 @router.get(
@@ -89,8 +91,8 @@ async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
 @router.get(
     f"{_ONE}status/",
     operation_id="artifacts.status",
-    summary="See how far an artifact is processed",
-    description="`pending`, then `ready` or `failed`. Images are ready at once.",
+    summary="Get an artifact's processing status",
+    description="`pending`, then `ready` or `failed`. Images are ready immediately.",
     responses={200: answer("Status and progress.", ArtifactState), **errors(404)},
 )
 async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -101,7 +103,7 @@ async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader,
     f"{_ONE}url/",
     operation_id="artifacts.url",
     summary="Get a fresh download link",
-    description="It works for anybody, without a credential, until it expires.",
+    description="Anyone can use it without a credential until it expires.",
     responses={200: answer("The link.", ArtifactUrl), **errors(404)},
 )
 async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -111,8 +113,8 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
 @router.get(
     f"{_ONE}preview/",
     operation_id="artifacts.preview",
-    summary="See what tables an artifact holds",
-    description="Of CSV, XLSX and XLS files, and of JSON arrays of objects.",
+    summary="Preview an artifact's tables",
+    description="For CSV, XLSX and XLS files, and JSON arrays of objects.",
     responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
 )
 async def preview_artifact(
@@ -125,7 +127,7 @@ async def preview_artifact(
     f"{_ONE}download/",
     operation_id="artifacts.download",
     summary="Download an artifact",
-    description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
+    description="Supports `Range` and `If-None-Match`; `ETag` identifies the content.",
     responses=_BYTES,
 )
 async def download_artifact(
@@ -146,8 +148,8 @@ async def download_artifact(
 @router.get(
     f"{_OF_SESSION}download-all/",
     operation_id="artifacts.download_all",
-    summary="Download every artifact of a session",
-    description="One ZIP archive, made while it is sent; equal names are made distinct.",
+    summary="Download all artifacts of a session",
+    description="A ZIP archive, created while it is sent. Identical names are made unique.",
     responses={200: file_answer("The archive."), **errors(404)},
 )
 async def download_artifacts(
@@ -160,7 +162,7 @@ async def download_artifacts(
     "/artifacts/{id}/content/",
     operation_id="artifacts.content",
     summary="Follow a download link",
-    description="Links are made by the service: the signature covers the artifact and every parameter.",
+    description="The service creates these links. The signature covers the artifact and every parameter.",
     responses=_BYTES,
 )
 async def follow_artifact_link(
@@ -172,8 +174,8 @@ async def follow_artifact_link(
     _signature: _Signature = None,
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
-    # Every parameter as it was given, and as often: the signature covers all of them. It doesn't
-    # cover a public key, which pages add so that they may read the answer.
+    # Pass every parameter on as given, including repetitions: the signature covers them all. It doesn't cover a
+    # public key, which pages add so that they can read the response.
     given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
     place = f"{path}?{query}" if query else path
@@ -190,7 +192,7 @@ async def follow_artifact_link(
         " `artifact_id`, or by its `url` for an image."
     ),
     status_code=201,
-    responses={201: answer("What was stored.", Artifact, location=True), **errors(404)},
+    responses={201: answer("The stored artifact.", Artifact, location=True), **errors(404)},
 )
 async def upload_artifact(
     request: Request,
@@ -206,9 +208,9 @@ async def upload_artifact(
 @router.post(
     f"{_ONE}copy-to-platform/",
     operation_id="artifacts.copy_to_platform",
-    summary="Keep an agent's artifact as a file",
-    description=f"The company's files have a copy of it. Only of what an agent made. {_ALSO_FILES}",
-    responses={200: answer("It is a file now.", PlatformCopy), **errors(404, 409)},
+    summary="Copy an artifact to the company's files",
+    description=f"Only for artifacts created by an agent. {_ALSO_FILES}",
+    responses={200: answer("The artifact, with its file.", PlatformCopy), **errors(404, 409)},
 )
 async def copy_artifact_to_platform(
     session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
@@ -222,8 +224,8 @@ async def copy_artifact_to_platform(
     f"{_ONE}remove-from-platform/",
     operation_id="artifacts.remove_from_platform",
     summary="Undo copy-to-platform",
-    description=f"Deletes the file that was made of the artifact; the artifact stays. {_ALSO_FILES}",
-    responses={200: answer("The file is gone.", PlatformCopy), **errors(404, 409)},
+    description=f"Deletes the copy; the artifact stays. {_ALSO_FILES}",
+    responses={200: answer("The file was deleted.", PlatformCopy), **errors(404, 409)},
 )
 async def remove_artifact_from_platform(
     session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
@@ -234,7 +236,7 @@ async def remove_artifact_from_platform(
 
 
 def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dict[str, str]:
-    """The ids in the path. The copy is a file, so the operation also needs a scope for files."""
+    """The IDs in the path. The copy is a file, so the operation also requires a scope for files."""
     if not caller.identity.allows(Scope.FILES_WRITE):
         raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}

@@ -1,4 +1,4 @@
-"""``/budgets/…``: limits of what turns may take."""
+"""``/budgets/…``: limits on usage."""
 
 from typing import Annotated
 
@@ -48,9 +48,9 @@ async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Respon
     operation_id="budgets.create",
     summary="Make a budget",
     description=(
-        "Limits what turns of the company, or of one of its users or keys, may use per day, per month (UTC) or in"
+        "Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in"
         " total. Once it is used up, new turns are refused with 429 `budget_exceeded`. Turns accepted earlier continue"
-        " and count. A budget per day or month begins with the use of that day or month so far."
+        " and count. A daily or monthly budget starts with the usage of the current day or month."
     ),
     status_code=201,
     responses={201: answer("The new budget.", Budget, location=True), **errors(409)},
@@ -74,8 +74,8 @@ async def get_budget(id: str, caller: Caller, upstream: Upstream) -> Response:
     "/{id}/",
     operation_id="budgets.update",
     summary="Change a budget",
-    description="Holds for turns that come from now on. What the period has taken stays.",
-    responses={200: answer("The changed budget.", Budget), **errors(404)},
+    description="Applies to new turns. The period's usage so far stays.",
+    responses={200: answer("The updated budget.", Budget), **errors(404)},
 )
 async def update_budget(id: str, _: Caller, body: Changes, submit: Submit) -> Response:
     return rendered(await submit(UpdateBudget(budget_id=id_of(id, "budget"), changes=body)), "budget")
@@ -86,7 +86,7 @@ async def update_budget(id: str, _: Caller, body: Changes, submit: Submit) -> Re
     operation_id="budgets.delete",
     summary="Delete a budget",
     status_code=204,
-    responses={204: answer("It is gone."), **errors(404)},
+    responses={204: answer("The budget was deleted."), **errors(404)},
 )
 async def delete_budget(id: str, _: Caller, submit: Submit) -> Response:
     return rendered(await submit(DeleteBudget(budget_id=id_of(id, "budget"))))

@@ -1,4 +1,4 @@
-"""Messages that clients send over a session's WebSocket."""
+"""Messages that clients send on a session's WebSocket."""
 
 from typing import Any, Final, Literal
 
@@ -28,7 +28,7 @@ class Execute(ExecuteBody):
 
 
 class Cancel(StrictModel):
-    """Stops a turn that is queued, runs or waits."""
+    """Cancels a queued, running or waiting turn."""
 
     type: Literal["cancel"]
     turn_id: str = _Id
@@ -53,7 +53,7 @@ class Subscribe(StrictModel):
 
 
 class Ping(StrictModel):
-    """Asks for a sign of life."""
+    """Requests a sign of life."""
 
     type: Literal["ping"]
     ref: str | None = _Ref
@@ -70,7 +70,7 @@ MODELS: Final[dict[str, type[ClientMessage]]] = {
 
 
 def values_in(text: str | None) -> dict[str, Any]:
-    """The values of a message. Raises ``InvalidRequest`` for invalid JSON, ``ValidationFailed`` for other values."""
+    """Parses a message. Raises ``InvalidRequest`` for invalid JSON, ``ValidationFailed`` for invalid values."""
     if text is None:
         raise InvalidRequest("Messages must be JSON in text frames; this one was binary.")
     return required_object(parse_json(text))

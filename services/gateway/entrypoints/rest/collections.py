@@ -91,7 +91,7 @@ async def create_collection(
     "/{collection_id}/",
     operation_id="collections.update",
     summary="Rename or describe a collection",
-    responses={200: answer("The collection as it is now.", Collection), **errors(404)},
+    responses={200: answer("The updated collection.", Collection), **errors(404)},
 )
 async def update_collection(
     collection_id: str,
@@ -108,9 +108,9 @@ async def update_collection(
     "/{collection_id}/",
     operation_id="collections.delete",
     summary="Delete a collection",
-    description="Its files remain.",
+    description="Its files stay.",
     status_code=204,
-    responses={204: answer("The collection is gone."), **errors(404)},
+    responses={204: answer("The collection was deleted."), **errors(404)},
 )
 async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Response:
     return rendered(await submit(DeleteCollection(collection_id=id_of(collection_id, "collection"))))
@@ -120,8 +120,8 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
     "/{collection_id}/files/",
     operation_id="collections.add_files",
     summary="Add files to a collection",
-    description="Each file on its own; one that is in it already is `already_added`.",
-    responses={200: answer("What became of each file.", CollectionFilesReply), **errors(404)},
+    description="Each file is handled separately; one that's already in it is `already_added`.",
+    responses={200: answer("The result for each file.", CollectionFilesReply), **errors(404)},
 )
 async def add_collection_files(
     collection_id: str,
@@ -137,10 +137,10 @@ async def add_collection_files(
 @router.delete(
     "/{collection_id}/files/{file_id}/",
     operation_id="collections.remove_file",
-    summary="Take a file out of a collection",
-    description="The file itself remains.",
+    summary="Remove a file from a collection",
+    description="The file itself stays.",
     status_code=204,
-    responses={204: answer("The file is not in it any more."), **errors(404)},
+    responses={204: answer("The file was removed."), **errors(404)},
 )
 async def remove_collection_file(collection_id: str, file_id: str, _: Writer, submit: Submit) -> Response:
     collection_id, file_id = id_of(collection_id, "collection"), id_of(file_id, "file")

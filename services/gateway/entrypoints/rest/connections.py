@@ -7,6 +7,7 @@ from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
+from libs.contracts.resources.connections import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.domain import connections as domain
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
@@ -18,7 +19,6 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.entrypoints.rest.schemas import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.use_cases.connections import ConnectionRequest
 
 router = public_router("/connections", "Access")
@@ -31,9 +31,9 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
     operation_id="connections.create",
     summary="Make a connection",
     description=(
-        "A public key that pages of the allowed origins may use to talk to one agent: to open sessions"
-        " with it, execute in them, read them and use their artifacts. Anybody who has a session's id may"
-        " continue it; sessions cannot be listed with a public key."
+        "A public key that pages on the allowed origins can use to chat with one agent: to open sessions"
+        " with it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can"
+        " continue it. Public keys can't list sessions."
     ),
     status_code=201,
     responses={201: answer("The new connection.", Connection, location=True), **errors(404, 409)},
@@ -61,7 +61,7 @@ async def create_connection(
     "/",
     operation_id="connections.list",
     summary="List connections",
-    description="Your own; with a `company:…` scope all of the company.",
+    description="Your own, or all of the company with a `company:…` scope.",
     responses={200: answer("Connections, newest first.", ConnectionPage)},
 )
 async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
@@ -85,9 +85,9 @@ async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Re
     "/{id}/",
     operation_id="connections.delete",
     summary="Delete a connection",
-    description="Its key stops working at once, and open streams of its visitors end. Sessions stay.",
+    description="Its key stops working immediately, and open streams of its visitors end. Sessions stay.",
     status_code=204,
-    responses={204: answer("The key does not work any more."), **errors(404)},
+    responses={204: answer("The key no longer works."), **errors(404)},
 )
 async def delete_connection(id: str, _: Writer, write: PlainWrite, resources: ResourcesDep) -> Response:
     await resources.connections.delete(write, id)

@@ -1,19 +1,19 @@
-"""Dead letters as they are shown: with their cause, without secrets."""
+"""Renders dead-lettered messages: with their cause, without secrets."""
 
 import re
 from typing import Any, Final
 
 import orjson
 
+from libs.contracts.resources import operations as schemas
 from libs.eventing.dead_letters import DeadLetter
 from services.gateway.domain.masking import mask_text, mask_value
 from services.gateway.domain.operations import letter_id
-from services.gateway.entrypoints.rest import operations_schemas as schemas
 from services.gateway.use_cases.dead_letters import ListedLetter
 
 _ERROR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,100})\((.*)\)", re.DOTALL)
 _LARGEST: Final = 256 * 1024
-"""Bytes of a payload that is still shown."""
+"""Largest payload shown, in bytes."""
 
 
 def shown(listed: ListedLetter) -> schemas.DeadLetter:
@@ -58,7 +58,7 @@ def _masked(text: str | None) -> str | None:
 
 
 def _cause(reason: str) -> dict[str, str]:
-    """Failures are kept as ``Name('message')``, what cannot be read as a sentence."""
+    """Failures are stored as ``Name('message')``, unreadable messages as a sentence."""
     found = _ERROR.fullmatch(reason.strip())
     if found is None:
         return {"code": "poison_message", "message": mask_text(reason)}
@@ -73,7 +73,7 @@ def _payload(letter: DeadLetter) -> dict[str, Any]:
     try:
         value = orjson.loads(letter.value)
     except orjson.JSONDecodeError:
-        # Secrets in it could not be found and masked.
+        # Secrets in it couldn't be masked.
         return _not_shown("It isn't JSON.")
     return {"value": mask_value(value), "note": None}
 

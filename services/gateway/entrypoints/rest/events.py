@@ -1,4 +1,4 @@
-"""``/events/``: the company's timeline, read by pages or followed."""
+"""``/events/``: the company's timeline, read in pages or followed."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identity import Scope
+from libs.contracts.resources.events import EventPage, TimelineEventView
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, TimelineQuery
@@ -31,7 +32,6 @@ from services.gateway.entrypoints.door.queries import (
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE_EVENTS
-from services.gateway.entrypoints.rest.schemas import EventPage, TimelineEventView
 
 MAX_POSITION: Final = 2**63 - 1
 _MOST_TYPES: Final = 50
@@ -72,24 +72,24 @@ _Before = Annotated[int, Field(ge=0, le=MAX_POSITION), _position("before")]
 
 
 class EventsQuery(QueryModel):
-    correlation_id: OptionalText = Field(None, description="Only events of this correlation id.")
+    correlation_id: OptionalText = Field(None, description="Only events with this correlation ID.")
     session_id: OptionalText = Field(None, description="Only events of this session.")
     turn_id: OptionalText = Field(None, description="Only events of this turn.")
     type: _Types = Field(
         default_factory=tuple,
         description=(
-            "Only events of this type, or of types that begin like this when it ends in `*`, such as `turn.*`."
-            " Several are separated by commas, or given one by one."
+            "Only events of this type, or with this prefix if it ends in `*`, such as `turn.*`."
+            " Separate several with commas, or repeat the parameter."
         ),
     )
     order: _Order | SkipJsonSchema[None] = Field(
         None, description="`asc`, oldest first, or `desc`, newest first; pages only."
     )
     after: _After | SkipJsonSchema[None] = Field(
-        None, description="Only events after this position: the `next` of the page before."
+        None, description="Only events after this position: the `next` of the previous page."
     )
     before: _Before | SkipJsonSchema[None] = Field(
-        None, description="With `order=desc`, only events before this position: the `next` of the page before."
+        None, description="With `order=desc`, only events before this position: the `next` of the previous page."
     )
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
 
@@ -112,7 +112,7 @@ class EventsQuery(QueryModel):
         )
 
     def check_followed(self) -> None:
-        """Raises ``ValidationFailed`` for what only pages can do."""
+        """Raises ``ValidationFailed`` for parameters that only pages support."""
         if self.newest_first:
             message = "cannot be used with a stream"
             raise refused_parameter("order", message, "leave it out")
@@ -121,7 +121,7 @@ class EventsQuery(QueryModel):
 def last_event_id(header: str | None) -> int | None:
     """The position in a ``Last-Event-ID``. Raises ``InvalidRequest`` for anything else."""
     if header is None or header == "":
-        # A browser that has seen no event yet sends none; some clients send an empty one.
+        # A browser that has seen no event sends none; some clients send an empty one.
         return None
     if _POSITION.fullmatch(header) and int(header) <= MAX_POSITION:
         return int(header)
@@ -151,7 +151,7 @@ async def list_events(
 ) -> Response:
     if wants_events(request.headers.get("accept")):
         query.check_followed()
-        # A client that reconnects sends the same query again, and after which event it goes on.
+        # A reconnecting client sends the same query again, with the event to resume after.
         seen = last_event_id(last_seen)
         after = query.after if seen is None else seen
         events = _rendered(door.reader.company(caller, query.wanted, after=after), _form_for(caller, _streamed))
@@ -170,7 +170,7 @@ async def _rendered(
     try:
         async for some in events:
             if isinstance(some, int):
-                # Clients dispatch no event without data, but they keep the id and resume after it.
+                # Clients don't dispatch an event without data, but keep its ID and resume after it.
                 yield b": keep-alive\nid: %d\n\n" % some
             else:
                 for piece in in_pieces(each.rendered_as(form) for each in some):
@@ -180,7 +180,7 @@ async def _rendered(
 
 
 def _streamed(event: TimelineEvent) -> bytes:
-    # Its JSON is not kept beside it.
+    # Don't cache its JSON as well.
     return render_event(event.type, event.to_json(), event_id=str(event.position))
 
 

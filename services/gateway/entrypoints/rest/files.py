@@ -1,4 +1,4 @@
-"""``/files/…``: documents of the company."""
+"""``/files/…``: the company's documents."""
 
 from typing import Annotated, Final
 
@@ -55,7 +55,7 @@ class FilesQuery(PageQuery):
     )
     tag: OptionalText = Field(None, description="Only files with this tag.")
     collection_id: OptionalText = Field(None, description="Only files of this collection.")
-    name: OptionalText = Field(None, description="Only files with this in their name, in any case.")
+    name: OptionalText = Field(None, description="Only files whose name contains this text, ignoring case.")
 
 
 @router.get(
@@ -80,8 +80,8 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
     operation_id="files.text",
     summary="Read a file's text",
     description=(
-        "The text as it was read for collections and knowledge bases, of which passages are parts. Read on with"
-        " `offset`, until it reaches `characters`."
+        "The text extracted for knowledge bases, of which passages are parts. Continue with"
+        " `offset` until it reaches `characters`."
     ),
     responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
 )
@@ -100,11 +100,11 @@ async def read_file_text(
     "/{id:name}/download/",
     operation_id="files.download",
     summary="Download a file",
-    description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
+    description="Supports `Range` and `If-None-Match`; `ETag` identifies the content.",
     responses={
         200: file_answer("The file's bytes."),
-        206: file_answer("The part of them that was asked for."),
-        304: answer("You have them already."),
+        206: file_answer("The requested range of bytes."),
+        304: answer("Not modified."),
         **errors(404, 416),
     },
 )
@@ -118,12 +118,12 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     operation_id="files.upload",
     summary="Upload files",
     description=(
-        "One file or several in fields named `file`, of at most 50 MB each: all are stored, or none."
-        " The extension determines the type, which is checked against the content. One file is answered with"
-        " its record, several with a list."
+        "One or several files in fields named `file`, at most 50 MB each: all are stored, or none."
+        " The extension determines the type, which is checked against the content. One file returns"
+        " its record, several a list."
     ),
     status_code=201,
-    responses={201: answer("What was stored.", File | UploadedFiles, location=True)},
+    responses={201: answer("The stored files.", File | UploadedFiles, location=True)},
 )
 async def upload_files(
     request: Request,
@@ -141,10 +141,10 @@ async def upload_files(
     operation_id="files.bulk",
     summary="Change or delete many files",
     description=(
-        "`delete`; `update_tags`, which replaces them by `parameters.tags`; `change_status` to"
-        " `parameters.status`, where inactive files are left out of retrieval. Each file on its own."
+        "`delete`; `update_tags`, which replaces them with `parameters.tags`; `change_status` to"
+        " `parameters.status`, where inactive files are excluded from retrieval. Each file is handled separately."
     ),
-    responses={200: answer("What became of each file.", BulkReply)},
+    responses={200: answer("The result for each file.", BulkReply)},
 )
 async def change_files(
     _: Writer,
@@ -160,9 +160,9 @@ async def change_files(
     "/{id:name}/",
     operation_id="files.delete",
     summary="Delete a file",
-    description="Also takes it out of its collections and out of what agents find.",
+    description="Also removes it from its collections and from search results.",
     status_code=204,
-    responses={204: answer("The file is gone."), **errors(404)},
+    responses={204: answer("The file was deleted."), **errors(404)},
 )
 async def delete_file(id: str, _: Writer, submit: Submit) -> Response:
     return rendered(await submit(DeleteFile(file_id=id_of(id, "file"))))

@@ -1,4 +1,4 @@
-"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and whose they are."""
+"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and their owners."""
 
 from dataclasses import asdict
 from typing import Annotated, Final
@@ -7,6 +7,9 @@ from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import INSTALLATION_SCOPES, Scope
+from libs.contracts.resources.accounts import Me
+from libs.contracts.resources.keys import CreateKeyBody, IssuedKeyReply, Key, KeyPage, RotateKeyBody
+from libs.contracts.resources.tokens import TokenBody, TokenReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
@@ -17,29 +20,19 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.entrypoints.rest.schemas import (
-    CreateKeyBody,
-    IssuedKeyReply,
-    Key,
-    KeyPage,
-    Me,
-    RotateKeyBody,
-    TokenBody,
-    TokenReply,
-)
 from services.gateway.use_cases.keys import IssuedKey, KeyRequest, issue_token
 
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
-_ONCE: Final = "The secret is shown this once; only a hash of it is kept."
+_ONCE: Final = "The secret is only returned this once; only its hash is stored."
 
 
 @router.get(
     "/me/",
     operation_id="me.get",
     summary="Get the caller",
-    description="With a public key what pages may do with it: whose it is they are not told, nor the company's limits.",
+    description="With a public key, what pages can do with it, but not its owner or the company's limits.",
     responses={200: answer("The caller.", Me)},
 )
 async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)], resources: ResourcesDep) -> Response:
@@ -62,7 +55,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
     "/api-keys/",
     operation_id="api_keys.list",
     summary="List API keys",
-    description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
+    description="Your own, or all of the company with a `company:…` scope. Never with their secrets.",
     responses={200: answer("Keys, newest first.", KeyPage)},
 )
 async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
@@ -74,10 +67,10 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
 @router.post(
     "/api-keys/",
     operation_id="api_keys.create",
-    summary="Make an API key",
+    summary="Create an API key",
     description=(
         f"{_ONCE} A key cannot have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
-        " installation left out."
+        " installation."
     ),
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
@@ -101,9 +94,9 @@ async def create_api_key(
     "/api-keys/{id}/",
     operation_id="api_keys.revoke",
     summary="Revoke an API key",
-    description="It stops working at once, and its open streams end.",
+    description="It stops working immediately, and its open streams end.",
     status_code=204,
-    responses={204: answer("The key does not work any more."), **errors(404)},
+    responses={204: answer("The key no longer works."), **errors(404)},
 )
 async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: ResourcesDep) -> Response:
     await resources.keys.revoke(write, id)
@@ -114,7 +107,7 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
     "/api-keys/{id}/rotate/",
     operation_id="api_keys.rotate",
     summary="Replace an API key",
-    description=f"The old key and the new one are both valid for a grace period. {_ONCE}",
+    description=f"The old and the new key are both valid for a grace period. {_ONCE}",
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(404, 409)},
 )
@@ -132,10 +125,10 @@ async def rotate_api_key(
 @router.post(
     "/auth/token/",
     operation_id="tokens.create",
-    summary="Make a bearer token",
+    summary="Create a bearer token",
     description=(
-        "A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its"
-        " key does: at once when that is revoked. Tokens are not kept; a repeat of the request makes another one."
+        "A bearer token with scopes of the key, valid for at most an hour. It ends when its"
+        " key does, immediately if that is revoked. Tokens aren't stored; a retry returns another one."
     ),
     responses={200: answer("The token.", TokenReply), **errors(403)},
 )

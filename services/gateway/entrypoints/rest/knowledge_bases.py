@@ -1,4 +1,4 @@
-"""``/knowledge-bases/…``: documents made searchable."""
+"""``/knowledge-bases/…``: searchable documents."""
 
 from typing import Annotated, Any, ClassVar, Final
 
@@ -41,7 +41,7 @@ _BASE: Final = "/internal/knowledge-bases"
 
 
 class IngestBody(StrictModel):
-    """Nothing has to be said."""
+    """No fields are required."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
 
@@ -59,7 +59,7 @@ async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -
 @router.get(
     "/available-collections/",
     operation_id="knowledge_bases.available_collections",
-    summary="List what a knowledge base can be made from",
+    summary="List the possible sources of a knowledge base",
     responses={200: answer("All collections.", AvailableCollections)},
 )
 async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Upstream) -> Response:
@@ -70,7 +70,7 @@ async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Up
     "/{kb_id:name}/datasources/",
     operation_id="knowledge_bases.datasources",
     summary="List the datasources of a knowledge base",
-    responses={200: answer("Files and how far each is.", DatasourcePage), **errors(404)},
+    responses={200: answer("Files and their ingestion status.", DatasourcePage), **errors(404)},
 )
 async def list_datasources(kb_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/datasources", page.params())
@@ -91,7 +91,7 @@ async def get_knowledge_base(kb_id: str, caller: Reader, upstream: Upstream) -> 
     operation_id="knowledge_bases.check_status",
     summary="Follow an ingestion",
     description="`status_updated` tells whether the status changed since you last asked.",
-    responses={200: answer("How far it is.", KnowledgeBaseState), **errors(404)},
+    responses={200: answer("Its progress.", KnowledgeBaseState), **errors(404)},
 )
 async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/check_status")
@@ -116,8 +116,8 @@ async def search_knowledge_base(
 @router.post(
     "/",
     operation_id="knowledge_bases.create",
-    summary="Make a knowledge base",
-    description="Its first ingestion begins at once, unless `ingest` is false.",
+    summary="Create a knowledge base",
+    description="Its first ingestion starts immediately, unless `ingest` is false.",
     status_code=201,
     responses={201: answer("The knowledge base.", KnowledgeBase, location=True)},
 )
@@ -137,8 +137,8 @@ async def create_knowledge_base(
     "/{kb_id:name}/",
     operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
-    description="Other content and settings take effect with the next ingestion.",
-    responses={200: answer("The knowledge base as it is now.", KnowledgeBase), **errors(404)},
+    description="Changes of content and settings take effect with the next ingestion.",
+    responses={200: answer("The updated knowledge base.", KnowledgeBase), **errors(404)},
 )
 async def update_knowledge_base(
     kb_id: str,
@@ -156,8 +156,8 @@ async def update_knowledge_base(
     "/{kb_id:name}/ingest/",
     operation_id="knowledge_bases.ingest",
     summary="Ingest again",
-    description="Takes up what is new, changed or failed, and drops what was taken out or deleted.",
-    responses={200: answer("The ingestion has begun.", KnowledgeBase), **errors(404)},
+    description="Ingests new, changed and failed files, and drops removed and deleted ones.",
+    responses={200: answer("The ingestion has started.", KnowledgeBase), **errors(404)},
 )
 async def ingest_knowledge_base(
     kb_id: str,
@@ -174,9 +174,9 @@ async def ingest_knowledge_base(
     "/{kb_id:name}/",
     operation_id="knowledge_bases.delete",
     summary="Delete a knowledge base",
-    description="Its indexed content goes; collections and files remain.",
+    description="Its index is deleted; collections and files stay.",
     status_code=204,
-    responses={204: answer("The knowledge base is gone."), **errors(404)},
+    responses={204: answer("The knowledge base was deleted."), **errors(404)},
 )
 async def delete_knowledge_base(kb_id: str, _: Writer, submit: Submit) -> Response:
     return rendered(await submit(DeleteKnowledgeBase(knowledge_base_id=id_of(kb_id, "knowledge base"))))

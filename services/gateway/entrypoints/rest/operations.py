@@ -12,6 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
+from libs.contracts.resources import operations as schemas
 from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
@@ -20,7 +21,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import DEFAULT_LIMIT, Limit, QueryModel, Unfiltered, refused_parameter
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
-from services.gateway.entrypoints.rest import operations_schemas as schemas
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery, Positions
 from services.gateway.use_cases.health import HealthOfService
@@ -59,16 +59,14 @@ _After = Annotated[Positions, BeforeValidator(_positions), WithJsonSchema({"type
 
 
 class FailuresQuery(QueryModel):
-    correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only failures of this correlation id.")
+    correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only failures with this correlation ID.")
 
 
 class DeadLettersQuery(QueryModel):
-    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only letters of this dead-letter topic.")
-    correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only letters of this correlation id.")
-    replayed: _Replayed | SkipJsonSchema[None] = Field(
-        None, description="Only letters that were replayed, or were not."
-    )
-    after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the page before.")
+    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only messages in this dead-letter topic.")
+    correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only messages with this correlation ID.")
+    replayed: _Replayed | SkipJsonSchema[None] = Field(None, description="Only replayed messages, or only others.")
+    after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
 
     @property
@@ -97,11 +95,11 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
 @router.get(
     "/services/",
     operation_id="operations.services",
-    summary="See the services' health",
+    summary="Get the services' health",
     description=(
-        "Every replica whose address the gateway knows, with what it waits for; one that does not answer within four"
-        " seconds is `unreachable`. With `installation:read` all of that, with a `company:…` scope the services in"
-        " short. Answers are shared for two seconds."
+        "Every replica known to the gateway, and what it waits for; one that doesn't answer within four"
+        " seconds is `unreachable`. With `installation:read` all replicas, with a `company:…` scope a summary by"
+        " service. Responses are cached for two seconds."
     ),
     responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
 )
@@ -114,8 +112,8 @@ async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) 
 @router.get(
     "/consumers/",
     operation_id="operations.consumers",
-    summary="See how far consumers are behind",
-    description="Consumer groups of the services at each topic. Answers are shared for five seconds.",
+    summary="Get consumer lag",
+    description="The lag of each consumer group by topic. Responses are cached for five seconds.",
     responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
 )
 async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesDep) -> Response:
@@ -130,8 +128,8 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
     operation_id="operations.failures",
     summary="List internal errors",
     description=(
-        "What ended with `internal_error`: turns, ingestions and commands, with the type and place of the exception"
-        " behind it. Its message isn't kept. The newest hundred of the last eight days."
+        "Turns, ingestions and commands that ended with `internal_error`, with type and location of the exception"
+        " behind it. Its message isn't stored. The newest hundred of the last eight days."
     ),
     responses={200: answer("Failures, newest first.", schemas.FailureList), **errors(403)},
 )
@@ -147,11 +145,11 @@ async def list_failures(
     operation_id="dead_letters.list",
     summary="List dead letters",
     description=(
-        "Messages that their consumers gave up, with the cause. With `installation:read` those of all companies, with"
-        " a `company:…` scope those that name the company. A page reads 500 letters at most, so that it may have fewer"
-        " than `limit`, or none, while `has_more` says that there are older ones."
+        "Messages that consumers failed to process, with the cause. With `installation:read` all companies', with"
+        " a `company:…` scope those of the company. A page reads at most 500 messages, so it may have fewer"
+        " than `limit`, or none, while `has_more` is true."
     ),
-    responses={200: answer("Letters, newest first.", schemas.DeadLetterList), **errors(403)},
+    responses={200: answer("Dead-lettered messages, newest first.", schemas.DeadLetterList), **errors(403)},
 )
 async def list_dead_letters(
     caller: Caller, query: Annotated[DeadLettersQuery, Query()], resources: ResourcesDep
@@ -186,12 +184,12 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
     operation_id="dead_letters.replay",
     summary="Replay a dead letter",
     description=(
-        "Sends the message, as it was, to the topic that it came from; all consumers see it again, and those that have"
-        " processed it pass over it. Each letter is sent once: asked again, the answer says `repeated`. A message that"
-        " was made more than seven days ago stays a letter (409). Takes `installation:write`, or `company:write` for a"
-        " letter of the company. After a 503 it may have been sent; asking again is safe."
+        "Sends the unchanged message to its original topic. All consumers read it again, and those that have"
+        " processed it skip it. Each message is replayed once; later requests return `repeated`. A message that"
+        " is more than seven days old can't be replayed (409). Requires `installation:write`, or `company:write` for a"
+        " message of the company. After a 503 it may have been sent; retrying is safe."
     ),
-    responses={200: answer("It was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
+    responses={200: answer("The message was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
 )
 async def replay_dead_letter(id: str, caller: Caller, resources: ResourcesDep) -> Response:
     done = await resources.dead_letters.replay(caller.identity, id)
@@ -215,5 +213,5 @@ def _topics(page: DeadLetterPage) -> list[schemas.TopicLetters]:
 
 
 def _json(found: BaseModel) -> Response:
-    # What letters and replicas tell is of this moment, and for this caller.
+    # Dead letters and replicas reflect this moment and this caller.
     return json_answer(found.model_dump_json().encode(), headers={"Cache-Control": "no-store"})

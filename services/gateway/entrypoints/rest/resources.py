@@ -1,4 +1,4 @@
-"""The resources that the gateway owns, a noun for each. REST alone uses them, beside the door."""
+"""The gateway's own resources, named by their nouns. Only REST uses them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

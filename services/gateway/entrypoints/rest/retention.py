@@ -36,10 +36,10 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
     operation_id="retention.set",
     summary="Set the retention",
     description=(
-        "Sessions of the company without a turn for that many days are deleted, with `session.deleted` events, as if"
-        " by hand; those that are too old now go within hours. With null the installation's default holds."
+        "Deletes the company's sessions after that many days without a turn, with `session.deleted` events, as if"
+        " by hand. Sessions that are already older are deleted within hours. null restores the installation's default."
     ),
-    responses={200: answer("What holds now.", Retention)},
+    responses={200: answer("The new retention.", Retention)},
 )
 async def set_retention(
     _: Writer, body: Annotated[SetRetentionBody, Depends(ParsedBody(SetRetentionBody))], submit: Submit

@@ -1,4 +1,4 @@
-"""``/secrets/…``: values for headers of tools. They go in and never come out."""
+"""``/secrets/…``: write-only values for the headers of tools."""
 
 import re
 from typing import Annotated, Final
@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
     "/",
     operation_id="secrets.list",
     summary="List secrets",
-    description="Names and times. No operation shows a value.",
+    description="Names and times. No operation returns a value.",
     responses={200: answer("Secrets, by name.", SecretPage)},
 )
 async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -42,23 +42,23 @@ async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Respon
     "/{name}/",
     operation_id="secrets.get",
     summary="Get a secret",
-    responses={200: answer("Its name and times.", Secret), **errors(404)},
+    responses={200: answer("The secret's name and times.", Secret), **errors(404)},
 )
 async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
 
 
-# Without an Idempotency-Key: the same value twice is the same value, and a hash of it would be worth guessing at.
+# Without an Idempotency-Key: storing the same value twice changes nothing, and a hash of it would invite guessing.
 @router.put(
     "/{name}/",
     operation_id="secrets.put",
     summary="Store a secret",
     description=(
-        "Stores a secret, or another value of it, for headers of toolsets: `${secret:NAME}`. The value is kept"
-        " encrypted and never shown again; calls from now on use it. A name has 1 to 64 letters, digits, `_` and `-`,"
+        "Stores a secret, or replaces its value, for toolset headers: `${secret:NAME}`. The value is stored"
+        " encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`,"
         " and begins with a letter."
     ),
-    responses={200: answer("Its name and times.", Secret), **errors(409, 422, 504)},
+    responses={200: answer("The secret's name and times.", Secret), **errors(409, 422, 504)},
 )
 async def put_secret(
     name: str,
@@ -80,16 +80,16 @@ async def put_secret(
     "/{name}/",
     operation_id="secrets.delete",
     summary="Delete a secret",
-    description="Calls of tools whose headers refer to it fail from now on.",
+    description="Calls to tools whose headers reference it will fail.",
     status_code=204,
-    responses={204: answer("The secret is gone."), **errors(404)},
+    responses={204: answer("The secret was deleted."), **errors(404)},
 )
 async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
     return rendered(await submit(DeleteSecret(name=_known(name))))
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for a name that no secret can have."""
+    """Raises ``NotFound`` for an invalid name."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no secret with this name.")
     return name

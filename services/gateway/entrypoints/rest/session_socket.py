@@ -1,4 +1,4 @@
-"""``WS /ws/sessions/{session_id}/``: a session's events as they come, and messages to it."""
+"""``WS /ws/sessions/{session_id}/``: a session's live events, and messages to it."""
 
 import asyncio
 from collections import OrderedDict
@@ -64,12 +64,12 @@ _RESTART: Final = 1012
 _LONGEST_REASON: Final = 120
 _MOST_AT_ONCE: Final = 32
 _MOST_REFS: Final = 1000
-# Resuming clients first say after which message; nothing newer is sent until they have, or this has passed.
+# Resuming clients first name a message to resume after; newer ones wait for that, or for this timeout.
 _SUBSCRIBE_SECONDS: Final = 1.0
 
 
 async def session_socket(websocket: WebSocket) -> None:
-    """Refusals close an accepted connection: browsers show the code of no other."""
+    """Refusals close an accepted connection: browsers hide any other close code."""
     bind_correlation_id(new_id())
     offered: list[str] = websocket.scope["subprotocols"]
     try:
@@ -84,7 +84,7 @@ async def session_socket(websocket: WebSocket) -> None:
 
 
 async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, int]:
-    """The caller, who may read the session's events, and the newest position of the timeline."""
+    """The caller, who may read the session's events, and the timeline's newest position."""
     door: Door = websocket.app.state.door
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
     caller = await door.authentication.authenticate(websocket, takes_public_keys=True, token=token)
@@ -105,12 +105,12 @@ async def _close(websocket: WebSocket, problem: ServiceError) -> None:
     reason = info_for(websocket, problem).message.encode()[:_LONGEST_REASON].decode(errors="ignore")
     code = _RESTART if isinstance(problem, Restarting) else _CODES.get(problem.kind, _TRY_AGAIN_LATER)
     with suppress(WebSocketDisconnect, RuntimeError):
-        # It may be closed already.
+        # It may already be closed.
         await websocket.close(code, reason)
 
 
 class SessionSocket:
-    """One connection: reads the client's messages, and sends those of the session from a task of its own."""
+    """One connection: reads the client's messages, and sends the session's in a separate task."""
 
     def __init__(self, websocket: WebSocket, caller: Principal, at: SessionCursor) -> None:
         self._websocket = websocket
@@ -188,7 +188,7 @@ class SessionSocket:
                 self._run(self._door.turns.resolve(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
-        """Raises ``PermissionDenied`` and ``RateLimited``, as a request over REST does."""
+        """Raises ``PermissionDenied`` and ``RateLimited``, like a REST request."""
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
@@ -204,7 +204,7 @@ class SessionSocket:
             request=None if key is None else repeatable(self._caller, "POST", path, key, values),
         )
         async with AsyncExitStack() as stack:
-            # Sent one after the other, so that turns begin in the order of their messages.
+            # Send them in order, so that turns start in the order of their messages.
             submitted = self._door.turns.submit(write, self._session_id, message, stream=True)
             turn = await stack.enter_async_context(submitted)
             self._remember(turn.command_id, message.ref)
@@ -214,7 +214,7 @@ class SessionSocket:
         async with stack:
             end = await turn.replies.wait(0.0) if turn.replies.is_repeat else None
             if end is not None and public_name(end.envelope.type) in END_NAMES:
-                # A repeat, whose events have passed.
+                # A retry whose events have already been sent.
                 await self._show(SessionMessage(self._at, public_name(end.envelope.type), end.payload, turn.command_id))
             else:
                 await turn.accepted()
@@ -223,7 +223,7 @@ class SessionSocket:
         return Write(identity=self._caller.identity, correlation_id=new_id())
 
     def _run(self, work: Coroutine[Any, Any, object], ref: str | None) -> None:
-        """The events of the session show what it led to."""
+        """The events of the session show the effect."""
 
         async def told() -> None:
             try:

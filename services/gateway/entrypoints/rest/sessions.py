@@ -45,9 +45,9 @@ Wanted = Annotated[
     operation_id="sessions.create",
     summary="Open a session",
     description=(
-        "Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`."
-        " With a public key it is that key's agent, which an empty object stands for as well."
-        " `messages` is a conversation that took place elsewhere and goes on here; the agent sees its tool calls, too."
+        "Takes a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
+        " A public key only opens sessions with its own agent; an empty object is enough."
+        " `messages` imports a conversation to continue; the agent also sees its tool calls."
     ),
     status_code=201,
     responses={201: answer("The session is open.", SessionCreatedReply, location=True), **errors(404)},
@@ -72,7 +72,7 @@ async def create_session(
     "/",
     operation_id="sessions.list",
     summary="List sessions",
-    description="Your own; with a `company:…` scope all of the company.",
+    description="Your own, or all of the company with a `company:…` scope.",
     responses={200: answer("Sessions, newest first.", SessionPage)},
 )
 async def list_sessions(
@@ -102,12 +102,12 @@ async def get_session(
     operation_id="sessions.fork",
     summary="Fork a session",
     description=(
-        "Opens a session of yours with the agent of this one and a copy of its completed turns, up to and including"
-        " `up_to_turn_id`, those before `before_turn_id`, or all of them. Files stay where they are: the agent of the"
-        " fork reads them as long as their session exists."
+        "Opens a session with the same agent and a copy of the completed turns, up to and including"
+        " `up_to_turn_id`, before `before_turn_id`, or all. Files aren't copied: the fork's"
+        " agent can read them while the original session exists."
     ),
     status_code=201,
-    responses={201: answer("The fork is open.", SessionCreatedReply, location=True), **errors(404, 409)},
+    responses={201: answer("The new session.", SessionCreatedReply, location=True), **errors(404, 409)},
 )
 async def fork_session(
     session_id: str,
@@ -123,9 +123,9 @@ async def fork_session(
     "/{session_id}/",
     operation_id="sessions.delete",
     summary="End a session",
-    description="Cancels a running turn first, then removes the session and its history.",
+    description="Cancels a running turn, then deletes the session and its history.",
     status_code=204,
-    responses={204: answer("The session is gone."), **errors(404, 409)},
+    responses={204: answer("The session was deleted."), **errors(404, 409)},
 )
 async def delete_session(
     session_id: str,
@@ -138,7 +138,7 @@ async def delete_session(
 
 
 def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
-    """The messages that the session begins with, taken out of the body, whose rest is for the registry."""
+    """Splits off the session's initial messages; the rest of the body is for the registry."""
     given = {"messages": wanted.pop("messages", [])}
     try:
         history = GivenHistory.model_validate(given, strict=True)
@@ -153,7 +153,7 @@ def _opened(session: SessionCreated) -> Response:
 
 
 def _for_public(given: bytes) -> bytes:
-    """The session without its agent's instructions, which are not for visitors."""
+    """The session without its agent's instructions, which are hidden from visitors."""
     session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}

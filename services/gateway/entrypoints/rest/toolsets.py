@@ -38,11 +38,11 @@ router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_WRITE])]
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
-# A document of 2 MB with room for the fields beside it.
+# A document of 2 MB, with room for the other fields.
 _MOST_BODY: Final = 2_040_000
 # The envelope takes the rest.
 _MOST_COMMAND: Final = MAX_MESSAGE_BYTES - 32 * 1024
-# The registry asks the target before it accepts the command, 20 s at most.
+# The registry calls the target before it accepts the command, for up to 20 s.
 _DISCOVERY_SECONDS: Final = 25.0
 # A tool that is tried has two minutes.
 _TRIAL_SECONDS: Final = 140.0
@@ -62,7 +62,7 @@ async def list_toolsets(caller: Reader, page: Page, upstream: Upstream) -> Respo
     "/{name}/",
     operation_id="toolsets.get",
     summary="Get a toolset",
-    description="With its OpenAPI document, if it was given one: lists and answers to changes leave that out.",
+    description="Includes its OpenAPI document, if it has one; lists and responses to changes omit it.",
     responses={200: answer("The toolset.", Toolset), **errors(404)},
 )
 async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response:
@@ -74,8 +74,8 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     operation_id="toolsets.create",
     summary="Make a toolset",
     description=(
-        "Tools of an MCP server, of an OpenAPI document, or HTTP requests described one by one. The target is asked for"
-        " its tools at once, for 20 s at most; agents then name them as `<toolset>.<tool>`, or all as `<toolset>.*`."
+        "Tools of an MCP server, of an OpenAPI document, or of single HTTP requests. Reads the target's"
+        " tools immediately, within 20 s. Agents then reference them as `<toolset>.<tool>`, or all as `<toolset>.*`."
         " The body may have 2 MB as JSON."
     ),
     status_code=201,
@@ -97,10 +97,10 @@ async def create_toolset(
     operation_id="toolsets.update",
     summary="Change a toolset",
     description=(
-        "Fields left out stay as they are, null removes one. The target is asked for its tools again; what differs is"
-        " a new version, which turns get that begin from now on."
+        "Omitted fields stay unchanged; null removes one. Reads the target's tools again. A change"
+        " creates a new version for turns that start later."
     ),
-    responses={200: answer("The toolset as it is now.", Toolset), **errors(404, 409)},
+    responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},
 )
 async def update_toolset(
     name: str,
@@ -117,9 +117,9 @@ async def update_toolset(
 @router.post(
     "/{name}/refresh/",
     operation_id="toolsets.refresh",
-    summary="Ask for a toolset's tools again",
-    description="When the target does not answer, the toolset stays as it is.",
-    responses={200: answer("The toolset as it is now.", Toolset), **errors(404, 409)},
+    summary="Refresh a toolset's tools",
+    description="If the target doesn't answer, the toolset stays unchanged.",
+    responses={200: answer("The refreshed toolset.", Toolset), **errors(404, 409)},
 )
 async def refresh_toolset(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     command = RefreshToolset(name=_known(name))
@@ -131,9 +131,9 @@ async def refresh_toolset(name: str, _: Writer, write: IdempotentWrite, door: Do
     "/{name}/",
     operation_id="toolsets.delete",
     summary="Delete a toolset",
-    description="Agents that name its tools go on without them: their turns say so in `warnings`.",
+    description="Agents that reference its tools continue without them; their turns say so in `warnings`.",
     status_code=204,
-    responses={204: answer("The toolset is gone."), **errors(404)},
+    responses={204: answer("The toolset was deleted."), **errors(404)},
 )
 async def delete_toolset(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     await door.commands.run(write, DeleteToolset(name=_known(name)))
@@ -145,8 +145,8 @@ async def delete_toolset(name: str, _: Writer, write: IdempotentWrite, door: Doo
     operation_id="toolsets.call",
     summary="Try a tool",
     description=(
-        "Calls a tool of the toolset at once, outside of any session, and at most once: nothing is repeated. Approval"
-        " does not apply to it. A call that fails is an answer with `status: failed`. It has two minutes at most."
+        "Calls a tool immediately, outside of any session and without retries. Approval"
+        " doesn't apply. A failed call returns `status: failed`. The timeout is two minutes."
     ),
     responses={200: answer("The result of the call.", CallToolReply), **errors(404)},
 )
@@ -166,14 +166,14 @@ def _fields(body: BaseModel) -> dict[str, Any]:
 
 
 def _bounded(command: Command) -> Command:
-    """Raises ``TooLarge`` for what does not fit into a message."""
+    """Raises ``TooLarge`` for a body that doesn't fit into a message."""
     if len(command.encode()) > _MOST_COMMAND:
         raise TooLarge(f"The toolset is larger than {_MOST_COMMAND} bytes.")
     return command
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for a name that no toolset can have."""
+    """Raises ``NotFound`` for an invalid name."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no toolset with this name.")
     return name

@@ -11,9 +11,10 @@ from starlette.responses import Response
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
+from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.actions import ActionPage, ResolveActionBody
 from libs.contracts.resources.messages import MessagePage
-from libs.contracts.resources.turns import ExecuteBody, ExecuteReply, Turn, TurnAccepted
+from libs.contracts.resources.turns import ExecuteBody, Turn, TurnAccepted, TurnCancelledReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
@@ -38,7 +39,6 @@ from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
-from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
 from services.gateway.use_cases.turns import Turns, Unfinished, scope_to_answer
 
 router = public_router("/runtime", "Runtime")
@@ -64,7 +64,7 @@ class ActionsQuery(PageQuery):
     description=EXECUTE,
     responses={
         200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},
-        202: answer("The turn goes on, or is waiting for an answer.", TurnAccepted, location=True),
+        202: answer("The turn is still running, or waiting for an answer.", TurnAccepted, location=True),
         **errors(404, 409, 502),
     },
 )
@@ -152,8 +152,7 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
     operation_id="turns.get",
     summary="Get the state of a turn",
     description=(
-        "With the reply once it is completed, the error once it has failed, and the actions that it needs an answer to"
-        " while it is waiting."
+        "Includes the reply once it's completed, the error if it failed, and the open actions while it's waiting."
     ),
     responses={200: answer("The turn.", Turn), **errors(404)},
 )
@@ -169,7 +168,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
-        204: {"description": "The event of `Last-Event-ID` was the last one."},
+        204: {"description": "`Last-Event-ID` was the last event."},
         **errors(400, 404),
     },
 )
@@ -184,8 +183,8 @@ async def follow_turn(
 @router.post(
     "/{session_id}/turns/{turn_id}/cancel/",
     operation_id="turns.cancel",
-    summary="Cancel a turn that is queued, runs or is waiting",
-    responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
+    summary="Cancel a queued, running or waiting turn",
+    responses={200: answer("The turn was cancelled.", TurnCancelledReply), **errors(404, 409)},
 )
 async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
     accepted = await door.turns.cancel(write, session_id, turn_id)
@@ -198,7 +197,7 @@ async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: Idempot
     operation_id="actions.resolve",
     summary="Answer an action that a turn is waiting for",
     description=RESOLVE,
-    responses={200: answer("The turn, with the actions that are still open.", Turn), **errors(403, 404, 409)},
+    responses={200: answer("The turn, with its remaining open actions.", Turn), **errors(403, 404, 409)},
 )
 async def resolve_action(
     session_id: str,
@@ -218,7 +217,7 @@ async def resolve_action(
     "/actions/",
     operation_id="actions.list",
     summary="List the open actions",
-    description="What the turns of your sessions are waiting for; with a `company:…` scope of all of the company.",
+    description="Open actions of your sessions, or of the whole company with a `company:…` scope.",
     responses={200: answer("Open actions, oldest first.", ActionPage)},
 )
 async def list_actions(

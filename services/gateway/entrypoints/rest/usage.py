@@ -1,4 +1,4 @@
-"""``/usage/``: what turns took."""
+"""``/usage/``: usage of turns."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final
@@ -43,7 +43,7 @@ def _end(text: str) -> datetime:
 def _moment(name: str, text: str) -> date | datetime:
     try:
         found = date.fromisoformat(text) if len(text) == len("2026-05-01") else parse_time(text).astimezone(UTC)
-        # Room for the day that is added to it.
+        # Room for the day that is added.
         if found.year in range(1970, 9000):
             return found
     except (ValueError, OverflowError):
@@ -75,23 +75,23 @@ _Limit = Annotated[int, Field(ge=1, le=_MAX_LIMIT), whole_number("limit", 1, _MA
 
 
 class UsageQuery(QueryModel):
-    """Whole hours from ``begin`` to before ``end``; None where the caller names none."""
+    """Whole hours from ``begin`` up to but excluding ``end``; None if the caller gives none."""
 
     begin: _Begin | SkipJsonSchema[None] = Field(
         None,
         alias="from",
-        description="The first day (UTC), or a timestamp; counted by whole hours. 30 days back when left out.",
+        description="The first day (UTC), or a timestamp; counted by whole hours. Defaults to 30 days ago.",
     )
     end: _End | SkipJsonSchema[None] = Field(
         None,
         alias="to",
-        description="The last day, which is included, or a timestamp up to which. Today when left out.",
+        description="The last day, inclusive, or an end timestamp. Defaults to today.",
     )
     group_by: Annotated[str, AfterValidator(_groups)] | SkipJsonSchema[None] = Field(
         None,
         description=(
-            "By what to tell usage apart: one or several of `day`, `agent`, `model`, `user` and `key`, separated by"
-            " commas. One sum of everything when left out."
+            "Groups usage by one or several of `day`, `agent`, `model`, `user` and `key`, separated by"
+            " commas. By default, a single total."
         ),
     )
     limit: _Limit = Field(_DEFAULT_LIMIT, description="Sums in the page.")
@@ -102,7 +102,7 @@ class UsageQuery(QueryModel):
         return _groups_in(self.group_by)
 
     def span(self, now: datetime) -> tuple[datetime, datetime]:
-        """By default the last 30 days, today included. Raises ``ValidationFailed`` for no span, or one too long."""
+        """By default the last 30 days, including today. Raises ``ValidationFailed`` for an empty or too long period."""
         end = self.end or _midnight(now.date() + _DAY)
         begin = self.begin or end - _DEFAULT_DAYS * _DAY
         if not timedelta(0) < end - begin <= _LONGEST * _DAY:
@@ -119,11 +119,11 @@ router = public_router("/usage", "Usage")
     operation_id="usage.get",
     summary="Read usage",
     description=(
-        "What ended turns took, failed and cancelled ones included: your own, with a `company:…` scope the company's."
-        " A turn counts in the hour of its end (UTC), within a second or so. `cost` is an exact decimal at the prices"
+        "Usage of ended turns, including failed and cancelled ones: yours, or the company's with a `company:…` scope."
+        " A turn counts in the hour (UTC) of its end, within about a second. `cost` is an exact decimal at the prices"
         " of the time; turns of models without a price are counted in `unpriced_turns`."
     ),
-    responses={200: answer("Sums by group, in the groups' order, and of everything.", UsageReport)},
+    responses={200: answer("Totals by group, in the groups' order, and overall.", UsageReport)},
 )
 async def get_usage(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.USAGE_READ])],

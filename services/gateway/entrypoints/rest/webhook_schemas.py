@@ -40,7 +40,7 @@ EventTypes = Annotated[
 ]
 Url = Annotated[
     str,
-    Field(min_length=1, max_length=2000, description="Called by POST. A public address, `https` or `http`."),
+    Field(min_length=1, max_length=2000, description="Receives POST requests. A public address, `https` or `http`."),
 ]
 Status = Literal["enabled", "disabled"]
 
@@ -64,7 +64,7 @@ class CreateWebhookBody(StrictModel):
 
 
 class UpdateWebhookBody(StrictModel):
-    """``PATCH /webhooks/{id}/``. What is left out stays as it is."""
+    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
@@ -75,7 +75,7 @@ class UpdateWebhookBody(StrictModel):
     event_types: EventTypes | None = None
     description: str | None = Field(default=None, max_length=1000)
     status: Status | None = Field(
-        default=None, description="One that is enabled again gets what happened meanwhile, as far as it is recorded."
+        default=None, description="A re-enabled webhook receives the events since then, as far as they are recorded."
     )
 
 
@@ -84,6 +84,4 @@ class RotateWebhookBody(StrictModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
 
-    grace_seconds: int = Field(
-        default=_DAY, ge=0, le=30 * _DAY, description="How long the secret before it signs along."
-    )
+    grace_seconds: int = Field(default=_DAY, ge=0, le=30 * _DAY, description="How long the previous secret also signs.")

@@ -1,4 +1,4 @@
-"""``/webhooks/…``: endpoints of users that events are delivered to."""
+"""``/webhooks/…``: users' endpoints that receive events."""
 
 from typing import Annotated, Final
 
@@ -44,7 +44,7 @@ router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_WRITE])]
 _OWNER: Final = "timeline"
-_ONCE: Final = "The secret is shown this once; it is kept encrypted."
+_ONCE: Final = "The secret is only returned this once; it is stored encrypted."
 
 
 @router.post(
@@ -52,8 +52,8 @@ _ONCE: Final = "The secret is shown this once; it is kept encrypted."
     operation_id="webhooks.create",
     summary="Make a webhook",
     description=(
-        "From now on events of these types that you may see are sent to the URL, signed as"
-        f" [Standard Webhooks](https://www.standardwebhooks.com) says. {_ONCE}"
+        "Sends new events of these types, as far as you can see them, to the URL, signed as described by"
+        f" [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
     ),
     status_code=201,
     responses={201: answer("The new webhook.", IssuedWebhookReply, location=True), **errors(409)},
@@ -78,7 +78,7 @@ async def create_webhook(
     "/",
     operation_id="webhooks.list",
     summary="List webhooks",
-    description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
+    description="Your own, or all of the company with a `company:…` scope. Never with their secrets.",
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -99,7 +99,7 @@ async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
     "/{id}/",
     operation_id="webhooks.update",
     summary="Change a webhook",
-    responses={200: answer("The changed webhook.", Webhook), **errors(404, 409)},
+    responses={200: answer("The updated webhook.", Webhook), **errors(404, 409)},
 )
 async def update_webhook(
     id: str,
@@ -124,9 +124,9 @@ async def update_webhook(
     "/{id}/",
     operation_id="webhooks.delete",
     summary="Delete a webhook",
-    description="Nothing is sent to it any more, what waits included.",
+    description="Nothing more is sent to it, including pending deliveries.",
     status_code=204,
-    responses={204: answer("It is gone."), **errors(404)},
+    responses={204: answer("The webhook was deleted."), **errors(404)},
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -> Response:
     webhook_id = id_of(id, "webhook")
@@ -137,8 +137,8 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -
 @router.post(
     "/{id}/rotate/",
     operation_id="webhooks.rotate",
-    summary="Give a webhook a new secret",
-    description=f"For a grace period deliveries are signed with the secret before it as well. {_ONCE}",
+    summary="Rotate a webhook's secret",
+    description=f"For a grace period, deliveries are signed with both secrets. {_ONCE}",
     responses={200: answer("The webhook with its new secret.", IssuedWebhookReply), **errors(404, 409)},
 )
 async def rotate_webhook_secret(
@@ -157,7 +157,7 @@ async def rotate_webhook_secret(
     "/{id}/test/",
     operation_id="webhooks.test",
     summary="Send a test event",
-    description="An event `webhook.test` is sent once. What became of it is in the list of deliveries.",
+    description="Sends a `webhook.test` event once. The list of deliveries shows the result.",
     responses={200: answer("The delivery, still pending.", Delivery), **errors(404, 409)},
 )
 async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
@@ -181,7 +181,7 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: Door
     "/{id}/deliveries/",
     operation_id="webhooks.deliveries",
     summary="List deliveries",
-    description="Kept for a week after they were made, pending ones for longer.",
+    description="Deliveries are kept for a week; pending ones for longer.",
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -192,7 +192,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
     "/{id}/deliveries/{delivery_id}/redeliver/",
     operation_id="webhooks.redeliver",
     summary="Deliver an event again",
-    description="It is sent at once, with the same `webhook-id`, and repeated like a new one.",
+    description="It is sent immediately, with the same `webhook-id`, and retried like a new one.",
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
 async def redeliver_webhook(

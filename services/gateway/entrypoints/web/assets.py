@@ -1,4 +1,4 @@
-"""The files of `web/`, the studio and the widget: read once, compressed once, named by one hash over all."""
+"""The files of `web/`, studio and widget: read once, compressed once, versioned by one hash of all."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, Final
 FOLDER: Final = Path(__file__).parents[4] / "web"
 PREFIX: Final = "/studio"
 NO_PAGE: Final = "*"
-"""Stands for every address that names no page."""
+"""Stands for every address without a page."""
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -33,7 +33,7 @@ _WIDGET_RULES: Final = "widget/rules.js"
 _STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
 _WIDGET_STYLES: Final = (*_STYLE_ORDER[1:], "chat/", _WIDGET)
 _COMMENT: Final = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/)$", re.DOTALL | re.MULTILINE)
-"""A comment on lines of its own."""
+"""A comment on its own lines."""
 _CSS_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CSS_SPACE: Final = re.compile(r"\s*([{};,]|(?<=\w:)|\s)\s*")
 
@@ -48,10 +48,10 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """The document, the policy that it is sent with, and its assets by their path below ``/studio/assets/<version>/``.
+    """The document, its security policy, and its assets by path below ``/studio/assets/<version>/``.
 
-    ``pages``: the document by the first part of its address, which differs in the modules that it names beforehand.
-    ``widget``: the script that other pages name; it loads the rest of the chat from the assets.
+    ``pages``: the document by the first part of the address, which determines the preloaded modules. ``widget``: the
+    script that other pages embed; it loads the rest of the chat from the assets.
     """
 
     pages: Mapping[str, Asset]
@@ -63,7 +63,7 @@ class Studio:
 
 @cache
 def load() -> Studio:
-    """Reads the studio. Raises ``OSError`` when its files were not packaged."""
+    """Reads the studio. Raises ``OSError`` if its files aren't packaged."""
     files = {
         file.relative_to(FOLDER).as_posix(): file.read_bytes()
         for file in sorted(FOLDER.rglob("*"))
@@ -94,27 +94,27 @@ def load() -> Studio:
 
 
 def vendored() -> list[dict[str, Any]]:
-    """The packages of others: name, version, licence, files with their hashes, and what they are imported as."""
+    """Third-party packages: name, version, licence, files with their hashes, and import names."""
     packages: list[dict[str, Any]] = json.loads((FOLDER / "vendor/manifest.json").read_text())["packages"]
     return packages
 
 
 def _asset(content: bytes, media_type: str) -> Asset:
-    # Without a time in it, so that every replica sends the same bytes.
+    # Without a timestamp, so that every replica sends the same bytes.
     compressed = gzip.compress(content, compresslevel=9, mtime=0)
     return Asset(media_type, content, compressed, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 def _module_of(rules: bytes) -> bytes:
-    """Style sheets as a module: a page may forbid the widget to load them, and to write them into the document."""
+    """Style sheets as a module: a page may forbid the widget to load or inline them."""
     text = _CSS_SPACE.sub(r"\1", _CSS_COMMENT.sub("", rules.decode())).strip()
     return f"export const RULES = {json.dumps(text, ensure_ascii=False)};\n".encode()
 
 
 def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Puts paths in place of packages' names, so that no page needs an import map, and leaves our comments out.
+    """Replaces package names with paths, so that pages need no import map, and strips comments.
 
-    Lines keep their numbers: what a browser reports is found in the source.
+    Lines keep their numbers, so that browser errors match the source.
     """
     packages = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
 
@@ -136,13 +136,13 @@ def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """Modules that the application imports for an address, by its first part: `pages/chat.js` for `chat/…`."""
+    """Modules imported for an address, by its first part: `pages/chat.js` for `chat/…`."""
     named = {posixpath.splitext(path)[0].removeprefix(_PAGES): [path] for path in files if path.startswith(_PAGES)}
     return {**named, "": named["overview"], NO_PAGE: []}
 
 
 def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """The imports of each module, but for those that run only when they are needed."""
+    """The static imports of each module."""
     found = {}
     for path, content in files.items():
         if path.endswith((".js", ".mjs")):
@@ -153,7 +153,7 @@ def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
-    """The modules and all that they import, the nearest first."""
+    """The modules and all their imports, nearest first."""
     found = list(roots)
     for path in found:
         found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
@@ -161,9 +161,9 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
 
 
 def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset:
-    """The document, which holds what decides its look: the first paint waits for the styles alone.
+    """The document with an inline script for the theme: the first paint only waits for the styles.
 
-    It names the modules that are needed at once, because a browser would find each only after its importer.
+    It preloads the modules, because a browser would discover each one only after its importer.
     """
     head = (
         f"<script>{theme}</script>",
@@ -176,13 +176,13 @@ def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset
 
 
 def _style_order(path: str) -> tuple[int, str]:
-    """Later rules win: what is vendored first, then names of colours and sizes, the elements, the parts."""
+    """Later rules win: vendored styles first, then tokens, elements and parts."""
     rank = next((rank for rank, start in enumerate(_STYLE_ORDER) if path.startswith(start)), len(_STYLE_ORDER))
     return rank, path
 
 
 def _policy(theme: str) -> str:
-    """Nothing but files of this address, and the script within the page, named by its hash."""
+    """Allows only files from this address, and the inline script by its hash."""
     allowed = b64encode(hashlib.sha256(theme.encode()).digest()).decode()
     return "; ".join(
         (

@@ -48,7 +48,7 @@ API_KEYS = (
     """,
     "CREATE INDEX ix_api_keys_company_id_created_at ON api_keys (company_id, created_at)",
     "CREATE INDEX ix_api_keys_user_id ON api_keys (company_id, user_id, created_at, id)",
-    # Deletions of old keys find those that ended, and the keys that one is the successor of.
+    # Deletions of old keys find ended keys, and the keys that have one as their successor.
     "CREATE INDEX ix_api_keys_ended ON api_keys (least(revoked_at, expires_at))",
     "CREATE INDEX ix_api_keys_successor_id ON api_keys (successor_id) WHERE successor_id IS NOT NULL",
 )
@@ -75,8 +75,8 @@ CONNECTIONS = (
     "CREATE INDEX ix_connections_company_id_created_at ON connections (company_id, created_at)",
     "CREATE INDEX ix_connections_user_id ON connections (company_id, user_id, created_at, id)",
 )
-# Shared by all gateways. Need not outlive a crash of the database: buckets are full again in a minute, places are
-# stated anew.
+# Shared by all gateways. Needn't survive a crash of the database: buckets refill within a minute, slots are reported
+# again.
 LIMITS = (
     """
     CREATE UNLOGGED TABLE rates (

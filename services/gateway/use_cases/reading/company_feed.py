@@ -1,4 +1,4 @@
-"""Reads one company's timeline as it grows, once for all of its readers in this replica."""
+"""Reads a company's timeline as it grows, once for all of its readers in this replica."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -22,27 +22,27 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
-# Half of what a reader may leave unread: a page more ends none that waits for its turn.
+# Half of the number that a reader may leave unread: one more page ends no reader that waits to be woken.
 _MOST_KEPT_WAITING: Final = 1000
-# Readers that write to their callers before others have the event loop: so many at first, then as many as do it in
-# that time.
+# Readers woken before others get the event loop: this many at first, then as many as fit into the time that these
+# took.
 _AT_ONCE: Final = 16
 _MOST_AT_ONCE: Final = 64
 _BURST_SECONDS: Final = 0.002
-# The rest after a burst, by its length.
+# The pause after a burst, as a multiple of its length.
 _REST: Final = 7.0
 _Key = tuple[str, str]
 _Readers = defaultdict[TimelineFilter, set[FeedReader]]
 
 
 class CompanyFeed:
-    """Gives the events after ``position`` to readers; reads nothing while it is not woken.
+    """Passes events after ``position`` to readers; reads nothing until woken.
 
-    The bus may announce an event before the log has it, so the feed reads again until the event is there.
+    Kafka may announce an event before the log has it, so the feed reads again until the event is there.
 
-    Many readers are woken a few at a time, followed by a pause seven times as long as that took. This leaves seven
-    eighths of the event loop to others. Events that come meanwhile wait in the readers' queues, and go out in larger
-    pieces. The next page is not read while a reader due to be woken has very much unread.
+    Wakes many readers a few at a time, followed by a pause seven times as long, which leaves seven eighths of the event
+    loop to other tasks. Events that arrive meanwhile wait in the readers' queues and go out in larger pieces. The next
+    page isn't read while a reader due to be woken has very much unread.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class CompanyFeed:
             del self._readers[key]
 
     def wake(self, event_id: str | None = None) -> None:
-        """Reads on, until this event has come if one is named."""
+        """Reads on, until this event has arrived if one is named."""
         if event_id is not None:
             if event_id in self._seen:
                 return
@@ -102,7 +102,7 @@ class CompanyFeed:
             self._task = asyncio.create_task(self._read_on(), name="timeline.feed")
 
     def hear(self, text: Received) -> None:
-        """Takes a piece of a turn's text, for readers of its session; without any the payload isn't looked at."""
+        """Takes a piece of a turn's text for the session's readers; without any, the payload isn't parsed."""
         if not self._text_readers:
             return
         of_session = self._readers.get(("session", orjson.loads(text.payload)["session_id"]))
@@ -128,7 +128,7 @@ class CompanyFeed:
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         except ServiceUnavailable as problem:
-            # The next look, a second later at most, tries again from the same position.
+            # The next check, at most a second later, tries again from the same position.
             _log.debug("timeline.unreachable", problem=str(problem))
         except Exception:
             _log.exception("timeline.feed_failed")
@@ -137,9 +137,9 @@ class CompanyFeed:
             self._task = None
 
     async def _read_page(self) -> bool:
-        """Hands the next events to the readers; returns whether more are waiting."""
+        """Passes the next events to the readers; returns whether more are waiting."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
-        # Readers that want the same get the same: however many they are, an event is looked at once.
+        # Readers with the same filter share the check: however many they are, each event is matched once.
         wanted: dict[TimelineFilter, list[TimelineEvent]] = {}
         for event in page.events:
             self.position = event.position
@@ -153,7 +153,7 @@ class CompanyFeed:
             if number > 1:
                 event.share()
         for where, events in wanted.items():
-            # Ended readers leave the set by themselves, later.
+            # Readers that have ended leave the set later.
             for reader in self._readers[_key_of(where)][where]:
                 self._due[reader] = None
                 reader.offer(events)
@@ -163,7 +163,7 @@ class CompanyFeed:
         return page.has_more
 
     async def _wait_for_readers(self) -> None:
-        """Waits while readers due to be woken have very much unread; not for those of slow callers."""
+        """Waits while readers due to be woken have very much unread; doesn't wait for slow callers."""
         while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
             await asyncio.sleep(_FIRST_PAUSE)
 
@@ -181,7 +181,7 @@ class CompanyFeed:
             while self._due:
                 began = self._monotonic()
                 woken = self._wake_next(at_once, once=True)
-                # They write before this goes on.
+                # They write before this continues.
                 await asyncio.sleep(0)
                 took = self._monotonic() - began
                 in_time = int(at_once * _BURST_SECONDS / max(took, 1e-6))
@@ -189,7 +189,7 @@ class CompanyFeed:
                 await asyncio.sleep(took * _REST)
                 for reader in woken:
                     if not reader.is_held:
-                        # Its caller is slower than this, or it has all.
+                        # Its caller is slower than this, or it has everything.
                         reader.unlimit()
                     else:
                         self._due[reader] = None
@@ -206,19 +206,19 @@ class CompanyFeed:
         return readers
 
     def _concerned(self, event: TimelineEvent) -> Iterator[tuple[TimelineFilter, set[FeedReader]]]:
-        """Filters of readers, and these, that the event may be for, without a look at all those of other sessions."""
+        """Filters that the event may match, and their readers, without checking those of other sessions."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
             yield from self._readers.get(key, {}).items()  # type: ignore[arg-type]
 
     def _give_up_late(self) -> None:
-        """Stops waiting for events that the log does not get in time; they come with a later look."""
+        """Stops waiting for events that don't reach the log in time; a later check finds them."""
         now = asyncio.get_running_loop().time()
         self._awaited = {event_id: until for event_id, until in self._awaited.items() if until > now}
 
 
 def _key_of(where: TimelineFilter) -> _Key | None:
-    """The narrowest thing that the reader asks for."""
+    """The narrowest criterion of the reader."""
     if where.turn_id is not None:
         return ("turn", where.turn_id)
     if where.session_id is not None:

@@ -1,4 +1,4 @@
-"""Reads events: those of a turn, of a session, or of the whole company."""
+"""Reads events of a turn, of a session, or of the whole company."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -28,21 +28,21 @@ from services.gateway.use_cases.reading.turn_order import TurnOrder, TurnQueue
 
 
 class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
-    """An order by positions of the log."""
+    """An order by positions in the log."""
 
     @property
     def position(self) -> int:
-        """Everything up to it has been read."""
+        """Everything up to this position has been read."""
 
     async def take_page(self, page: TimelinePage) -> Sequence[NewMessage]:
-        """Takes a page of the past."""
+        """Takes a page of stored events."""
 
     async def join(self, reader: FeedReader) -> Sequence[NewMessage]:
-        """Takes note that the past was read up to where the reader has joined; returns what to send before the rest."""
+        """Marks stored events as read up to where the reader joined the feed; returns the messages to send first."""
 
 
 class CompanyOrder:
-    """The order of a company: by the positions of its events."""
+    """A company's order: by the positions of its events."""
 
     is_incomplete = has_ended = False
 
@@ -69,7 +69,7 @@ class CompanyOrder:
         return ()
 
     async def ask(self) -> Sequence[TimelineEvent]:
-        """Nothing is lost; what others wanted has gone by meanwhile."""
+        """Nothing is lost: others' events have been skipped."""
         if self._reader is not None:
             self.position = max(self.position, self._reader.reached)
         return ()
@@ -79,9 +79,9 @@ class CompanyOrder:
 class EventReader:
     """Gives every reader each event once: first stored ones after its position, then new ones.
 
-    Events of a turn come by sequence, from its owner and the bus; those of a session or company come in the order of
-    the log. Methods that name a turn raise ``NotFound`` for one that doesn't exist or that the caller may not see;
-    those of the log raise ``PermissionDenied``.
+    Events of a turn come by sequence, from its owner and from Kafka; those of a session or company come in the log's
+    order. Methods that name a turn raise ``NotFound`` for one that doesn't exist or is invisible to the caller; those
+    of the log raise ``PermissionDenied``.
     """
 
     bus: CommandSender
@@ -90,7 +90,7 @@ class EventReader:
     history: TurnHistory
 
     async def head(self, caller: Principal) -> int:
-        """The newest position of the company."""
+        """The company's newest position."""
         company_id = caller.identity.company_id
         return (await self.log.heads([company_id])).get(company_id, 0)
 
@@ -106,19 +106,19 @@ class EventReader:
     async def company(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
-        """Yields the events after a position in batches, then new ones as they come.
+        """Yields events after a position in batches, then new ones as they come.
 
-        Yields the position it has reached at the end of stored events, after a page of them without a match, and after
-        every 15 s without an event. Without ``after`` it begins with new events.
+        Yields its position at the end of stored events, after a page without a match, and after every 15 s without an
+        event. Without ``after`` it starts with new events.
 
-        Raises ``ServiceUnavailable`` when the reader is too slow or this replica stops.
+        Raises ``ServiceUnavailable`` if the reader is too slow or this replica stops.
         """
         order = CompanyOrder(after or 0)
         reading = self._read(query.visible_to(caller), order, has_past=after is not None)
         async with aclosing(reading):
             async for events in reading:
                 yield events or order.position
-                # A stream lasts: none keeps its last page of the past.
+                # A stream lasts long: don't hold on to its last stored page.
                 del events
 
     async def session(
@@ -130,12 +130,12 @@ class EventReader:
         from_running_turn: bool = False,
         is_own: Callable[[str], bool] = lambda _: False,
     ) -> AsyncGenerator[SessionMessage, None]:
-        """Yields a session's events, the texts of its turns at their places.
+        """Yields a session's events, with its turns' texts in their places.
 
-        ``from_running_turn``: from the start of the turn that runs, if one does, instead of ``after`` the cursor.
-        ``is_own`` tells turns whose texts are sent anyway, because the reader began them.
+        ``from_running_turn``: from the start of the running turn, if any, instead of the cursor ``after``.
+        ``is_own`` identifies turns started by the reader, whose texts are always sent.
 
-        Raises as ``company`` does, and ``ServiceUnavailable`` when something cannot be found for a minute.
+        Raises like ``company``, and ``ServiceUnavailable`` if something can't be found for a minute.
         """
         where = TimelineQuery(session_id=session_id).visible_to(caller)
         if from_running_turn:
@@ -150,15 +150,15 @@ class EventReader:
     async def turn(
         self, identity: Identity, session_id: str, turn_id: str, after: Cursor
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the events of a turn from a cursor on, up to the terminal one, and ``None`` after 15 s without.
+        """Yields a turn's events from a cursor up to the terminal one, and ``None`` after 15 s without.
 
-        Yields ``None`` at first when there is nothing to send yet, and nothing at all when the cursor is at the turn's
-        end. Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` when something cannot be
-        found for a minute.
+        Yields ``None`` first if there is nothing to send yet, and nothing at all if the cursor is at the turn's end.
+        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if something can't be found
+        for a minute.
         """
         turn = FollowedTurn(id_of(session_id, "session"), id_of(turn_id, "turn"), identity)
         order = TurnOrder(turn, after, self.history)
-        # Before the turn is watched: an event is either recorded by then, or arrives.
+        # Before the turn is watched: an event is either already recorded or still arrives.
         async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
             watched = await order.watch()
             if after.sequence > watched.sequence:
@@ -175,11 +175,11 @@ class EventReader:
     async def submitted_turn(
         self, replies: Replies, session_id: str, first: Received | None
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """As ``turn``, for the request that began it. ``first``: what has arrived already."""
+        """Like ``turn``, for the request that started it. ``first``: events that have already arrived."""
         order = TurnOrder(FollowedTurn(session_id, replies.command_id, replies.identity), START, self.history)
         shown: list[StreamedEvent] = []
         if replies.is_repeat:
-            # The first events of a repeat went to an earlier request, which may have asked for no text.
+            # The first events of a retry went to an earlier request, which may not have requested text.
             shown += await order.complete(await order.watch())
         if first is not None:
             shown += await order.take((first,))
@@ -188,13 +188,13 @@ class EventReader:
                 yield event
 
     async def turn_state(self, identity: Identity, session_id: str, turn_id: str) -> Turn:
-        """The turn as it is now. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        """The turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
         return await self.history.state(FollowedTurn(session_id, turn_id, identity))
 
     async def turn_so_far(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
-        """The events of a turn up to now, with the texts of its finished steps; it does not wait for more.
+        """A turn's events so far, with the texts of its finished steps; doesn't wait for more.
 
-        Without the end of a turn of which events are not kept any more.
+        Lacks the end of a turn whose events no longer exist.
         """
         order = TurnOrder(FollowedTurn(session_id, turn_id, identity), START, self.history)
         events = await order.complete(await order.watch())
@@ -208,9 +208,9 @@ class EventReader:
         has_past: bool = True,
         takes_texts: bool = False,
     ) -> AsyncGenerator[Sequence[Message], None]:
-        """Yields messages, and none to say how far it is: where the past ends, and after a silence."""
+        """Yields messages; an empty batch reports the position, at the end of stored events and after a silence."""
         if has_past:
-            # Without the feed, whose queue would overflow while somebody reads on from long ago.
+            # Without the feed, whose queue would overflow while old events are read.
             async with aclosing(self._past(where, order)) as past:
                 async for messages in past:
                     yield messages
@@ -233,7 +233,7 @@ class EventReader:
             async for page in past:
                 messages = await order.take_page(page)
                 if messages or page.has_more:
-                    # Of millions of events there may be none for this reader, who would hear nothing for minutes.
+                    # Millions of events may have no match for this reader, who would hear nothing for minutes.
                     yield messages
                 del page, messages
 

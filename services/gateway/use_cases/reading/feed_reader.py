@@ -49,7 +49,7 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
         super().offer(events)
 
     def tick(self, now: float, position: int) -> None:
-        """Reminds the reader of how far the feed is when nothing has come for a while."""
+        """Reminds the reader of the feed's position after a silence."""
         if now - self._active_at >= KEEP_ALIVE_SECONDS:
             self._active_at = now
             self.reached = position
@@ -61,11 +61,11 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
         return self._is_limited and not self._is_woken and bool(self._unread)
 
     def unlimit(self) -> None:
-        """Lets ``next`` give all that comes until it is woken again."""
+        """Makes ``next`` return all arriving events until it is woken again."""
         self._is_limited = False
 
     def wake(self, *, once: bool = False) -> None:
-        """Lets ``next`` go on; ``once`` until it has returned, and then not before it is woken again."""
+        """Resumes ``next``; ``once`` only until it has returned."""
         self._is_limited = self._is_woken = once
         super().wake()
 

@@ -1,4 +1,4 @@
-"""The feeds of all companies that have readers in this replica."""
+"""The feeds of all companies with readers in this replica."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,10 +20,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class Feeds:
-    """Opens a company's feed for its first reader and drops it after the last one.
+    """Opens a company's feed for its first reader and closes it after the last one.
 
-    Readers need neither tasks nor timers. Each second, one loop sends due keep-alives of all feeds, and another one
-    looks for events that the bus has lost.
+    Readers need neither tasks nor timers. Each second, one loop sends the due keep-alives of all feeds, and another one
+    looks for events that Kafka has lost.
     """
 
     def __init__(
@@ -37,25 +37,25 @@ class Feeds:
         self._monotonic = monotonic
         self._on_overflow = on_overflow
         self._feeds: dict[str, CompanyFeed] = {}
-        # Without readers nothing wakes the process every second.
+        # Without readers, nothing wakes the process every second.
         self._has_feeds = asyncio.Event()
         self._stopping = False
 
     def wake(self, envelope: Envelope, _: bytes = b"") -> None:
-        """Tells that this event was published; it is in the log now or in a moment."""
+        """Announces a published event; the log has it now or in a moment."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.wake(envelope.id)
 
     def hear(self, envelope: Envelope, payload: bytes) -> None:
-        """Takes a piece of a turn's text, which comes over the bus alone."""
+        """Takes a piece of a turn's text, which only comes over Kafka."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.hear(Received(envelope, payload))
 
     @asynccontextmanager
     async def joined(self, where: TimelineFilter, *, takes_texts: bool = False) -> AsyncIterator[FeedReader]:
-        """A reader of the events after its ``joined_at``. Raises ``Restarting`` while this replica ends."""
+        """A reader of the events after its ``joined_at``. Raises ``Restarting`` while this replica shuts down."""
         feed = await self._feed(where.company_id)
         if self._stopping:
             raise Restarting()
@@ -71,14 +71,14 @@ class Feeds:
                     self._has_feeds.clear()
 
     async def run(self) -> None:
-        """Looks after the feeds for as long as the replica lives."""
-        # Two loops: a database that hangs keeps nobody's stream silent.
+        """Runs the loops for as long as the replica lives."""
+        # Two loops, so that a hanging database delays no keep-alive.
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._keep_tending(), name="timeline.tend")
             loops.create_task(self._keep_looking(), name="timeline.look")
 
     def stop(self) -> None:
-        """Ends all readers, and refuses new ones."""
+        """Ends all readers, and rejects new ones."""
         self._stopping = True
         for feed in self._feeds.values():
             feed.end(Restarting())
@@ -87,7 +87,7 @@ class Feeds:
         feed = self._feeds.get(company_id)
         if feed is None:
             head = (await self._timeline.heads([company_id])).get(company_id, 0)
-            # Another reader may have opened it meanwhile.
+            # Another reader may have opened it in the meantime.
             feed = self._feeds.setdefault(company_id, self._open(company_id, head))
             self._has_feeds.set()
         return feed

@@ -1,4 +1,4 @@
-"""Follows events for a reader: the pages of the past, then what comes, in the reader's order."""
+"""Follows events for a reader: stored pages, then new events, in the reader's order."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -15,14 +15,14 @@ NewItem = TypeVar("NewItem", covariant=True)
 TakenItem = TypeVar("TakenItem", contravariant=True)
 NewMessage = TypeVar("NewMessage", covariant=True)
 _PAGE: Final = 200
-# What belongs together comes over several ways: one may be a little behind the other.
+# Related events arrive over different paths: one may lag slightly behind the other.
 _GRACE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 4.0
 _GIVE_UP_SECONDS: Final = 60.0
 
 
 class Queue(Protocol[NewItem]):
-    """Gives a reader the items that come."""
+    """Supplies a reader with items as they arrive."""
 
     async def next(self) -> Sequence[NewItem]:
         """The next items, or none after a silence."""
@@ -32,11 +32,11 @@ class Queue(Protocol[NewItem]):
 
 
 class Order(Protocol[TakenItem, NewMessage]):
-    """Makes a reader's messages of what comes, each at its place."""
+    """Arranges arriving items into a reader's messages."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether something earlier is missing; most of it is on its way."""
+        """Whether an earlier item is missing, most of which are still on their way."""
 
     @property
     def has_ended(self) -> bool: ...
@@ -45,17 +45,17 @@ class Order(Protocol[TakenItem, NewMessage]):
         """Returns the messages to send now."""
 
     async def repair(self) -> Sequence[NewMessage]:
-        """Asks for what is missing, and returns what to send now."""
+        """Fetches missing items, and returns the messages to send now."""
 
     async def ask(self) -> Sequence[NewMessage]:
-        """Asks, after a silence, for what may have been lost without leaving a gap."""
+        """After a silence, fetches items that may have been lost without a gap."""
 
 
 async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenerator[Sequence[Message], None]:
-    """Yields the messages of what comes, and nothing when there is none after a silence or a repair.
+    """Yields messages as items arrive, and nothing after a silence or a repair without any.
 
-    What stays missing for a quarter of a second is asked for. Raises ``ServiceUnavailable`` when it cannot be found for
-    a minute.
+    Fetches what stays missing for a quarter of a second. Raises ``ServiceUnavailable`` if it can't be found for a
+    minute.
     """
     clock = asyncio.get_running_loop().time
     since: float | None = None
@@ -94,5 +94,5 @@ async def pages(
         after = page.next
         has_more = page.has_more and (until is None or after < until)
         yield page
-        # A stream lasts: none keeps its last page of the past.
+        # A stream lasts long: don't hold on to its last stored page.
         del page

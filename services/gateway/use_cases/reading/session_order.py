@@ -1,4 +1,4 @@
-"""The order of a session: by the positions of its events, with the texts of its turns at their places."""
+"""A session's order: by the positions of its events, with its turns' texts in their places."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger("gateway.sessions")
 
 
 class SessionOrder:
-    """``is_own`` tells turns whose texts are sent anyway, because the reader began them."""
+    """``is_own`` identifies turns started by the reader, whose texts are always sent."""
 
     has_ended = False
 
@@ -43,7 +43,7 @@ class SessionOrder:
         return [message for each in items for message in await self._take_one(each)]
 
     async def take_page(self, page: TimelinePage) -> Sequence[SessionMessage]:
-        """Takes events of the past, the texts of which are not on their way."""
+        """Takes stored events, whose texts no longer arrive."""
         messages = [message for event in page.events for message in self._stream.take_event(event)]
         self.position = page.next
         return [*messages, *await self.repair()]
@@ -57,7 +57,7 @@ class SessionOrder:
         return () if turn_id is None else await self._ask_for_texts(turn_id)
 
     async def ask(self) -> Sequence[SessionMessage]:
-        """Events have positions without gaps: none can be lost unseen."""
+        """Positions have no gaps, so no event can be lost unnoticed."""
         return ()
 
     async def _take_one(self, taken: TimelineEvent | Received) -> list[SessionMessage]:
@@ -68,12 +68,12 @@ class SessionOrder:
         self.position = taken.position
         messages = self._stream.take_event(taken)
         if taken.type == "turn.started" and not self._is_own(taken.subject):
-            # Its worker sends the text only while somebody reads it.
+            # Its worker only sends text while somebody reads it.
             messages += await self._ask_for_texts(taken.subject)
         return messages
 
     async def _ask_for_texts(self, turn_id: str) -> list[SessionMessage]:
-        """Takes the texts of the turn's finished steps; that of the current one comes from its worker."""
+        """Takes the texts of the turn's finished steps; the worker sends that of the current step."""
         turn = self._stream.open_turns.get(turn_id)
         if turn is None:
             return []
@@ -83,6 +83,6 @@ class SessionOrder:
             _log.info("session.texts_unavailable", turn_id=turn_id, problem=str(problem))
             return []
         except NotFound:
-            # The session was deleted: what has arrived is all that there will be.
+            # The session was deleted: nothing more will arrive.
             return self._stream.take_recorded(turn_id, {}, turn.newest)
         return self._stream.take_recorded(turn_id, watched.texts, watched.sequence)

@@ -1,4 +1,4 @@
-"""Fetches what a turn's stream has missed: recorded events, and the texts of finished steps."""
+"""Fetches what a turn's stream has missed: recorded events, and texts of finished steps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _RUNTIME: Final = "runtime"
 
 @dataclass(frozen=True, slots=True)
 class FollowedTurn:
-    """A turn, and who follows it."""
+    """A turn and its reader."""
 
     session_id: str
     turn_id: str
@@ -30,7 +30,7 @@ class FollowedTurn:
 
     @property
     def path(self) -> str:
-        """Its path in the runtime's internal API."""
+        """The turn's path in the runtime's internal API."""
         return f"/internal/sessions/{self.session_id}/turns/{self.turn_id}"
 
 
@@ -40,37 +40,37 @@ class TurnHistory:
     upstreams: UpstreamClient
 
     async def state(self, turn: FollowedTurn) -> Turn:
-        """The turn as it is now. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        """The turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
         return Turn.model_validate_json(
             checked(await self.upstreams.request("GET", _RUNTIME, turn.path, turn.identity))
         )
 
     async def watch(self, turn: FollowedTurn, stream: TurnStream) -> WatchedTurn:
-        """Asks for the turn's text: its worker sends that of the current step from its beginning, within a second.
+        """Requests the turn's text: its worker sends the current step's text from its beginning, within a second.
 
-        Raises ``NotFound`` when there is no such turn for the caller, and ``ServiceUnavailable``.
+        Raises ``NotFound`` if the turn doesn't exist for the caller, and ``ServiceUnavailable``.
         """
         params = {"after_step": stream.at.step - 1}
         answer = await self.upstreams.request("POST", _RUNTIME, f"{turn.path}/watch", turn.identity, params=params)
         return WatchedTurn.model_validate_json(checked(answer))
 
     async def missed(self, turn: FollowedTurn, stream: TurnStream) -> list[StreamedEvent]:
-        """Gives the stream the events after its place, and returns what to send now. Raises as ``state`` does."""
+        """Gives the stream the events after its position; returns the events to send now. Raises like ``state``."""
         events = await self._recorded(turn, stream.at.sequence)
         return [shown for event in _of_turn(events) for shown in stream.take(event)]
 
     async def complete(self, turn: FollowedTurn, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
-        """Gives the stream all that was recorded until the turn was watched; returns what to send now."""
+        """Gives the stream everything recorded until the turn was watched; returns the events to send now."""
         after, through = stream.at.sequence, watched.sequence
         events = list(await self._recorded(turn, after)) if after < through else []
         are_missing = sum(event.envelope.sequence <= through for event in events) < through - after
         if are_missing:
-            # Later ones of the same sequence count: an end that its owner has made anew is not the one that was sent.
+            # The later of two events with the same sequence counts: its owner made an end anew, which was never sent.
             events += await self._logged(turn, after)
         return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
 
     async def _logged(self, turn: FollowedTurn, after: int) -> Sequence[Received]:
-        """The events as the log has them, for those that their owner has deleted."""
+        """The events in the log, for those that their owner has deleted."""
         try:
             found = await self.log.turn(turn.identity.company_id, turn.turn_id, after_sequence=after)
         except ServiceUnavailable as problem:
@@ -79,12 +79,12 @@ class TurnHistory:
         return [as_received(event) for event in found]
 
     async def _recorded(self, turn: FollowedTurn, after: int) -> Sequence[Received]:
-        """The events as their owner has them: never behind, but for some days only."""
+        """The events from their owner: always current, but only kept for some days."""
         params = {"after": after}
         answer = await self.upstreams.request("GET", _RUNTIME, f"{turn.path}/events", turn.identity, params=params)
         return decode_events(checked(answer))
 
 
 def _of_turn(events: Sequence[Received]) -> Iterator[Received]:
-    # Leaves out the outcome of the command that cancels a turn, which names the turn too.
+    # Excludes the outcome of the cancel command, which also names the turn.
     return (event for event in events if event.envelope.type.startswith("aes.runtime.turn."))

@@ -1,4 +1,4 @@
-"""The order of one turn: by the sequence of its events, with the text of each step at its place."""
+"""A turn's order: by the sequence of its events, with each step's text in its place."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger("gateway.turns")
 
 
 class TurnQueue:
-    """The events and texts of a turn as they come over the bus."""
+    """A turn's events and texts as they arrive over Kafka."""
 
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
@@ -46,11 +46,11 @@ class TurnOrder:
         return [shown for received in items for shown in self._stream.take(received)]
 
     async def watch(self) -> WatchedTurn:
-        """Asks the turn's worker for its text. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        """Requests the turn's text from its worker. Raises ``NotFound`` and ``ServiceUnavailable``."""
         return await self._history.watch(self._turn, self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
-        """Takes all that was recorded until the turn was watched. Raises as ``watch`` does."""
+        """Takes everything recorded until the turn was watched. Raises like ``watch``."""
         return await self._history.complete(self._turn, self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:
@@ -60,12 +60,12 @@ class TurnOrder:
             _log.info("turn.not_completed", turn_id=self._turn.turn_id, problem=str(problem))
             return ()
         except NotFound:
-            # Its session was deleted: what has arrived is all that there will be.
+            # Its session was deleted: nothing more will arrive.
             last = self._stream.newest
             return self._stream.take_history((), {}, last, is_all=True)
 
     async def ask(self) -> Sequence[StreamedEvent]:
-        """An event that was lost on the bus leaves no gap while the turn is waiting."""
+        """While the turn waits, an event lost on Kafka leaves no gap."""
         try:
             return await self._history.missed(self._turn, self._stream)
         except (ServiceUnavailable, NotFound) as problem:

@@ -10,7 +10,7 @@ from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SplitBy
 from services.ingestion.adapters.chunking.spans import PARAGRAPH_GAP, SENTENCE_GAP, Cutter, Span, Units
 from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument, Segment
 
-# A page or sentence may have any length; an index or model takes only so much.
+# A page or sentence may have any length, but indexes and models accept only so much.
 LONGEST_CHUNK = 200_000
 _CHUNKS_OF_A_PART = 1000
 _LINE_END = re.compile("\n")
@@ -22,14 +22,14 @@ _WITHIN_SENTENCE = (" ",)
 def cut(
     document: ParsedDocument, strategy: ChunkingStrategy, source: str, part_done: Callable[[], None] = lambda: None
 ) -> list[Chunk]:
-    """See `DocumentReader.chunk`. ``part_done`` is called now and then."""
+    """Cuts a document, see `DocumentReader.chunk`. Calls ``part_done`` regularly."""
     text = document.text
     ids = ChunkIds(source, strategy)
     places = _Places(document.segments)
     chunks: list[Chunk] = []
     last = (-1, -1)
     for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
-        # Overlap over blank text would repeat a part of the chunk before.
+        # Skips a chunk that only repeats part of the previous one, because the overlap covers blank text.
         if start >= end or (start >= last[0] and end <= last[1]):
             continue
         last = (start, end)
@@ -74,7 +74,7 @@ def _each(cutter: Cutter, parts: Iterable[Span], separators: list[str]) -> Itera
 
 
 def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
-    """The spans that end with each of the gaps; together they are the whole text."""
+    """The spans that end at the gaps; together they cover the whole text."""
     start = 0
     for gap in gaps.finditer(text):
         if gap.end() > start:
@@ -85,7 +85,7 @@ def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _parts(document: ParsedDocument, kind: str) -> Iterator[Span]:
-    """Pages or rows. A document without them is one page, and each of its lines a row."""
+    """Pages or rows. A document without them counts as one page, and each of its lines as a row."""
     numbered = [s for s in document.segments if (s.page if kind == "page" else s.row) is not None]
     if not numbered:
         yield from _after(_LINE_END if kind == "row" else _NOWHERE, document.text)
@@ -118,7 +118,7 @@ def _bounded(spans: Iterable[Span], text: str) -> Iterator[Span]:
 
 
 class _Places:
-    """Finds the page and row in which a character lies."""
+    """Finds the page and row of a character."""
 
     def __init__(self, segments: tuple[Segment, ...]) -> None:
         self._segments = segments
@@ -128,7 +128,7 @@ class _Places:
         if not self._segments:
             return None, None
         index = bisect_right(self._starts, position) - 1
-        # Text before the first segment, and titles between segments, belong to what follows them.
+        # Text before the first segment, and titles between segments, belong to the following segment.
         if index < 0 or (position >= self._segments[index].text_end and index + 1 < len(self._segments)):
             index += 1
         return self._segments[index].page, self._segments[index].row

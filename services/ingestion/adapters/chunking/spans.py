@@ -1,4 +1,4 @@
-"""Cuts a text into spans that fit and packs those into chunks; works on offsets, without copying text."""
+"""Cuts a text into spans that fit, and packs those into chunks. Works on offsets, without copying text."""
 
 import re
 from array import array
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from libs.contracts.resources.knowledge_bases import SplitBy
 from services.ingestion.domain.documents import ParsedDocument
 
-# Counts within a few percent of a language model's tokenizer for European prose at a fortieth of its cost; East Asian
-# signs count one each.
+# Counts European prose within a few percent of a language model's tokenizer, at a fortieth of its cost. East Asian
+# characters count as one each.
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]{{1,6}}|[^\w\s]")
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"[^\n]+")
 PARAGRAPH_GAP = re.compile(r"\n\s*\n\s*")
-# A full stop before a small letter ends an abbreviation, not a sentence.
+# A full stop before a lower-case letter ends an abbreviation, not a sentence.
 SENTENCE_GAP = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]{0,3}\s++(?![a-z])|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*")
 _UNITS: dict[SplitBy, re.Pattern[str]] = {"token": _TOKEN, "word": _WORD, "line": _LINE}
 _GAPS: dict[SplitBy, re.Pattern[str]] = {"passage": PARAGRAPH_GAP, "sentence": SENTENCE_GAP}
 
 
 class Units:
-    """Starts of a text's units. A unit belongs to the span in which it begins."""
+    """Start offsets of a text's units. A unit belongs to the span in which it starts."""
 
     def __init__(self, document: ParsedDocument, split_by: SplitBy) -> None:
         self._length = len(document.text)
@@ -40,7 +40,7 @@ class Units:
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def after(self, start: int, count: int) -> int:
-        """The end of `count` units from `start` on."""
+        """Returns the end of `count` units from `start` on."""
         if self._starts is None:
             return min(start + count, self._length)
         index = bisect_left(self._starts, start) + count
@@ -81,7 +81,7 @@ class Cutter:
         self._overlap = overlap
 
     def windows(self, span: Span) -> Iterator[Span]:
-        """Chunks of exactly `size` units, each repeating the last `overlap` of the one before."""
+        """Chunks of exactly `size` units, each repeating the previous chunk's last `overlap` units."""
         start, end = span
         while start < end:
             stop = min(self._units.after(start, self._size), end)
@@ -91,7 +91,7 @@ class Cutter:
             start = max(self._units.before(stop, self._overlap), start + 1)
 
     def pieces(self, span: Span, separators: Sequence[str]) -> Iterator[Span]:
-        """The largest spans between `separators`, the first of them preferred, that fit `size`; in order, no gaps."""
+        """The largest spans that fit `size`, cut at `separators` in order of preference; in order, without gaps."""
         start, end = span
         if self._units.count(start, end) <= self._size:
             if start < end:
@@ -116,9 +116,9 @@ class Cutter:
             start = stop
 
     def packed(self, pieces: Iterator[Span]) -> Iterator[Span]:
-        """Joins neighbouring pieces up to `size`.
+        """Joins adjacent pieces up to `size`.
 
-        Each later chunk begins with up to `overlap` units of its predecessor, from the start of a sentence or a word.
+        Each later chunk starts with up to `overlap` units of its predecessor, at the start of a sentence or word.
         """
         start = end = -1
         for piece_start, piece_end in pieces:

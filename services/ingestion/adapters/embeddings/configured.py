@@ -13,9 +13,9 @@ _MODEL = "text-embedding-3-small"
 
 
 class ConfiguredEmbedders:
-    """Each model is made once. `environ` has the server's address and key (OPENAI_BASE_URL, OPENAI_API_KEY).
+    """Creates each model once. `environ` has the server's address and key (OPENAI_BASE_URL, OPENAI_API_KEY).
 
-    `most_texts` are sent to the server in one request. Call `close` at the end.
+    `most_texts` is the limit per request to the server. Call `close` at the end.
     """
 
     def __init__(self, environ: Mapping[str, str], *, most_texts: int = openai.MOST_TEXTS) -> None:

@@ -32,7 +32,7 @@ _LONGEST_WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`base_url` ends before `/embeddings`. Times in seconds, for each request. `most_texts` in a request."""
+    """A server. `base_url` ends before `/embeddings`. Timeouts in seconds, per request. `most_texts` per request."""
 
     base_url: str
     api_key: str | None = None
@@ -43,7 +43,7 @@ class Endpoint:
 
 
 class BatchRefused(EmbeddingRefused):
-    """The request as it is, which a smaller one need not be."""
+    """The server refused this request, but may accept a smaller one."""
 
 
 class EmbeddingServer:
@@ -61,7 +61,7 @@ class EmbeddingServer:
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def embed(self, model: str, texts: Sequence[str], dimensions: int | None = None) -> Vectors:
-        """`dimensions` is asked of the server when given, which not every model and server understands."""
+        """Embeds texts. `dimensions` is sent if given; some models and servers don't support it."""
         body: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
         if dimensions is not None:
             body["dimensions"] = dimensions
@@ -74,7 +74,7 @@ class EmbeddingServer:
         return _vectors(content, len(texts))
 
     async def _post(self, body: bytes) -> bytes:
-        # Redirects would carry documents to a host that is not configured.
+        # Redirects would send documents to a host that isn't configured.
         request = self._session.post(
             self._url,
             data=body,
@@ -95,24 +95,27 @@ class EmbeddingServer:
         message = f"The embedding server returned status {status}{self._reason(content)}."
         if status in _RETRIED:
             raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
-        # Servers say in many ways that a batch is too large.
+        # Servers report an oversized batch in many different ways.
         raise BatchRefused(message) if status in _TOO_LARGE else EmbeddingRefused(message)
 
     def _reason(self, content: bytes) -> str:
-        """The server's own words. Anything but its form of an error, such as a proxy's page, may tell of internals."""
+        """The server's own error message.
+
+        Other content, such as a proxy's page, may reveal internals and isn't used.
+        """
         try:
             told = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return ""
-        # Some servers quote the refused key.
+        # Some servers quote the rejected key.
         return ": " + told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
 
 
 class ServerEmbedder:
-    """An Embedder: one model of a server, whose dimensions have been found out."""
+    """An Embedder for one model of a server, with known dimensions."""
 
     def __init__(self, server: EmbeddingServer, model: str, dimensions: int, *, asked: bool) -> None:
-        """`asked`: whether the server has to be asked for these dimensions in every request."""
+        """`asked`: whether every request must ask for these dimensions."""
         self.model = f"{PROVIDER}:{model}"
         self.dimensions = dimensions
         self._server = server
@@ -137,7 +140,7 @@ class ServerEmbedder:
         return np.concatenate(await asyncio.gather(*calls))
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:
-        """A batch that the server refuses is sent in halves. What fits is remembered when all of it was embedded."""
+        """Halves a batch that the server refuses. Remembers the accepted size once everything is embedded."""
         try:
             return await self._server.embed(self._name, texts, self._asked)
         except BatchRefused:

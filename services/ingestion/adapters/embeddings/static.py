@@ -1,4 +1,4 @@
-"""The wordllama model: averaged vectors of word pieces, in process, without network."""
+"""The wordllama model: averaged word piece vectors, in process and offline."""
 
 import asyncio
 import logging
@@ -18,22 +18,21 @@ from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 PROVIDER = "wordllama"
 MODEL = "l2_supercat"
 DIMENSIONS = (64, 128, 256)
-# A word, a number, line ends or signs, with the spaces before. No piece of the model's vocabulary crosses the end of
-# such a run, so each run is tokenized once and cached, which saves most of the time. Outside ASCII, pieces may join
-# letters and signs.
+# A word, a number, line ends or signs, with the preceding spaces. No vocabulary piece crosses the end of such a run, so
+# each run is tokenized once and cached, which saves most of the time. Outside ASCII, pieces may join letters and signs.
 _RUNS = re.compile(
     r" *(?:[A-Za-z]++(?![^\x00-\x7f])|[0-9]{1,3}(?![^\x00-\x7f])|\n+"
     r"|[\x00-\x09\x0b-\x1f!-/:-@\[-`{-~\x7f]++(?![^\x00-\x7f])|[^ \n]+)| +"
 )
 _LONGEST_REMEMBERED = 64
 _REMEMBERED = 200_000
-# Bounds memory to some tens of megabytes for a text of any length.
+# Limits memory to some tens of megabytes for a text of any length.
 _PIECES_AT_ONCE = 20_000
 Pieces = npt.NDArray[np.intp]
 
 
 class StaticEmbedder:
-    """Loads the model at its first use, in a thread."""
+    """Loads the model on first use, in a thread."""
 
     def __init__(self, dimensions: int = DIMENSIONS[-1]) -> None:
         if dimensions not in DIMENSIONS:
@@ -66,7 +65,7 @@ class StaticEmbedder:
 
 
 class _Pieces:
-    """Safe to use from several threads."""
+    """Tokenizes texts to word pieces. Safe to use from several threads."""
 
     def __init__(self, vectors: Vectors, tokenizer: Any) -> None:
         self.vectors = vectors
@@ -74,7 +73,7 @@ class _Pieces:
         self._remembered: dict[str, bytes] = {}
 
     def of(self, text: str) -> Pieces:
-        # The model's tokenizer begins every text with a space.
+        # The model's tokenizer starts every text with a space.
         runs = _RUNS.findall(" " + text) if text.strip() else []
         remembered = self._remembered
         found = list(map(remembered.get, runs))
@@ -105,14 +104,14 @@ def _pieces() -> _Pieces:
     assert package.origin is not None
     model = WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
     model.tokenizer.no_padding()
-    # Without the leading space, since runs come with their own.
+    # Without the leading space, since runs have their own.
     model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
     return _Pieces(model.embedding, model.tokenizer)
 
 
 @contextmanager
 def _logging_untouched() -> Iterator[None]:
-    """Undoes the package's configuration of the root logger at import."""
+    """Undoes the package's configuration of the root logger on import."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -1,7 +1,7 @@
-"""Analysis of texts and queries for keyword search, the same for both engines.
+"""Analysis of texts and queries for keyword search, shared by both engines.
 
-Words lose case, accents and endings, and function words are dropped; codes and amounts are kept whole and in parts. A
-change of the output needs a higher ``ANALYSIS`` in the domain, since it needs new indexes.
+It removes case, accents, endings and function words. Codes and amounts are indexed both whole and in parts. A change of
+the output needs a higher ``ANALYSIS`` in the domain, because it requires new indexes.
 """
 
 import re
@@ -20,14 +20,14 @@ import snowballstemmer  # type: ignore[import-untyped]
 from services.ingestion.domain.documents import TermCounts
 
 T = TypeVar("T")
-# Joints keep codes such as ERR-4711 and 12.5kg together, which are taken apart again.
+# Joints keep codes such as ERR-4711 and 12.5kg together; their parts are also indexed.
 _WORDS: Final = re.compile(r"[^\W_]+(?:[-._'][^\W_]+)*")
-# Marks are parts of words: vowel signs of Indic scripts. This takes twice as long.
+# Includes combining marks, such as the vowel signs of Indic scripts. This takes twice as long.
 _WORDS_WITH_MARKS: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[-._'][\p{L}\p{M}\p{N}]+)*")
 _MARK: Final = regex.compile(r"\p{M}")
-# Soft hyphens, joiners and other signs that nobody sees.
+# Soft hyphens, joiners and other invisible characters.
 _INVISIBLE: Final = regex.compile(r"\p{Cf}+")
-# Scripts without spaces between words, or with endings of many kinds (Hangul), are indexed by pairs of characters.
+# Scripts without spaces between words, or with many endings (Hangul), are indexed by character pairs.
 _PAIRED: Final = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
 _RUNS: Final = re.compile(f"[{_PAIRED}]+|[^{_PAIRED}]+")
 _IS_PAIRED: Final = re.compile(f"[{_PAIRED}]")
@@ -39,9 +39,9 @@ _MIXED: Final = re.compile(r"(\d+)([^\W\d_]+)|([^\W\d_]+)(\d+)")
 _LONGEST_CODE: Final = 40
 # Scripts without spaces have words as long as their sentences.
 _LONGEST_REMEMBERED: Final = 40
-# Classes of combining marks that are accents or points; not those that make other letters, such as viramas.
+# Classes of combining marks that are accents or points, unlike those that form other letters, such as viramas.
 _ACCENTS: Final = frozenset({7, *range(10, 36), 103, 107, *range(200, 256)})
-# What Unicode does not take apart.
+# Characters that Unicode doesn't decompose.
 _FOLDED: Final = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ø": "o", "ł": "l", "\u0131": "i", "đ": "d", "ð": "d", "ħ": "h",
@@ -60,21 +60,21 @@ _ENGLISH = (
     "shouldn't hasn't haven't hadn't"
 )
 _FUNCTION_WORDS = frozenset(_ENGLISH.split())
-# Bounded, since serial numbers are words without end.
+# Limited, since serial numbers are unbounded.
 _REMEMBERED = 300_000
 NUMBER_OF_TERMS = 1_000_000_000
-"""Terms are numbered from 0 up to this; two of them share a number about once in 40,000 words of vocabulary."""
+"""Terms are numbered from 0 up to this. Among 40,000 different words, about one collision is expected."""
 
 
 class Analysis:
-    """Makes terms of words, with a cache, since stemming costs more than everything else.
+    """Converts words to terms, with a cache because stemming is the most expensive step.
 
     Safe to use from several threads.
     """
 
     def __init__(self) -> None:
         self._stemmer = snowballstemmer.stemmer("english")
-        # The stemmer is not thread-safe.
+        # The stemmer isn't thread-safe.
         self._lock = Lock()
         self._terms = _Cache(self._learn)
         self._numbers = _Cache(lambda word: map(number, self._terms[word]))
@@ -88,7 +88,7 @@ class Analysis:
         return TermCounts(numbers[order], counts[order], int(counts.sum()))
 
     def terms(self, text: str) -> list[str]:
-        """In the order of the text, repetitions included."""
+        """The terms in text order, with repetitions."""
         return [term for word in _words(text) for term in self._terms[word]]
 
     def _learn(self, word: str) -> list[str]:
@@ -103,7 +103,7 @@ class Analysis:
             for run in _RUNS.findall(piece):
                 yield from _pairs(run) if _IS_PAIRED.search(run) else self._stems(run)
         if len(word) <= _LONGEST_CODE and _DIGIT.search(word) and _JOINTS.search(word):
-            # ERR-4711 and ERR4711 are the same code, 12.5 and 125 different numbers.
+            # ERR-4711 and ERR4711 are the same code, but 12.5 and 125 are different numbers.
             yield (whole := _DROPPED_JOINTS.sub("", word))
             yield from (decimal for decimal in _DECIMAL.findall(word) if decimal != whole)
 
@@ -118,7 +118,7 @@ class Analysis:
 
 
 class _Cache(dict[str, tuple[T, ...]]):
-    """Values by word; a missing word is added."""
+    """Values by word; a missing word is computed and added."""
 
     def __init__(self, make: Callable[[str], Iterable[T]]) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Cache(dict[str, tuple[T, ...]]):
 
 
 def number(term: str) -> int:
-    """Stable number of a term, as stored."""
+    """A term's stable number, as stored."""
     return crc32(term.encode()) % NUMBER_OF_TERMS
 
 

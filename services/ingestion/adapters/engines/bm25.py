@@ -1,4 +1,4 @@
-"""BM25 as the inner product of chunk weights, which are stored, and query weights."""
+"""BM25 as the inner product of stored chunk weights and query weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
-# Of text without a single term, too, by which lengths are divided.
+# Also for text without any term, since lengths are divided by it.
 LEAST_AVERAGE_LENGTH = 1.0
 # Limit of pgvector's sparsevec; only chunks of a hundred pages have more distinct terms.
 _MOST_TERMS = 16_000
@@ -21,7 +21,7 @@ _MOST_TERMS = 16_000
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """Sorted by term number."""
+    """Weights by term number, sorted by it."""
 
     terms: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32]
@@ -32,7 +32,7 @@ def counted(terms: Sequence[str]) -> dict[int, int]:
 
 
 def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
-    """Weight of each term of a chunk, given the average length of chunks."""
+    """The weight of each term of a chunk, given the average chunk length."""
     terms, frequencies = chunk.numbers, chunk.counts.astype(np.float32)
     weights = frequencies * np.float32(K1 + 1) / (frequencies + np.float32(_norm(chunk.length, average_length)))
     if len(terms) > _MOST_TERMS:
@@ -42,7 +42,7 @@ def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
 
 
 def recomputed_weights(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
-    """The same chunk's weights for another average length."""
+    """Converts a chunk's weights to another average length."""
     old = _norm(length, old_average)
     frequencies = np.maximum(np.rint(given.weights * old / (K1 + 1 - given.weights)), 1)
     weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
@@ -55,7 +55,7 @@ def rarity(chunks_with_term: float, chunks: float) -> float:
 
 
 def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], chunks: float) -> TermWeights:
-    """`frequencies`: in how many of the `chunks` a term occurs; one not in there is taken to be in one at most."""
+    """`frequencies`: the number of `chunks` with a term; a missing term counts as in at most one."""
     terms = np.array(sorted(counts), np.int32)
     weights = [
         counts[term] * rarity(min(frequencies.get(term, 1.0), chunks), max(chunks, 1.0)) for term in terms.tolist()
@@ -68,5 +68,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def relative(score: float, terms: int) -> float:
-    """A score of a query with so many terms, where 1 is what common ones reach at their best."""
+    """Scales a score so that 1 is the maximum for common terms in a query with this many terms."""
     return score / ((K1 + 1) * max(terms, 1))

@@ -1,10 +1,10 @@
-"""Takes images out of texts that hold them as `data:` addresses; what describes them stays."""
+"""Removes images in `data:` addresses from texts, and keeps their descriptions."""
 
 import re
 from html import unescape
 from typing import Final
 
-# Texts in brackets are bounded, since a text of opening ones would be searched from each of them to its end.
+# Bracketed text is limited: otherwise each of many opening brackets would cause a search to the end of the text.
 _INLINE: Final = re.compile(
     r"!?\[((?:[^\[\]]|\[[^\[\]]{0,1000}\]){0,1000})\]\(\s*<?data:(?:[^()]|\([^()]*\))*\)", re.IGNORECASE
 )
@@ -18,12 +18,12 @@ _ALT: Final = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))",
 
 
 def emptied_addresses(html: str) -> str:
-    """HTML whose `data:` addresses hold nothing."""
+    """Empties the `data:` addresses in HTML."""
     return _ATTRIBUTE.sub(r'\1"data:"', html)
 
 
 def without_data_images(markdown: str) -> str:
-    """Markdown with the alternative texts of such images, and the texts of such links, in their place."""
+    """Replaces such images and links in Markdown with their text."""
     if "data:" not in markdown.lower():
         return markdown
     text = _TAG.sub(_alternative, emptied_addresses(markdown))

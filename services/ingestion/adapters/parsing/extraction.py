@@ -1,4 +1,4 @@
-"""Makes documents of PDF, Word, HTML and image files."""
+"""Converts PDF, Word, HTML and image files to documents."""
 
 import re
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from services.ingestion.domain.documents import ParsedDocument, Segment
 
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
 _HEAD_ELEMENTS = re.compile(r"<title\b[^>]*>[^<]*</title\s*>|<meta\b[^>]*>", re.IGNORECASE)
-# The converter drops what is in one of these, as if scripts ran, and calls each of the others "SVG Image".
+# The converter drops the content of noscript elements, and adds the text "SVG Image" for each svg element.
 _WRAPPERS = re.compile(r"</?(?:noscript|svg)\b[^>]*>", re.IGNORECASE)
 _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
-# Each call opens the document anew, and recognising a page takes seconds.
+# Each call reopens the document, and recognizing a page takes seconds.
 _PAGES_OF_A_PART = 8
 
 
 def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
-    # The converter would put what the head says in front of the text, as if it were part of it.
+    # Otherwise the converter would add the content of the head to the text.
     content = _WRAPPERS.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
-    # Its clean-up takes forms and navigation for decoration.
+    # The converter's clean-up removes forms and navigation as decoration.
     converted = extracted(content, "text/html", html_options={"preprocessing": {"enabled": False}})
     body = without_data_images(_clean(converted.content))
     name = " ".join(unescape(title.group(1)).split()) if title else ""
@@ -38,7 +38,7 @@ def html(text: str) -> ParsedDocument:
 
 
 def word(path: Path) -> ParsedDocument:
-    """Word 2007 and later."""
+    """Converts Word 2007 and later."""
     return ParsedDocument(_clean(word_text(path)))
 
 
@@ -47,7 +47,7 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
-    """Pages that are pictures are recognised as well, where that can be done; only a file of nothing else needs it."""
+    """Also recognizes scanned pages if OCR is available; only a file without other pages requires it."""
     texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
@@ -76,7 +76,7 @@ def _pages(texts: Mapping[int, str]) -> ParsedDocument:
 
 
 def _clean(text: str) -> str:
-    """PostgreSQL stores no NUL, UTF-8 no half of a surrogate pair; what pads the cells of tables says nothing."""
+    """Removes characters that can't be stored (NUL, unpaired surrogates), and the padding of table cells."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
     if "\n| " in text:
         text = _TABLE_ROW.sub(_unpadded, text)

@@ -1,4 +1,4 @@
-"""Limits of what is read of one file."""
+"""Limits for reading one file."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The texts of a PDF document's pages, and what somebody typed into it: notes, values of form fields."""
+"""Extracts a PDF's page texts, and text that was typed into it: notes and form field values."""
 
 import ctypes
 import re
@@ -10,14 +10,14 @@ from typing import Any, Final
 from libs.confined import PartDone
 from services.ingestion.domain.parsing import Unparsable
 
-# For a hyphen at the end of a line, where a search looks for the whole word.
+# pdfium's marks for a hyphen at a line's end; a search looks for the whole word.
 _HYPHEN: Final = re.compile("[\x02\ufffe][ \t]*\n?[ \t]*")
 _ALEF_LAM: Final = re.compile("[\u0622\u0623\u0625\u0627\u0671]\u0644")
 _PAGES_OF_A_PART: Final = 8
 
 
 def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
-    """By the numbers of the pages. Raises ``Unparsable``."""
+    """Texts by page number. Raises ``Unparsable``."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -39,16 +39,16 @@ def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
 
 
 def _text(page: Any) -> str:
-    """In the order in which it is read: pdfium turns the words of lines from right to left round."""
+    """The text in reading order; pdfium already reverses the words of right-to-left lines."""
     with closing(page.get_textpage()) as shown:
         text = _lam_before_alef(shown, shown.get_text_range())
     return _HYPHEN.sub("", text.replace("\r\n", "\n")).strip()
 
 
 def _lam_before_alef(shown: Any, text: str) -> str:
-    """Puts right the two letters of a ligature, which pdfium turns round with the word.
+    """Swaps the two letters of a ligature back, which pdfium reverses together with the word.
 
-    They lie in one box, as those of an article do not. Places are those of UTF-16.
+    The letters of a ligature share one box, unlike those of an article. Offsets count UTF-16 units.
     """
     from pypdfium2 import raw
 
@@ -66,7 +66,7 @@ def _lam_before_alef(shown: Any, text: str) -> str:
 
 
 def _form(document: Any) -> Any:
-    """None where there is none, or one that pdfium does not take: the texts of pages do not depend on it."""
+    """None without a form, or if pdfium rejects it: page texts don't depend on it."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -93,7 +93,7 @@ def _typed(form: Any, page: Any) -> Iterator[str]:
 
 
 def _field(form: Any, annotation: Any) -> str:
-    """The value of a form field with its description, or for a tick its name; nothing for a box without a tick."""
+    """A form field's value with its description, or a ticked box's name; empty for an unticked box."""
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
@@ -111,7 +111,7 @@ def _field(form: Any, annotation: Any) -> str:
 
 
 def _string(read: Callable[..., int], *of: Any) -> str:
-    """The function of pdfium tells the size of its text first, and then writes it into a buffer."""
+    """Calls a pdfium function twice, for the size of its text and to fill a buffer."""
     from pypdfium2 import raw
 
     size = read(*of, None, 0)

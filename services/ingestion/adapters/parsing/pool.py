@@ -1,4 +1,4 @@
-"""Parses and cuts in confined processes, so that a malicious file costs one process and not the service."""
+"""Parses and cuts in confined processes, so that a malicious file can harm only its process."""
 
 import os
 from collections.abc import Sequence
@@ -22,14 +22,15 @@ from services.ingestion.domain.parsing import Unparsable
 _log = structlog.get_logger(__name__)
 _MODULE: Final = "services.ingestion.adapters.parsing.worker"
 _FILE: Final = "original"
-# Libraries of the worker map much more than they occupy.
+# The worker's libraries map much more memory than they use.
 _SLACK: Final = 2 * 1024**3
 
 
 class ParsingPool:
-    """A DocumentReader. ``size`` processes for one company, one more for another.
+    """A DocumentReader. ``size`` processes per company, plus one for another company.
 
-    ``timeout_seconds`` is wall time for a part of a file, such as a few pages or rows, ``file_seconds`` for all of it.
+    ``timeout_seconds`` limits the wall time of a part of a file, such as a few pages or rows; ``file_seconds`` limits
+    the whole file.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class ParsingPool:
             seconds=timeout_seconds, job_seconds=file_seconds, memory_bytes=memory_bytes, slack_bytes=_SLACK
         )
         self._limits = asdict(limits or Limits())
-        # Where the language data of recognition is installed.
+        # The location of the OCR language data.
         environment = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
         self._processes = ConfinedPool(_MODULE, size, self._process_limits, environment)
         self.progressed_within = self._processes.progressed_within

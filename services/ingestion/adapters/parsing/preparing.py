@@ -1,7 +1,7 @@
-"""Vectors and terms of chunks, made in the parsing process.
+"""Computes chunks' vectors and terms in the parsing process.
 
-They cost more processor time than parsing most files, which an event loop must not spend. They are optional: the
-service makes what is missing.
+They cost more CPU time than parsing most files, which must not block an event loop. They are optional: the service
+computes missing ones.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,21 @@ from services.ingestion.domain.documents import Chunk, TermCounts
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.knowledge_bases import IndexSettings
 
-# The time limit of a file is meant for parsing it.
+# A file's time limit is meant for parsing.
 _MOST_CHUNKS: Final = 2000
 _FLOAT, _INTEGER = np.dtype("<f4"), np.dtype("<i4")
 Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Selects the work that the parsing process can do without keys of embedding servers."""
+    """Selects the work that the parsing process can do without embedding servers' keys."""
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 
 
 def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Runs in the parsing process; returns a head and its bytes."""
+    """Runs in the parsing process; returns a JSON head and its bytes."""
     if not chunks or len(chunks) > _MOST_CHUNKS:
         return {}, b""
     texts = [chunk.text for chunk in chunks]
@@ -50,7 +50,7 @@ def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, 
 
 
 def prepared(head: dict[str, Any], body: bytes) -> Iterable[Extra]:
-    """Runs in the service: decodes what was made of each chunk. Raises ValueError for inconsistent bytes."""
+    """Runs in the service: decodes the results for each chunk. Raises ValueError for inconsistent bytes."""
     number = len(head["chunks"])
     dimensions, has_terms = head.get("dimensions", 0), head.get("terms", False)
     size = number * dimensions
@@ -78,7 +78,7 @@ def _embedded(texts: Sequence[str], dimensions: int) -> Vectors:
         try:
             return _embedder(dimensions).embed_here(texts)
         except EmbeddingRefused:
-            # The service meets the same refusal and reports it.
+            # The service will get the same error and report it.
             pass
     return np.empty((0, 0), np.float32)
 

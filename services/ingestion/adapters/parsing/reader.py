@@ -1,4 +1,4 @@
-"""Parses one file by its format; refuses files without text or with too much of it."""
+"""Parses one file by format; rejects files with no text or too much of it."""
 
 from pathlib import Path
 from typing import Final
@@ -39,7 +39,7 @@ _EXTENSIONS: Final = {mime_type: extension for extension, mime_type in _MIME_TYP
 def read_file(
     path: Path, name: str, content_type: str, limits: Limits, part_done: PartDone = no_parts
 ) -> ParsedDocument:
-    """Raises Unparsable."""
+    """Parses a file. Raises Unparsable."""
     if path.stat().st_size == 0:
         raise Unparsable("empty", "The file is empty.")
     document = _read(path, _extension(name, content_type), limits, part_done)
@@ -106,7 +106,7 @@ def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> Par
 
 
 def _plain(text: str) -> ParsedDocument:
-    """Text made for printers separates its pages by form feeds."""
+    """Parses plain text; form feeds separate pages, as in text for printers."""
     if "\f" not in text:
         return ParsedDocument(text)
     segments, start = [], 0

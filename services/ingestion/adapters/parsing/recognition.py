@@ -1,4 +1,4 @@
-"""Optical character recognition by tesseract, whose language data is installed separately."""
+"""Optical character recognition with tesseract, which needs separately installed language data."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def tesseract_is_installed() -> bool:
 
 
 def recognised_image(path: Path, mime_type: str) -> str:
-    """Raises ``Unparsable``."""
+    """Recognizes an image's text. Raises ``Unparsable``."""
     return _recognised(path, mime_type, _needed_tesseract()).content
 
 
 def recognised_pages(path: Path, numbers: Sequence[int], *, needed: bool) -> Mapping[int, str]:
-    """Texts of those pages of a PDF document. Nothing without tesseract, unless ``needed``: raises ``Unparsable``."""
+    """Recognizes pages of a PDF. Without tesseract returns nothing, or raises ``Unparsable`` if ``needed``."""
     from kreuzberg import PageConfig
 
     tesseract = _needed_tesseract() if needed else _tesseract()
     if tesseract is None:
         return {}
-    # The text of pages that were recognised stands between marks only; a document cannot have these in it.
+    # Unpredictable marks delimit the text of recognized pages, so that a document can't contain them.
     mark = f"[{secrets.token_hex(8)} "
     pages = PageConfig(insert_page_markers=True, marker_format=f"\n\n{mark}{{page_num}}]\n\n")
     result = _recognised(path, "application/pdf", tesseract, pages=pages, force_ocr_pages=list(numbers))
@@ -79,7 +79,7 @@ def _tesseract() -> OcrConfig | None:
 
 
 def _languages(folder: Path) -> list[str]:
-    """English first; each further language makes recognition slower, hence not more than four."""
+    """Returns up to four languages, English first, since each one slows recognition down."""
     names = {file.stem for file in folder.glob("*.traineddata")} - {"osd", "equ"}
     return sorted(names, key=lambda name: (name != "eng", name))[:4]
 
@@ -89,7 +89,7 @@ if TYPE_CHECKING:
 
 
 def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
-    """``options`` are further ones of kreuzberg's. Raises ``Unparsable``; what OCR raises passes through."""
+    """Runs kreuzberg with further ``options``. Raises ``Unparsable``; passes on OCR's errors."""
     from kreuzberg import (
         ConcurrencyConfig,
         ExtractionConfig,

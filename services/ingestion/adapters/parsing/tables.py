@@ -1,4 +1,4 @@
-"""Renders tables, and JSON, as text: a line and a segment for each row, each value with the name of its column."""
+"""Renders tables and JSON as text: a line and a segment per row, each value with its column's name."""
 
 import io
 import json
@@ -25,7 +25,7 @@ _ROWS_OF_A_PART: Final = 5_000
 
 
 class TableText:
-    """Collects rows. Raises Unparsable as soon as there are more rows or more text than the limits allow."""
+    """Collects rows. Raises Unparsable as soon as rows or text exceed the limits."""
 
     def __init__(self, limits: Limits, part_done: PartDone = no_parts) -> None:
         self._limits = limits
@@ -53,7 +53,7 @@ class TableText:
             raise too_much_text(self._limits)
 
     def sheet(self, rows: Iterable[Sequence[Any]], page: int | None = None) -> None:
-        """The first row names the columns when it can be a heading; numbers are those a spreadsheet shows."""
+        """Adds a sheet. A first row that can be a heading names the columns; numbers appear as in a spreadsheet."""
         heading: Sequence[str] | None = None
         first = True
         for number, row in enumerate(rows, 1):
@@ -91,7 +91,7 @@ def from_csv(text: str, limits: Limits, part_done: PartDone = no_parts) -> Parse
 
 
 def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
-    """An XLSX or XLS file; sheets are pages when there are several. Raises Unparsable."""
+    """Renders an XLSX or XLS file; several sheets become pages. Raises Unparsable."""
     table = TableText(limits, part_done)
     with unparsable():
         sheets = list(enumerate(workbook_sheets(path), 1))
@@ -106,7 +106,7 @@ def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) ->
 
 @contextmanager
 def unparsable() -> Iterator[None]:
-    """Translates refusals."""
+    """Converts unreadable documents to Unparsable."""
     try:
         yield
     except DocumentEncrypted:
@@ -146,7 +146,7 @@ def _written(value: Any, text: str, indent: int | None = 2) -> str:
         separators = None if indent else (",", ":")
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     except RecursionError:
-        # Nested deeper than it can be written.
+        # Nested too deeply to be written.
         return text
 
 

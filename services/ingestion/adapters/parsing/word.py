@@ -1,7 +1,7 @@
-"""Reads the final text of Word documents: revisions accepted, notes at the end, headers and footers once.
+"""Reads a Word document's final text: accepted revisions, notes at the end, headers and footers once.
 
-By Python's own parser of XML, which fetches nothing. Office packages may not have document type declarations, the only
-place where entities are defined, so a file with one is refused.
+It uses Python's own XML parser, which fetches nothing. Entities are defined only in document type declarations, which
+Office packages may not have, so a file with one is rejected.
 """
 
 import posixpath
@@ -25,18 +25,18 @@ _PREFIXES: Final = {
 }
 _MAIN: Final = "word/document.xml"
 _SIGNS: Final = {"w:tab": "\t", "w:ptab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-"}
-# Deleted, moved elsewhere, or not shown.
+# Deleted, moved elsewhere, or hidden.
 _LEFT_OUT: Final = frozenset({"w:del", "w:moveFrom", "w:pPr", "w:rPr", "w:sdtPr", "w:rt", "m:ctrlPr"})
 _WRAPPERS: Final = frozenset({"w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag", "mc:Choice"})
 _NOTES: Final = {"w:footnoteReference": "footnotes", "w:endnoteReference": "endnotes"}
 _HEADING: Final = re.compile(r"heading ?([1-6])", re.IGNORECASE)
-# As many as Word takes.
+# Word's limit.
 _MOST_COLUMNS: Final = 63
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 def word_text(path: Path) -> str:
-    """Markdown: headings, lists, tables. Raises ``Unparsable``."""
+    """Returns Markdown: headings, lists, tables. Raises ``Unparsable``."""
     with zipfile.ZipFile(path) as package:
         return "\n\n".join(_Document(package).blocks())
 
@@ -153,13 +153,13 @@ class _Document:
             yield "\n".join([lines[0], _row(["---"] * width, width), *lines[1:]])
 
     def _cell(self, cell: Element) -> list[list[str]]:
-        """Its blocks, and nothing in each further column that it is as wide as."""
+        """The cell's blocks, then an empty column for each further column that it spans."""
         width = _value(_child(_child(cell, "w:tcPr"), "w:gridSpan"), "val")
         further = min(int(width), _MOST_COLUMNS) - 1 if width.isdecimal() else 0
         return [list(self._blocks(cell)), *([] for _ in range(further))]
 
     def _outline_levels(self) -> dict[str, int]:
-        """Levels of headings by the styles that have one, of their own or of the style that they are based on."""
+        """Heading levels by style, either a style's own or inherited from its base style."""
         own: dict[str, int | None] = {}
         bases: dict[str, str] = {}
         for target in self._parts.get("styles", ()):
@@ -189,7 +189,7 @@ class _Document:
                 yield relation.get("Type", "").rpartition("/")[2], full
 
     def _addresses(self, part: str) -> dict[str, str]:
-        """Addresses of a part's links, by the ids that these refer to."""
+        """Addresses of a part's links, by reference id."""
         relations = self._part(_relations(part))
         return {
             relation.get("Id", ""): relation.get("Target", "")
@@ -222,13 +222,13 @@ class _Builder(ElementTree.TreeBuilder):
 
 @lru_cache(maxsize=1000)
 def _name(tag: str) -> str:
-    """With the usual prefix of Word's and mathematical elements, whatever the file's is."""
+    """A tag with the usual prefix of Word's and math elements, whatever prefix the file uses."""
     namespace, _, name = tag[1:].rpartition("}")
     return f"{_PREFIXES.get(namespace, '')}:{name}"
 
 
 def _children(parent: Element) -> Iterator[Element]:
-    """Children, also those in revisions and content controls, in the first of several alternatives."""
+    """The children, including those inside revisions and content controls; of alternatives, only the first."""
     for child in parent:
         name = _name(child.tag)
         if name == "mc:AlternateContent":
@@ -250,7 +250,7 @@ def _value(element: Element | None, name: str) -> str:
 
 
 def _level(outline: str) -> int | None:
-    """Word counts from 0, and 9 is text."""
+    """Word counts from 0, and 9 is body text."""
     return int(outline) + 1 if outline.isdecimal() and int(outline) < 6 else None
 
 
@@ -267,7 +267,7 @@ def _row(cells: list[str], width: int) -> str:
 
 
 def _symbol(code: str) -> str:
-    """Nothing for the signs of fonts such as Wingdings, which have no other name than their place in the font."""
+    """Returns an empty string for symbol fonts such as Wingdings, whose characters have no Unicode meaning."""
     try:
         number = int(code, 16)
     except ValueError:
@@ -276,7 +276,7 @@ def _symbol(code: str) -> str:
 
 
 def _formula(element: Element) -> str:
-    """On one line, as people type formulas."""
+    """Formulas on one line, as people type them."""
 
     def part(name: str, *, grouped: bool = True) -> str:
         found = _child(element, f"m:{name}")

@@ -1,4 +1,4 @@
-"""The parsing process: reads files, cuts texts, and makes what an index takes of the chunks."""
+"""The parsing process: reads files, cuts texts, and computes the chunks' index data."""
 
 from pathlib import Path
 from typing import Any

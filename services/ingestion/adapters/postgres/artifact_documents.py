@@ -1,4 +1,4 @@
-"""Documents of sessions in PostgreSQL."""
+"""Session documents in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
-# Of companies the n-th documents come before the n+1-th of any; those of lost indexes come last.
+# Companies alternate: the n-th document of each comes before anyone's next. Documents of lost indexes come last.
 _CLAIM = """
     WITH RECURSIVE companies (id) AS (
         (SELECT company_id FROM artifact_documents WHERE state = 'pending' ORDER BY company_id LIMIT 1)
@@ -58,13 +58,13 @@ _IN_USE = """
 
 
 class PostgresArtifactWriter:
-    """Inside one transaction, which the caller commits."""
+    """Changes documents in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
-        """Queues a document; one that is known or deleted stays as it is."""
+        """Queues a document; a known or deleted one stays unchanged."""
         await self._connection.execute(
             """INSERT INTO artifact_documents
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, owner_id)
@@ -92,7 +92,7 @@ class PostgresArtifactWriter:
 
 
 class PostgresArtifactJobs:
-    """Each method is a transaction of its own, with the event about what it changes."""
+    """Indexing jobs. Each method has its own transaction, including the event about its change."""
 
     def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
@@ -114,7 +114,7 @@ class PostgresArtifactJobs:
         )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        """Queues the document again after ``seconds``; ``counts``: as one of few attempts."""
+        """Queues the document again after ``seconds``. ``counts``: whether this uses up an attempt."""
         await self._database.execute(
             f"""UPDATE artifact_documents
                 SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,
@@ -123,12 +123,12 @@ class PostgresArtifactJobs:
             {**_of(job), "seconds": seconds, "given_back": 0 if counts else 1},
         )
 
-    async def advanced(self, job: ArtifactJob, progress: int) -> None:
+    async def report_progress(self, job: ArtifactJob, progress: int) -> None:
         """Emits the progress in percent."""
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
 
-    async def placing(self, job: ArtifactJob, place: IndexPlace) -> bool:
-        """Records where chunks are about to be written; False when the document was deleted."""
+    async def record_place(self, job: ArtifactJob, place: IndexPlace) -> bool:
+        """Records the index that chunks will be written to; False if the document was deleted."""
         return await self._change(
             job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
         )
@@ -137,8 +137,8 @@ class PostgresArtifactJobs:
         found = await self._database.execute(_IN_USE)
         return [IndexPlace(row[0], row[1]) for row in found]
 
-    async def lost(self, place: IndexPlace) -> int:
-        """Queues all documents indexed there again, behind those that wait; returns how many."""
+    async def requeue_lost(self, place: IndexPlace) -> int:
+        """Queues all documents of a lost index again, behind waiting ones; returns their number."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents
@@ -151,7 +151,7 @@ class PostgresArtifactJobs:
             return changed.rowcount
 
     async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
-        """False when the document was deleted; its chunks are removed later."""
+        """Marks a document as indexed; False if it was deleted, and its chunks are then removed later."""
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=chunks)
         return await self._ended(job, "indexed", event)
 
@@ -159,9 +159,9 @@ class PostgresArtifactJobs:
         event = ArtifactIndexingFailed(**_ids(job), error=error)
         await self._ended(job, "failed", event)
 
-    async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
+    async def pending_removal(self, limit: int) -> list[tuple[str, IndexPlace]]:
         """Deleted documents whose chunks may still be indexed."""
-        # A worker that still writes the document holds a lease.
+        # A worker that is still writing the document holds a lease.
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id FROM artifact_documents
                WHERE state = 'deleted' AND index_id IS NOT NULL
@@ -171,12 +171,12 @@ class PostgresArtifactJobs:
         )
         return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
-    async def left(self, artifact_ids: Sequence[str]) -> None:
-        """Records that chunks and texts of these documents are removed."""
+    async def removed(self, artifact_ids: Sequence[str]) -> None:
+        """Records that the chunks and texts of these documents are removed."""
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
-        """Puts deleted documents behind all others that are leaving."""
+        """Moves deleted documents behind all others that await removal."""
         await self._change_all(artifact_ids, "changed_at = now()")
 
     async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
@@ -213,7 +213,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Indexes of the company's documents that are indexed, or were until the index was lost."""
+        """Index locations of the company's indexed documents, including those whose index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

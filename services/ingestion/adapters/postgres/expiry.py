@@ -1,6 +1,6 @@
-"""Tables of ingestion whose rows go by themselves, and those of the subjects of its events.
+"""Tables with expiring rows, and tables with the subjects of ingestion's events.
 
-Runs go before their knowledge base, and after the items that they were the last to ingest.
+Runs are deleted before their knowledge base, and after the last items that they ingested.
 """
 
 from typing import Final

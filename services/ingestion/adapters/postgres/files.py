@@ -1,4 +1,4 @@
-"""Files: reads, new ones and changes inside a transaction, and the files that a search may answer from."""
+"""Files: reads, additions, transactional changes, and the selection of files for a search."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -27,18 +27,18 @@ def file_of(row: dict[str, Any]) -> StoredFile:
 
 
 def storable(ids: Iterable[str]) -> list[str]:
-    """Distinct ids without those that contain NUL, which PostgreSQL refuses."""
+    """Unique ids without those containing NUL, which PostgreSQL rejects."""
     return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
-# As long as the list of its files: a deleted file leaves its collections.
+# Costs as much as listing the collection's files: a deleted file leaves its collections.
 _OF_COLLECTION: Final = """
     FROM collection_files c WHERE c.collection_id = %(collection_id)s
       AND EXISTS (SELECT FROM collections WHERE id = %(collection_id)s AND company_id = %(company)s)
 """
 _CONDITIONS = {
     "status": "f.status = %(status)s",
-    # The second condition is the index's own.
+    # The second condition matches the index's.
     "tag": "f.tags @> ARRAY[%(tag)s] AND f.tags <> '{}'",
     "collection_id": "EXISTS (SELECT FROM collection_files c WHERE c.file_id = f.id"
     " AND c.collection_id = %(collection_id)s)",
@@ -49,7 +49,7 @@ _CONDITIONS = {
 
 
 class PostgresFileReader:
-    """Committed files. Deleted ones and those of other companies are not found."""
+    """Committed files. Deleted ones and those of other companies aren't found."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class PostgresFileReader:
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredFile]:
-        """Newest first unless told otherwise."""
+        """A page of files, by default newest first."""
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
         if any("\x00" in value for value in given.values()):
             return Page([], 0)
@@ -87,15 +87,15 @@ def _containing(text: str) -> str:
 
 
 class PostgresFileWriter:
-    """Changes of files inside one transaction, which the caller commits."""
+    """Changes files in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
-        """Locks the files that exist until the end of the transaction."""
+        """Locks the existing files until the end of the transaction."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
-        # Two statements: the one that waited for the lock would not see collections added meanwhile.
+        # Two statements: after waiting for the lock, a single one would miss recently added collections.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
                ORDER BY id FOR UPDATE""",
@@ -117,7 +117,7 @@ class PostgresFileWriter:
         )
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
-        """Takes locked files out of collections and indexes, and drops their references to bytes."""
+        """Removes locked files from collections and indexes, and drops their references to bytes."""
         ids = list(file_ids)
         await self._leave_collections(ids, correlation_id)
         deleted = await self._connection.execute(
@@ -145,7 +145,7 @@ class PostgresFileWriter:
         )
 
     async def _leave_indexes(self, file_ids: list[str]) -> None:
-        """A worker that is writing one of them notices and removes it again."""
+        """A worker that is writing one of them notices this and removes it again."""
         await self._connection.execute(
             """WITH held AS MATERIALIZED (
                    SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
@@ -175,7 +175,7 @@ class PostgresSearchableFiles:
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
         wanted = {name: value for name in _SEARCH_CONDITIONS if (value := getattr(filters, name))}
-        # PostgreSQL refuses NUL, so nothing stored contains it.
+        # PostgreSQL rejects NUL, so no stored value contains it.
         given = {name: [each for each in value if "\0" not in each] for name, value in wanted.items()}
         parameters = {"index": index_id, "company": company_id, **given}
         if not given:
@@ -204,14 +204,14 @@ FILE_BYTES: Final = "file_bytes"
 
 
 class PostgresNewFiles:
-    """Adds files inside one transaction, which the caller commits."""
+    """Adds files in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
         self._connection = transaction.connection
         self._amounts = amounts
 
     async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """By their ids. Raises ``QuotaExceeded``."""
+        """Adds files under new ids. Raises ``QuotaExceeded``."""
         wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
         await self._amounts.check(self._connection, company_id, wanted)
         for file_id, file in files.items():

@@ -1,4 +1,4 @@
-"""Indexes of knowledge bases: which there should be, and which are to be deleted."""
+"""Indexes of knowledge bases: expected ones, and ones pending deletion."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from libs.eventing import Outbox, Transaction
 from libs.persistence import Database
 from services.ingestion.domain.indexes import Content, KnownIndex
 
-# An index that is being built exists when its first item does. Young indexes are not settled, so that a count that
-# stays wrong does not replace an index again and again.
+# An index under construction exists once its first item does. Young indexes aren't settled, so that a persistent
+# miscount can't replace an index again and again.
 _KNOWN: Final = """
     SELECT i.id, i.engine, k.id, k.company_id,
            i.state = 'live' AND i.created_at < now() - interval '1 day' AND NOT EXISTS (
@@ -62,7 +62,7 @@ class PostgresIndexDeletion:
         self._outbox = outbox
 
     async def droppable(self) -> list[tuple[str, str]]:
-        """Ids and engines of indexes whose grace period is over."""
+        """Ids and engines of indexes past their grace period."""
         cursor = await self._database.execute(
             "SELECT id, engine FROM knowledge_base_indexes WHERE drop_after <= now() ORDER BY drop_after LIMIT 20"
         )
@@ -77,9 +77,9 @@ class PostgresIndexDeletion:
         )
 
     async def dropped(self, index_id: str) -> None:
-        """Records that the engine dropped it. The last index of a deleted knowledge base ends the deletion."""
+        """Records that the engine dropped the index. The last index of a deleted knowledge base ends the deletion."""
         async with self._outbox.transaction() as transaction:
-            # The cascade from the index would lock the items in any order.
+            # A cascade from the index would lock the items in arbitrary order.
             await transaction.connection.execute(
                 "SELECT FROM ingestion_items WHERE index_id = %s ORDER BY file_id FOR UPDATE", (index_id,)
             )

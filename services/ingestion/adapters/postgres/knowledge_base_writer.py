@@ -1,6 +1,6 @@
-"""Changes of knowledge bases in PostgreSQL, inside a transaction of the caller's.
+"""Changes of knowledge bases in PostgreSQL, in the caller's transaction.
 
-Locked in this order: knowledge base, run, items.
+The lock order is knowledge base, run, items.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ACTIVE = "state IN ('planning', 'running', 'finishing')"
 
 
 class PostgresKnowledgeBaseWriter:
-    """Changes of knowledge bases and runs inside one transaction, which the caller commits."""
+    """Changes knowledge bases and runs in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -32,7 +32,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Collections and files among these that the company does not have."""
+        """The given collections and files that the company doesn't have."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
@@ -60,7 +60,7 @@ class PostgresKnowledgeBaseWriter:
             raise Conflict("There is already a knowledge base with this ID.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        """Locks the row until the end of the transaction; None when it is being deleted."""
+        """Locks the row until the end of the transaction; None if it is being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
@@ -79,10 +79,10 @@ class PostgresKnowledgeBaseWriter:
         await set_status(self._connection, knowledge_base_id, status)
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
-        """Starts a run of a locked knowledge base into an index of its settings: the searched one, one being built,
-        or a new one with the id in ``run``.
+        """Starts a run of a locked knowledge base into an index with its settings.
 
-        An active run into the same index plans again and is returned; one into another index is superseded.
+        That is the searched index, one under construction, or a new one with the id in ``run``. An active run into the
+        same index plans again and is returned; a run into another index is superseded.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
@@ -100,9 +100,9 @@ class PostgresKnowledgeBaseWriter:
         return run
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
-        """Starts a run into a fresh index in place of ``index_id``, which is lost; an active run moves over to it.
+        """Starts a run into a new index that replaces the lost ``index_id``; an active run moves to it.
 
-        None when the index is no longer in use.
+        Returns None if the index is no longer in use.
         """
         given_up = await self._connection.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
@@ -135,7 +135,7 @@ class PostgresKnowledgeBaseWriter:
         )
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
-        """As of this transaction."""
+        """The knowledge base as seen by this transaction."""
         stored = await find(self._connection, company_id, knowledge_base_id)
         return await view_of(self._connection, stored) if stored else None
 
@@ -191,7 +191,7 @@ class PostgresKnowledgeBaseWriter:
 
 
 async def set_status(connection: Connection, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
-    """Also counts the changes, for ``seen``."""
+    """Sets the status and increments its version for ``seen``."""
     await connection.execute(
         """UPDATE knowledge_bases SET status = %(status)s, updated_at = clock_timestamp(),
                status_version = status_version + (status <> %(status)s)::integer

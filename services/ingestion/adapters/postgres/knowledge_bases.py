@@ -24,14 +24,14 @@ _COLUMNS: Final = """
 _LIVE: Final = "FROM knowledge_bases WHERE deleting_at IS NULL"
 LIVE: Final = f"SELECT {_COLUMNS} {_LIVE}"
 _BY_ID: Final = Order(("id",), ("text",), descending=False)
-# The index that an ingestion fills: the one being built, else the searched one.
+# The index that an ingestion fills: the one under construction, otherwise the searched one.
 TARGET_INDEX: Final = """
     (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
      ORDER BY i.state LIMIT 1)
 """
 _SOURCE_COLUMNS: Final = "id, name, status, state, phase, chunks, error"
-# Files of the knowledge bases, and those still in their indexes. OFFSET 0 prevents a join of all with all, which
-# PostgreSQL plans before the tables are analyzed.
+# Files of the knowledge bases, and files still in their indexes. OFFSET 0 prevents a full cross join, which PostgreSQL
+# plans before the tables are analyzed.
 _SOURCES: Final = f"""
     WITH target AS MATERIALIZED (
         SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
@@ -98,7 +98,7 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Committed knowledge bases. Deleted ones and those of other companies are not found."""
+    """Committed knowledge bases. Deleted ones and those of other companies aren't found."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -122,7 +122,7 @@ class PostgresKnowledgeBaseReader:
         oldest_first: bool = False,
         cursor: str | None = None,
     ) -> Page[KnowledgeBaseView]:
-        """Newest first unless told otherwise; of those ``after`` one of them, if it is given."""
+        """A page of knowledge bases, by default newest first; with ``after``, those that follow it."""
         if after is not None and "\x00" in after:
             return Page([], 0)
         source = f"{_LIVE} AND company_id = %(company)s"
@@ -156,7 +156,7 @@ class PostgresKnowledgeBaseReader:
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Source] | None:
-        """Its files in order of their ids."""
+        """Its files, by id."""
         async with self._moment() as connection:
             if await find(connection, company_id, knowledge_base_id) is None:
                 return None
@@ -167,8 +167,8 @@ class PostgresKnowledgeBaseReader:
             )  # fmt: skip
         return page.map(lambda row: _source_of(tuple(row.values())))
 
-    async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
-        """Records the status that a user has seen; False when it changed since the last time."""
+    async def mark_seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
+        """Records the status that a user has seen; False if it has changed since the last time."""
         async with self._database.transaction() as connection:
             seen = await fetch_value(
                 connection,
@@ -183,7 +183,7 @@ class PostgresKnowledgeBaseReader:
                        DO UPDATE SET status_version = greatest(v.status_version, EXCLUDED.status_version)""",
                     (knowledge_base_id, user_id, status_version),
                 )
-            # A first caller counts as having seen the status of the creation.
+            # On the first call, the user counts as having seen the status at creation.
             return bool((seen or 0) >= status_version)
 
     @asynccontextmanager

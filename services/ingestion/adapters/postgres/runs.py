@@ -1,4 +1,4 @@
-"""Runs in PostgreSQL: planned in steps, completed once, ended under the locks of knowledge base and run."""
+"""Runs in PostgreSQL: planned in steps, completed once, and ended under the locks of knowledge base and run."""
 
 from collections.abc import Callable
 from typing import Final
@@ -26,7 +26,7 @@ _CLAIM: Final = """
     RETURNING r.id, r.knowledge_base_id, r.company_id, r.index_id, r.correlation_id, r.causation_id, r.traceparent,
               r.state, i.settings, r.attempts
 """
-# The files are locked until their items are committed, so that a deletion finds the items.
+# The files stay locked until their items are committed, so that a deletion finds the items.
 _NEXT: Final = """
     SELECT f.id FROM files f
     WHERE f.company_id = %(company)s AND f.deleted_at IS NULL AND f.id > %(after)s
@@ -34,7 +34,7 @@ _NEXT: Final = """
           SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
     ORDER BY f.id LIMIT %(limit)s FOR SHARE OF f
 """
-# Ingested items stay as they are; running ones stay with their worker and count for the new run.
+# Ingested items stay unchanged; running ones stay with their worker and count for the new run.
 _ITEMS: Final = """
     INSERT INTO ingestion_items AS d (index_id, file_id, run_id)
     SELECT %(index)s, unnest(%(ids)s::text[]), %(run)s
@@ -44,7 +44,7 @@ _ITEMS: Final = """
         attempts = CASE WHEN d.state = 'running' THEN d.attempts ELSE 0 END, error = NULL, failing_since = NULL
     WHERE d.state <> 'ingested'
 """
-# OFFSET 0 prevents a join of all with all, which PostgreSQL plans before the tables are analyzed.
+# OFFSET 0 prevents a full cross join, which PostgreSQL plans before the tables are analyzed.
 _TAKEN_OUT: Final = """
     WITH unwanted AS MATERIALIZED (
         SELECT d.file_id FROM ingestion_items d
@@ -63,7 +63,7 @@ _TAKEN_OUT: Final = """
 _UNFINISHED: Final = """
     SELECT EXISTS (SELECT FROM ingestion_items WHERE index_id = %s AND state IN ('pending', 'running', 'removing'))
 """
-# A file that is found in the old index must be found in the new one, unless it was taken out.
+# A file in the old index must also be in the new one, unless it was removed.
 _WORSE: Final = """
     SELECT EXISTS (
         SELECT FROM knowledge_base_indexes i JOIN ingestion_items old ON old.index_id = i.id
@@ -82,7 +82,7 @@ _SWITCH: Final = """
 
 
 class PostgresRuns:
-    """Runs. Each method is a transaction of its own."""
+    """Runs. Each method has its own transaction."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class PostgresRuns:
         lease_seconds: float,
         grace_seconds: float,
     ) -> None:
-        """``grace_seconds``: how long a replaced index is kept for searches under way."""
+        """``grace_seconds``: how long a replaced index stays for running searches."""
         self._database = database
         self._outbox = outbox
         self._holder = holder
@@ -109,7 +109,7 @@ class PostgresRuns:
         return ClaimedRun(RunRef(*ref), state, token, settings_of(settings), attempts)
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
-        """Makes items of the next files; False when there were no more and the run has left planning."""
+        """Creates items for the next files; returns False once there are no more and planning has ended."""
         async with self._database.transaction() as connection:
             # Knowledge base before run, as everywhere.
             base = await _locked_base(connection, run.run)
@@ -125,7 +125,7 @@ class PostgresRuns:
             )
             ids = [row[0] for row in await found.fetchall()]
             await connection.execute(_ITEMS, {**wanted, "ids": ids})
-            # A full batch: there may be more. Removed files are looked for once, at the end.
+            # A full batch: there may be more. Removed files are searched for once, at the end.
             if len(ids) == limit:
                 await connection.execute(
                     "UPDATE ingestion_runs SET planned_to = %s, changed_at = now() WHERE id = %s", (ids[-1], run.run.id)
@@ -136,7 +136,7 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
-        """Queues the run again after ``seconds``; ``counts``: as one of few attempts."""
+        """Queues the run again after ``seconds``. ``counts``: whether this uses up an attempt."""
         await self._database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
@@ -144,11 +144,11 @@ class PostgresRuns:
         )
 
     async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
-        """Ends an active run, that of the claim if a ``token`` is given, and emits its failure with the reason.
+        """Ends an active run with a failure event; with ``token``, only if that claim still holds.
 
         ``cause``: see ``cause_of``.
 
-        What is searched stays as it is. False when the run has ended, or is not that claim's any more.
+        The searched index stays unchanged. Returns False if the run has ended or the claim is lost.
         """
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             if await _locked_base(transaction.connection, run) is None:
@@ -168,11 +168,11 @@ class PostgresRuns:
         return True
 
     async def complete(self, run_id: str) -> bool:
-        """Moves a running run without unfinished items to finishing, under its lock; False when it stays."""
+        """Moves a running run without unfinished items to finishing, under its lock; False if it stays."""
         async with self._database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
-            # A second statement: the one that waited for the lock would not see what was committed meanwhile.
+            # A second statement: after waiting for the lock, a single one would miss recently committed items.
             if index_id is None or await _unfinished(connection, index_id):
                 return False
             await connection.execute(
@@ -183,8 +183,10 @@ class PostgresRuns:
             return True
 
     async def end(self, run: ClaimedRun) -> RunOutcome | None:
-        """Ends a finishing run under the locks of knowledge base and run, switches to its index if that is complete,
-        and emits the outcome. None when the run is no longer finishing, or not this worker's.
+        """Ends a finishing run under the locks of knowledge base and run, and emits the outcome.
+
+        Switches searches to the run's index if it is complete. Returns None if the run isn't finishing any more, or
+        belongs to another worker.
         """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:
@@ -207,7 +209,7 @@ class PostgresRuns:
         return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
-        """Counts and emits progress, at most once a second for each run; None when it was published just now."""
+        """Emits progress at most once a second per run; None if it was emitted just now."""
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             state = await fetch_value(
                 transaction.connection,

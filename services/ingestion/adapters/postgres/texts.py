@@ -12,7 +12,7 @@ _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, cont
 
 
 class PostgresTexts:
-    """States of parsed texts, from which statuses of collections follow. Each method is a transaction of its own.
+    """States of parsed texts, which determine collections' status. Each method has its own transaction.
 
     The text itself is in the object store, written before its state.
     """
@@ -22,7 +22,7 @@ class PostgresTexts:
         self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        """Known texts: one for each content type that the bytes were uploaded as."""
+        """Known texts: one per content type under which the bytes were uploaded."""
         rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
                        t.error_code, t.error_message, t.retryable
@@ -32,11 +32,11 @@ class PostgresTexts:
         return {TextKey(row[0], row[1]): _state(row) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
-        """Claims unleased texts that are not parsed yet.
+        """Claims unleased texts that aren't parsed yet.
 
-        Failed ones only with ``again`` or when they are retryable.
+        Claims failed ones only with ``again`` or if they are retryable.
         """
-        # In the order of the keys, so that two claims never wait for each other.
+        # In the order of the keys, so that two claims can't deadlock.
         cursor = await self._database.execute(
             f"""WITH free AS (
                     SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
@@ -53,7 +53,7 @@ class PostgresTexts:
         return {TextKey(*row) for row in cursor}
 
     async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
-        """Renews the leases of texts being parsed by this process."""
+        """Renews the leases of texts that this process is parsing."""
         await self._database.execute(
             f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
                     SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
@@ -63,7 +63,7 @@ class PostgresTexts:
         )
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
-        """Marks stored texts as parsed, with their numbers of characters."""
+        """Marks stored texts as parsed, with their number of characters."""
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(
                 """UPDATE texts SET state = 'parsed', characters = %s, error_code = NULL, error_message = NULL,
@@ -85,7 +85,7 @@ class PostgresTexts:
             )
 
     async def interrupted(self, text: TextKey) -> None:
-        """Takes an attempt back that an outage ended. The lease stays, as the pause until the next one."""
+        """Doesn't count an attempt that an outage ended. The lease stays, as the pause before the next one."""
         await self._database.execute(
             """UPDATE texts SET attempts = attempts - 1
                WHERE blob_id = %s AND content_type = %s AND state = 'running'""",

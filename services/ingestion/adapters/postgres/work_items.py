@@ -19,13 +19,13 @@ from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, Ru
 MOST_ATTEMPTS: Final = 5
 _LONGEST_FAILING: Final = "15 minutes"
 _KEYS: Final = "unnest(%(indexes)s::text[], %(files)s::text[], %(chunks)s::integer[]) AS w (index_id, file_id, chunks)"
-# Every change of several items locks them in the order of their keys, so that no two changes wait for each other.
+# Every change of several items locks them in the order of their keys, which prevents deadlocks.
 _HELD: Final = f"""
     WITH held AS MATERIALIZED (
         SELECT d.index_id, d.file_id, w.chunks FROM ingestion_items d JOIN {_KEYS} USING (index_id, file_id)
         WHERE d.token = %(token)s ORDER BY d.index_id, d.file_id FOR UPDATE OF d)
 """
-# LATERAL, key by key: before the table is analyzed a join would read all waiting items for each few.
+# LATERAL, key by key: before the table is analyzed, a join would read all waiting items for every few keys.
 _CLAIM: Final = f"""
     WITH free AS (
         SELECT o.index_id, o.file_id FROM {_KEYS} CROSS JOIN LATERAL (
@@ -71,7 +71,7 @@ _RELEASE: Final = """
 
 
 class PostgresWorkItems:
-    """Work items: lease, state, result. Each method is a transaction of its own."""
+    """Work items: lease, state, result. Each method has its own transaction."""
 
     def __init__(
         self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody, *, lease_seconds: float
@@ -82,17 +82,17 @@ class PostgresWorkItems:
         self._lease = lease_seconds
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
-        """Claims unleased, unfinished items among these."""
+        """Claims the unleased, unfinished items among ``keys``."""
         lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
         parameters = {**_columns(keys), **lease, "most": MOST_ATTEMPTS}
         cursor = await self._database.execute(_CLAIM, parameters)
         return [_claimed(row, token) for row in cursor]
 
     async def renew(self, tokens: Sequence[Token]) -> None:
-        """Renews leases; rows that are being changed at this moment are left to the next renewal."""
+        """Renews leases, except on rows that another transaction is changing."""
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
-                # Rows that are being changed are left to the next renewal.
+                # Locked rows are left to the next renewal.
                 await connection.execute(
                     f"""UPDATE {table} SET lease_until = now() + %s * interval '1 second' WHERE ctid = ANY (ARRAY (
                             SELECT ctid FROM {table} WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED))""",
@@ -100,7 +100,7 @@ class PostgresWorkItems:
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """Records the phase of items and their numbers of chunks (0: not known yet)."""
+        """Records the items' phase and their number of chunks (0: unknown)."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
                 FROM held
@@ -109,7 +109,7 @@ class PostgresWorkItems:
         )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
-        """Indexes among these that are neither replaced nor deleted."""
+        """The given indexes that are neither replaced nor deleted."""
         cursor = await self._database.execute(
             "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
             (list(index_ids),),
@@ -117,7 +117,7 @@ class PostgresWorkItems:
         return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
-        """Marks items as done; returns those whose file, knowledge base or index was deleted meanwhile.
+        """Marks items as ingested; returns those whose file, knowledge base or index has been deleted.
 
         The caller removes their chunks from the index again.
         """
@@ -142,7 +142,7 @@ class PostgresWorkItems:
                       AND d.token = %(token)s AND d.state = 'removing'""",
                 {**_columns(keys), "token": token},
             )
-            # Items that were queued again meanwhile may start now.
+            # Items that were queued again may start now.
             await connection.execute(
                 f"""{_HELD} UPDATE ingestion_items d SET token = NULL, lease_until = NULL, sent_at = NULL FROM held
                     WHERE (d.index_id, d.file_id) = (held.index_id, held.file_id) AND d.token = %(token)s""",
@@ -177,7 +177,7 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
-        """Queues items again after ``seconds``; ``counts``: as one of few attempts."""
+        """Queues items again after ``seconds``. ``counts``: whether this uses up an attempt."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,

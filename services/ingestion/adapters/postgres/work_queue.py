@@ -1,4 +1,4 @@
-"""Queue of unfinished work: items to dispatch, to reconcile or to count."""
+"""Queue of unfinished work: items to dispatch, reconcile or count."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
 
-# Several times a second there is mostly nothing: that costs one statement, and no transaction.
+# Runs several times a second and mostly finds nothing, so that case costs one statement and no transaction.
 _IS_ANY_DUE: Final = """
     SELECT EXISTS (SELECT FROM ingestion_runs WHERE sent_at IS NULL AND state IN ('planning', 'finishing'))
         OR EXISTS (SELECT FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing'))
@@ -24,9 +24,9 @@ _DUE_RUNS: Final = """
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED) due
     WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
 """
-# Indexes with something due are found by one look at the table's index each, whatever waits in them. Of companies the
-# n-th items come before the n+1-th of any, so do those of its indexes, and one with many items on their way waits
-# until most of them are claimed: behind its messages those of others wait in the topic.
+# One index lookup per search index finds those with due items, however many wait. Companies alternate, and so do the
+# indexes of a company. A company with many sent items waits until most of them are claimed, since other companies'
+# messages would wait behind its own in the topic.
 _DUE_ITEMS: Final = """
     WITH RECURSIVE indexes (id) AS (
         (SELECT index_id FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing')
@@ -66,14 +66,14 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Expired leases. Claiming raises the attempts, so a file that kills workers has an end.
+# Expired leases. Claiming counts an attempt, so a file that kills workers eventually fails.
 _LOST_ITEMS: Final = """
     UPDATE ingestion_items d SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL FROM (
         SELECT index_id, file_id FROM ingestion_items
         WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
     WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
-# They may just wait in the topic or in a worker: while work moves on, only a few are sent again at a time.
+# They may still wait in the topic or in a worker: while there is progress, only a few at a time are sent again.
 _UNHEARD_ITEMS: Final = """
     UPDATE ingestion_items d SET sent_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d
@@ -93,7 +93,7 @@ _DONE_RUNS: Final = """
     SELECT r.id FROM ingestion_runs r WHERE r.state = 'running' AND NOT EXISTS (
         SELECT FROM ingestion_items d WHERE d.index_id = r.index_id AND d.state IN ('pending', 'running', 'removing'))
 """
-# The newest changes stand at the ends of two indexes. A search for any recent one may be planned as a scan of all.
+# The newest changes are at the ends of two indexes. A search for any recent change might be planned as a full scan.
 _MOVED: Final = """
     SELECT coalesce(
         greatest((SELECT max(changed_at) FROM ingestion_items), (SELECT max(changed_at) FROM ingestion_runs))
@@ -140,20 +140,20 @@ _UNPARSED: Final = """
     WHERE turn <= %(each)s ORDER BY turn LIMIT %(free)s
 """
 MOST_ON_THE_WAY: Final = 500
-"""Items of a company that may be in the topic before more of it are sent there."""
+"""The most sent items per company before no more are sent."""
 _INDEXES: Final = 50
 _MANY: Final = 5000
 _FEW: Final = 500
 
 
 class PostgresWorkQueue:
-    """Unfinished work to send to workers. Each method runs in its own transaction."""
+    """Unfinished work to send to workers. Each method has its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def due(self, limit: int) -> list[Due]:
-        """Takes unsent work and marks it as sent."""
+    async def take_due(self, limit: int) -> list[Due]:
+        """Returns unsent work and marks it as sent."""
         if not await self._database.value(_IS_ANY_DUE):
             return []
         async with self._database.transaction() as connection:
@@ -171,7 +171,7 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
-        """Queues unleased work again that was sent ``seconds`` ago. Returns how many."""
+        """Requeues unleased work that was sent more than ``seconds`` ago. Returns its amount."""
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
@@ -182,11 +182,11 @@ class PostgresWorkQueue:
             return sum(changed)
 
     async def finished_runs(self) -> list[str]:
-        """Running runs that have no unfinished item."""
+        """Running runs without unfinished items."""
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
-        """Whether unleased work waits and nothing has changed for that long."""
+        """Whether unleased work is waiting and nothing has changed for ``seconds``."""
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
@@ -197,7 +197,8 @@ class PostgresWorkQueue:
 
 
 _log = structlog.get_logger(__name__)
-# Runs count because a run without a worker has no items yet. Texts do not: unless parsed ahead, they wait long.
+# Runs count because a run without a worker has no items yet. Texts don't, because they may wait long unless parsed
+# ahead.
 BACKLOG: Final = """
     SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
     + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))
@@ -206,7 +207,7 @@ BACKLOG: Final = """
 
 
 async def count_backlog(database: Database) -> None:
-    """Sets the gauge of waiting work; an outage leaves it as it is."""
+    """Sets the gauge of waiting work; an outage leaves it unchanged."""
     try:
         WAITING.set(await database.value(BACKLOG))
     except StoreUnavailable as problem:

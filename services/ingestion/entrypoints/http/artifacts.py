@@ -1,4 +1,4 @@
-"""Texts and passages of sessions' documents, for the artifacts service."""
+"""Texts and passages of session documents, for the artifacts service."""
 
 from typing import Annotated
 

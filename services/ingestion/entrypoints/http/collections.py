@@ -1,4 +1,4 @@
-"""Reads of collections over the internal API; the replies are those of the public API."""
+"""Reads of collections over the internal API, with the public API's responses."""
 
 from fastapi import APIRouter
 
@@ -42,7 +42,7 @@ def collections_router(collections: PostgresCollectionReader, files: PostgresFil
 
     @router.get("/internal/knowledge-bases/available-collections")
     async def available_collections(caller: Caller) -> AvailableCollections:
-        """Every collection, as content for a knowledge base."""
+        """All collections, as content for a knowledge base."""
         found = [each.available() for each in await collections.all(caller.company_id)]
         return AvailableCollections(success=True, collections=found, count=len(found))
 

@@ -1,4 +1,4 @@
-"""Files over the internal API; the replies are those of the public API."""
+"""Files over the internal API, with the public API's responses."""
 
 from functools import partial
 from typing import Annotated, Literal
@@ -53,7 +53,7 @@ def files_router(
     async def upload(
         request: Request, caller: Caller, idempotency_key: Annotated[str | None, Header()] = None
     ) -> File | UploadedFiles:
-        """One file answers its record, several a list."""
+        """Returns one file's record, or a list for several files."""
         parts = file_parts(body_of(request), request.headers.get("Content-Type", ""))
         correlation_id = current_correlation_id() or new_id()
         uploaded = await upload_files(parts, caller, correlation_id, idempotency_key)

@@ -1,4 +1,4 @@
-"""Reads and searches of knowledge bases over the internal API; the replies are those of the public API."""
+"""Reads and searches of knowledge bases over the internal API, with the public API's responses."""
 
 from typing import Final
 
@@ -57,7 +57,7 @@ def knowledge_bases_router(bases: PostgresKnowledgeBaseReader, search: SearchKno
     async def check_status(knowledge_base_id: str, caller: Caller) -> KnowledgeBaseState:
         """Also records that this caller has seen the status."""
         view = await view_of(caller, knowledge_base_id)
-        seen = await bases.seen(knowledge_base_id, caller.user_id, view.stored.status_version)
+        seen = await bases.mark_seen(knowledge_base_id, caller.user_id, view.stored.status_version)
         return KnowledgeBaseState(
             message=_MESSAGES[view.stored.status], knowledge_base=view.public(), status_updated=not seen
         )

@@ -1,4 +1,4 @@
-"""Files with their bytes and texts, collections, knowledge bases with their indexes, and documents of sessions."""
+"""Files with their bytes and texts, collections, knowledge bases with their indexes, and session documents."""
 
 from alembic import op
 
@@ -10,10 +10,9 @@ from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 revision = "0001"
 down_revision = None
 
-# Leases of this work and of that below name the process that holds them: holder is the number of the lock that it holds
-# while it lives.
+# In these and the later leases, holder is the number of the holding process's liveness lock.
 TEXTS = (
-    # The same bytes give another text under another extension, so the kind of document is part of the key.
+    # The same bytes give another text under another extension, so the document's kind is part of the key.
     """
     CREATE TABLE texts (
         blob_id text CONSTRAINT fk_texts_blob_id_blobs REFERENCES blobs (id) ON DELETE CASCADE,
@@ -61,11 +60,11 @@ FILES = (
     "CREATE INDEX ix_files_tags ON files USING gin (tags) WHERE deleted_at IS NULL AND tags <> '{}'",
     "CREATE INDEX ix_files_blob_id ON files (blob_id) WHERE blob_id IS NOT NULL",
     "CREATE INDEX ix_files_deleted_at ON files (deleted_at, id) WHERE deleted_at IS NOT NULL",
-    # Few: what searches leave out is found without a look at all files of an index.
+    # Searches exclude few files, which this index finds without reading all files.
     "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
 )
 COLLECTIONS = (
-    # told: status, progress, count and size as last published; correlation_id: of the last change of its files.
+    # told: status, progress, count and size as last published. correlation_id: from the last change of its files.
     """
     CREATE TABLE collections (
         id text CONSTRAINT pk_collections PRIMARY KEY,
@@ -165,7 +164,7 @@ KNOWLEDGE_BASES = (
         WHERE drop_after IS NOT NULL
     """,
 )
-# Ingestions; their items are the truth about what is done.
+# Ingestions; their items are the record of finished work.
 RUNS = (
     """
     CREATE TABLE ingestion_runs (
@@ -223,7 +222,7 @@ RUNS = (
     "CREATE INDEX ix_ingestion_items_file_id ON ingestion_items (file_id)",
     "CREATE INDEX ix_ingestion_items_run_id ON ingestion_items (run_id)",
     "CREATE INDEX ix_ingestion_items_changed_at ON ingestion_items (changed_at)",
-    # Unfinished items are found one by one, too: whichever index a plan takes for that, it leads to one row.
+    # Unfinished items are also looked up one by one: any index that a plan uses for that leads to one row.
     """
     CREATE INDEX ix_ingestion_items_unfinished ON ingestion_items (index_id, file_id)
         WHERE state IN ('pending', 'running', 'removing')
@@ -232,17 +231,17 @@ RUNS = (
     CREATE INDEX ix_ingestion_items_due ON ingestion_items (index_id, file_id)
         WHERE sent_at IS NULL AND state IN ('pending', 'removing')
     """,
-    # Items on their way to a worker are counted without a look at all that wait.
+    # Counts items on their way to a worker without reading all waiting items.
     """
     CREATE INDEX ix_ingestion_items_sent ON ingestion_items (index_id)
         WHERE sent_at IS NOT NULL AND state IN ('pending', 'removing')
     """,
     "CREATE INDEX ix_ingestion_items_token ON ingestion_items (token) WHERE token IS NOT NULL",
 )
-# Documents of sessions, indexed for the artifacts service.
+# Session documents, indexed for the artifacts service.
 DOCUMENTS = (
-    # Deleted ones stay as tombstones, so that late events change nothing. engine and index_id: where chunks may be.
-    # lost_at: since when its index is lost, until it is indexed again.
+    # Deleted ones stay as tombstones, so that late events change nothing. engine and index_id: the possible location of
+    # chunks. lost_at: when its index was lost, until it is indexed again.
     """
     CREATE TABLE artifact_documents (
         artifact_id text CONSTRAINT pk_artifact_documents PRIMARY KEY,
@@ -279,7 +278,7 @@ DOCUMENTS = (
         WHERE state = 'deleted' AND index_id IS NULL
     """,
 )
-# Only the administrator may add the extension; where the database has it already, this changes nothing.
+# Only an administrator may add the extension; if the database already has it, this changes nothing.
 SEARCH = ("CREATE EXTENSION IF NOT EXISTS vector", *CATALOG)
 
 

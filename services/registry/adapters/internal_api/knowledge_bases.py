@@ -13,14 +13,14 @@ from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import KnowledgeBaseCheck
 
 _AT_ONCE: Final = 8
-# Well below the deadline of the registry's callers: the warning must still reach them.
+# Well below the timeout of the registry's callers: the warning must still reach them.
 _DEADLINE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
 class HttpKnowledgeBases:
-    """Caches nothing: a knowledge base is validated right after it was made, or deleted."""
+    """Caches nothing: a knowledge base is often validated right after its creation or deletion."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
@@ -34,7 +34,7 @@ class HttpKnowledgeBases:
 
         async def exists(identifier: str) -> bool | None:
             async with slots:
-                if silent.is_set():  # one deadline is enough to know that ingestion is away
+                if silent.is_set():  # a single timeout shows that ingestion is down
                     return None
                 try:
                     return await self._exists(caller, identifier)

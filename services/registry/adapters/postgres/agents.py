@@ -28,7 +28,7 @@ _VERSION_COLUMNS: Final = "version_number, config_hash, system_config, created_b
 
 
 class PostgresAgentReader:
-    """Every read is one statement, so it sees one state."""
+    """Every read is a single statement, so it sees one snapshot."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,23 +74,23 @@ class PostgresAgentReader:
         return _version_of(rows[0]) if rows else None
 
     async def _one(self, query: str, value: str) -> StoredAgent | None:
-        if "\x00" in value:  # PostgreSQL refuses the character, so nothing stored has it
+        if "\x00" in value:  # PostgreSQL rejects NUL, so nothing stored contains it
             return None
         rows = await self._database.records(query, (value,))
         return _agent_of(rows[0]) if rows else None
 
 
 class PostgresAgentWriter:
-    """Changes agents inside one transaction, which the caller commits."""
+    """Changes agents in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
         self._agents = Versioned(self._connection, "agents", "agent_versions", "agent_id", "version_number")
 
     async def add(self, agent: StoredAgent) -> bool:
-        """Stores a new agent with its first version. Returns False when its key is taken.
+        """Stores a new agent with its first version. Returns False if its key is taken.
 
-        Waits for a transaction that is about to take the same key. Raises ``Conflict`` when the id is taken.
+        Waits for a transaction that is about to take the same key. Raises ``Conflict`` if the ID is taken.
         """
         origin = {each: getattr(agent, each) for each in ("id", "agent_key", "company_id", "owner_id", "created_at")}
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
@@ -108,19 +108,19 @@ class PostgresAgentWriter:
         return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
-        """Stores a locked agent's new state, and a new version when the version number is another."""
+        """Stores a locked agent's new state, and a new version if its version number has changed."""
         version = _version_row(after, changed_by)
         await self._agents.save(after.id, _head_of(after), version, before=before.version_number)
 
     async def delete(self, agent: StoredAgent, now: datetime) -> None:
-        """Removes a locked agent and its versions. Its key stays taken: it may stand in web pages."""
+        """Removes a locked agent and its versions. Its key stays reserved, since web pages may contain it."""
         no_origins: list[str] = []
         gone = {"deleted_at": now, "origin_url": None, "allowed_origins": no_origins, "entry_point": ""}
         await self._agents.delete(agent.id, gone)
 
 
 def _head_of(agent: StoredAgent) -> dict[str, Any]:
-    """The columns that may change, beside the version's number."""
+    """The columns that may change, in addition to the version number."""
     names = ("is_public", "is_shared", "origin_url", "entry_point", "updated_at")
     return {**{name: getattr(agent, name) for name in names}, "allowed_origins": list(agent.allowed_origins)}
 

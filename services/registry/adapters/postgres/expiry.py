@@ -1,4 +1,4 @@
-"""Tables of the registry whose rows go by themselves, and those of the subjects of its events."""
+"""Tables of the registry with rows that expire, and those of the subjects of its events."""
 
 from typing import Final
 

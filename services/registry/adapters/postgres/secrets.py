@@ -1,4 +1,4 @@
-"""Secrets in PostgreSQL: ciphertexts, which this service has no key for."""
+"""Secrets in PostgreSQL: ciphertexts, for which this service has no key."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ _DELETE: Final = f"""
 
 
 class PostgresSecretReader:
-    """Reads a company's secrets; deleted ones are not there."""
+    """Reads a company's secrets, except deleted ones."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredSecret | None:
-        if "\x00" in name:  # PostgreSQL refuses the character, so nothing stored has it
+        if "\x00" in name:  # PostgreSQL rejects NUL, so nothing stored contains it
             return None
         given = {"company": company_id, "name": name}
         rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
@@ -55,7 +55,7 @@ class PostgresSecretReader:
         return frozenset(name for (name,) in rows)
 
     async def ciphertexts(self, company_id: str, names: Sequence[str]) -> Mapping[str, str]:
-        """Base64 of those of the named secrets that exist."""
+        """The existing ones among the named secrets, in Base64."""
         if not names:
             return {}
         rows = await self._database.execute(
@@ -66,7 +66,7 @@ class PostgresSecretReader:
 
 
 class PostgresSecretWriter:
-    """Changes secrets inside one transaction, which the caller commits."""
+    """Changes secrets in one transaction, which the caller commits."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -74,9 +74,9 @@ class PostgresSecretWriter:
     async def put(
         self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
     ) -> StoredSecret:
-        """Stores a new secret with this ID, or another value of the one that has the name.
+        """Stores a new secret with this ID, or a new value for the one with that name.
 
-        Raises ``Conflict`` when the company has as many as it may have.
+        Raises ``Conflict`` if the company has as many as allowed.
         """
         await lock_company(self._connection, "secrets", company_id)
         replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
@@ -87,7 +87,7 @@ class PostgresSecretWriter:
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
-        """Removes the ciphertext. None when there is no such secret."""
+        """Removes the ciphertext. None if there is no such secret."""
         if "\x00" in name:
             return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))

@@ -1,4 +1,4 @@
-"""Things with versions: a head row, which names the current version, and a row for each version."""
+"""Versioned entities: a head row, which names the current version, and a row per version."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """Changes of such things in the transaction of a connection.
+    """Changes such entities in a connection's transaction.
 
-    ``reference``: the column by which a version refers to its head, whose id it is. ``number``: the column of both
-    that counts versions.
+    ``reference``: the column with which a version references its head. ``number``: the version number's column in both
+    tables.
     """
 
     connection: Connection
@@ -32,13 +32,13 @@ class Versioned:
         return added
 
     async def lock(self, condition: str, given: Row) -> None:
-        """In a statement of its own: a join that waited for the lock would miss a version added meanwhile."""
+        """In a separate statement: a join that waited for the lock would miss a version added in the meantime."""
         await self.connection.execute(f"SELECT 1 FROM {self.heads} WHERE {condition} FOR UPDATE", given)
 
     async def save(self, thing_id: str, head: Row, version: Row, *, before: Any, superseded: Row | None = None) -> None:
-        """Stores the new state of a locked thing, and a version when its number is not that of ``before``.
+        """Stores the new state of a locked entity, and a version if its number differs from ``before``.
 
-        ``superseded``: what the version of before gets then.
+        ``superseded``: the values set on the previous version.
         """
         number = version[self.number]
         if number != before:
@@ -54,7 +54,7 @@ class Versioned:
 
     async def _insert(self, table: str, row: Row) -> bool:
         names, values = ", ".join(row), ", ".join(f"%({name})s" for name in row)
-        # Of two versions with one number the second is an error, as nobody may change one without the lock.
+        # A second version with the same number is an error, since changes require the lock.
         ignored = "ON CONFLICT DO NOTHING" if table == self.heads else ""
         inserted = await self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({values}) {ignored}", row)
         return inserted.rowcount == 1
@@ -66,12 +66,12 @@ class Versioned:
 
 
 async def lock_company(connection: Connection, table: str, company_id: str) -> None:
-    """Until the end of the transaction: without it two creations would both see a count below the limit."""
+    """Held until the end of the transaction: otherwise two creations could both see a count below the limit."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{table} of {company_id}",))
 
 
 async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
-    """Raises ``Conflict`` when the company has more than ``most``. The caller holds its lock."""
+    """Raises ``Conflict`` if the company has more than ``most``. The caller holds its lock."""
     query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
     if await fetch_value(connection, query, (company_id,)) > most:
         raise Conflict(f"Your company already has {most} {table}, the most it may have.")

@@ -47,7 +47,7 @@ def _reads(agents: AgentReader) -> APIRouter:
     async def list_agents(
         who: Caller, limit: Annotated[int | None, Query(ge=1, le=201)] = None, offset: Offset = 0
     ) -> list[Agent]:
-        """Takes one more than the longest page, for callers who ask whether there is a next one."""
+        """Takes one more than the longest page, for callers who check for a next one."""
         return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
 
     @router.get("/by-key/{agent_key}")
@@ -56,7 +56,7 @@ def _reads(agents: AgentReader) -> APIRouter:
 
     @router.get("/public/{agent_key}")
     async def get_public_agent(agent_key: str, _: Caller, in_web_pages: bool = True) -> Agent:
-        """``in_web_pages``: only one that pages of some origins may use by its key."""
+        """``in_web_pages``: only an agent that pages on some origins may use by its key."""
         agent = await agents.get_by_key(agent_key)
         if agent is None or not (agent.usable_in_web_pages if in_web_pages else agent.is_public):
             raise AgentNotFound()

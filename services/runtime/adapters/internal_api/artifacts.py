@@ -33,7 +33,7 @@ _OWNER: Final = "artifacts"
 
 
 class HttpArtifacts:
-    """A SessionArtifacts. Every call is safe to repeat, and is retried for a while when the service does not answer."""
+    """A SessionArtifacts. Every call is idempotent and retried for a while if the service doesn't answer."""
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls

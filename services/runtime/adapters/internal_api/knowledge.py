@@ -24,7 +24,7 @@ _FIELDS = tuple(field.name for field in fields(Citation))
 
 
 class HttpKnowledge:
-    """A KnowledgeRetriever. All knowledge bases of an agent are searched at the same time."""
+    """A KnowledgeRetriever. Searches all knowledge bases of an agent in parallel."""
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls

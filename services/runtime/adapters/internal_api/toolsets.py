@@ -22,8 +22,8 @@ _KEPT_BYTES: Final = 32 * 1024 * 1024
 class HttpToolsets:
     """A ToolsetCatalogue.
 
-    Asks before every turn, so that a change holds from the next turn on. An answer that it has had before, byte for
-    byte, is not decoded again.
+    It asks before every turn, so that a change applies from the next turn on. Byte-identical answers aren't decoded
+    again.
     """
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
@@ -35,7 +35,7 @@ class HttpToolsets:
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        # One question each: every toolset is kept by itself, whatever agents combine.
+        # One request per toolset, so that each is cached separately, whatever agents combine.
         version_of = {version.name: version.version for version in versions}
         found = await asyncio.gather(*(self._toolset(name, version_of.get(name), caller) for name in names))
         return [toolset for toolsets in found for toolset in toolsets]

@@ -1,4 +1,4 @@
-"""Failures of model calls, the same for every provider: retries, waits that providers ask for, safe messages."""
+"""Failures of model calls for all providers: retries, requested waits, safe messages."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -33,7 +33,7 @@ _SECRETS = re.compile(
 )
 Answer = TypeVar("Answer")
 _TEXT_MEMBERS: Final = ("message", "detail", "msg", "error", "errors", "text", "title", "type")
-"""Members that have the text, the most telling first."""
+"""Members with the text, most informative first."""
 _DEEPEST_TEXT: Final = 5
 _MOST_TEXTS: Final = 3
 _UNSPECIFIED: Final = "unspecified error"
@@ -48,16 +48,16 @@ class Retryable(Transient):
 
 
 class ProviderRetries:
-    """Repeats calls of one provider that failed as `Retryable`, and counts the repetitions."""
+    """Retries `Retryable` failures of one provider and counts the retries."""
 
     def __init__(self, provider: str, policy: RetryPolicy | None = None) -> None:
         self._policy = policy or MODEL_RETRIES
         self._counter = RETRIED_MODEL_CALLS.labels(provider)
 
     async def run(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Raises the last `ModelFailed` once the attempts are used up.
+        """Raises the last `ModelFailed` once no attempts remain.
 
-        It is `ModelRateLimited` when the provider says when to come back.
+        It is `ModelRateLimited` if the provider says when to retry.
         """
         try:
             return await self._policy.run(call, on=Retryable, before_sleep=lambda *_: self._counter.inc())
@@ -69,13 +69,13 @@ class ProviderRetries:
 
 
 def connection_failure(provider: str, address: str, problem: BaseException) -> str:
-    """The caller's text for a failed connection. Address and the library's words are logged, for operators alone."""
+    """The caller's message for a failed connection. The address and the library's message go only to the log."""
     _log.warning("model.connection_failed", provider=provider, address=redact(address), problem=redact(repr(problem)))
     return "the connection failed"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:
-    """The header in seconds, from its number or date form; None when missing or unreadable."""
+    """Parses the header's number or date to seconds; None if it is missing or unreadable."""
     milliseconds = headers.get("retry-after-ms")
     value = headers.get("retry-after")
     try:
@@ -99,7 +99,7 @@ def _seconds_until(value: str | None, now: Callable[[], datetime]) -> float | No
 
 
 def redact(message: str, secrets: Iterable[str] = ()) -> str:
-    """`message` on one line, shortened, without `secrets` and without anything that looks like one."""
+    """Returns `message` on one line, shortened, without `secrets` and anything that looks like one."""
     for secret in secrets:
         if secret:
             message = message.replace(secret, "***")
@@ -108,7 +108,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
 
 
 class ErrorInBody(Exception):
-    """An error object where an answer was expected. `code` is an HTTP-like status when it is a number."""
+    """An error object in place of an answer. `code` is an HTTP-like status if it is a number."""
 
     def __init__(self, error: Any) -> None:
         super().__init__(error_message(error))
@@ -121,7 +121,7 @@ def error_message(error: Any) -> str:
 
 
 def error_text(payload: bytes, content_type: str) -> str | None:
-    """The text of a response; None for one without any, such as a page of a proxy."""
+    """The text of a response; None if it has none, such as a proxy's error page."""
     try:
         return without_half_pairs(_text_of(read_json(payload))) or None
     except NotJson:
@@ -129,7 +129,7 @@ def error_text(payload: bytes, content_type: str) -> str | None:
 
 
 def error_in(body: Any) -> Any:
-    """The error that a body of status 200 is in place of an answer; None when it is none."""
+    """The error in a body with status 200; None for an answer."""
     if isinstance(body, list) and body and isinstance(body[0], dict):
         return error_in(body[0])
     if not isinstance(body, dict):

@@ -1,6 +1,6 @@
-"""Fetches images for providers that want bytes, under the rules for public addresses.
+"""Fetches images for providers that require bytes, by the rules for public addresses.
 
-Most providers fetch an image by its address themselves. Gemini's client would do it from within this service.
+Most providers fetch images by address. Gemini's client would fetch them from within this service.
 """
 
 import asyncio
@@ -12,18 +12,18 @@ from services.runtime.domain.conversation import ImagePart, Message, UserMessage
 from services.runtime.domain.images import UnreadableBitmap, data_url
 from services.runtime.domain.models import ModelFailed, ModelRequest
 
-# Sent inside a request; providers take about 20 MB in all.
+# Images are part of the request, and providers accept about 20 MB in total.
 _LIMITS: Final = FetchLimits(largest_bytes=8 * 1024 * 1024)
 
 
 class ImageFetching:
-    """Replaces the addresses of images by their bytes. Only public addresses are fetched."""
+    """Replaces image addresses with the images' bytes. Fetches only public addresses."""
 
     def __init__(self, resolver: GuardedResolver | None = None, limits: FetchLimits = _LIMITS) -> None:
         self._http = GuardedHttp(resolver=resolver or GuardedResolver(), limits=limits, accept="image/*")
 
     async def inlined(self, request: ModelRequest) -> ModelRequest:
-        """Raises ModelFailed for an image that cannot be fetched."""
+        """Raises ModelFailed for an image that can't be fetched."""
         return replace(request, messages=tuple([await self._message(message) for message in request.messages]))
 
     async def _message(self, message: Message) -> Message:

@@ -16,12 +16,12 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
 
 
 NativeOutput = Literal["never", "without_tools", "always"]
-"""When a server takes the output schema as the response's format. Some would answer in it instead of calling tools."""
+"""When to send a server the output schema as its response format. Some would then answer instead of calling tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatibleProvider:
-    """An OpenAI-compatible server: configured by its key, or by its address where it needs no key."""
+    """An OpenAI-compatible server, configured by its key, or by its address if it needs no key."""
 
     name: str
     address_variable: str
@@ -31,7 +31,7 @@ class CompatibleProvider:
     native_output: NativeOutput = "never"
 
     def settings(self, environ: Mapping[str, str]) -> tuple[str, str | None] | None:
-        """Base URL and key, None when not configured."""
+        """Base URL and key; None if not configured."""
         given, key = environ.get(self.address_variable), environ.get(self.key_variable) or None
         address = given or self.address
         return (address, key) if address and (given or key) else None
@@ -39,9 +39,9 @@ class CompatibleProvider:
 
 @dataclass(frozen=True, slots=True)
 class OtherProvider:
-    """A provider reached through pydantic-ai; configured when any one of `variables` is set.
+    """A provider reached through pydantic-ai; configured if any of `variables` is set.
 
-    `wants_bytes`: it does not fetch images from their addresses. `ignores`: options of turns that it has no word for.
+    `wants_bytes`: it doesn't fetch images by address. `ignores`: turn options that it doesn't support.
     """
 
     name: str

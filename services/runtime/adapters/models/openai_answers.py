@@ -1,6 +1,6 @@
-"""Chat completions as OpenAI-compatible servers answer them, whole or in pieces.
+"""Decodes chat completions of OpenAI-compatible servers, complete or streamed.
 
-Reading is tolerant: a missing usage, missing call ids and text as a list of parts all occur.
+Decoding is tolerant: servers may omit usage and call ids, or send text as a list of parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,24 +19,24 @@ from libs.json_text import (
 from services.runtime.adapters.models.failures import ErrorInBody, error_in
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage, token_count
 
-# Of a message or a call. DeepSeek and its like, OpenRouter, Gemini and LiteLLM, in this order.
+# Fields of a message or a call: DeepSeek and similar servers, OpenRouter, Gemini and LiteLLM, in this order.
 _FIELDS: Final = (
     "reasoning_content", "reasoning", "reasoning_details", "extra_content", "provider_specific_fields",
     "thinking_blocks",
 )  # fmt: skip
-# Texts that come in pieces; others come whole, some of them again with each piece.
+# Texts that arrive in pieces; other fields arrive whole, some repeated in each piece.
 _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summary", "data", "thinking"))
-# orjson writes 250 levels, half of what it reads.
+# orjson writes 250 levels, half as many as it reads.
 _DEEPEST: Final = 64
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Provider data of a whole message or call."""
+    """The provider data of a complete message or call."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
 def add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
-    """Adds those of one chunk to those of the chunks before."""
+    """Merges a chunk's provider data into the earlier chunks' data."""
     for name in _FIELDS:
         value = delta.get(name)
         if value and not is_deeper(value, _DEEPEST):
@@ -49,7 +49,7 @@ def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
 
 
 def _joined(name: str, before: Any, more: Any) -> Any:
-    """Pieces of texts stay in a list until all are there."""
+    """Collects text pieces in a list until the text is complete."""
     if isinstance(more, str) and name in _IN_PIECES:
         pieces = before if isinstance(before, _Pieces) else _Pieces()
         pieces.append(more)
@@ -69,7 +69,7 @@ def _joined(name: str, before: Any, more: Any) -> Any:
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Items with an index continue the one of that index."""
+    """An item with an index continues the earlier item with that index."""
     index = item.get("index") if isinstance(item, dict) else None
     same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
     if same is None:
@@ -93,16 +93,16 @@ def _joined_pieces(value: Any) -> Any:
 
 
 class ArgumentsUnreadable(ValueError):
-    """The arguments of a call were sent as a value that cannot be kept."""
+    """A call's arguments have an unsupported type."""
 
 
 def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
-    """The calls of a whole answer. Raises ArgumentsUnreadable."""
+    """Decodes the calls of a complete answer. Raises ArgumentsUnreadable."""
     return tuple(replace(decode_call(*call_parts(call)), provider_data=provider_data_of(call)) for call in calls)
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    """Arguments other than a JSON object make the call invalid."""
+    """Decodes a call. It is invalid if its arguments aren't a JSON object."""
     try:
         parsed = read_json(arguments) if arguments.strip() else {}
     except NotJson as error:
@@ -117,12 +117,12 @@ def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
 
 
 def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Id, name and arguments as text; empty where they are missing. Raises ArgumentsUnreadable."""
+    """Id, name and arguments as strings, empty if missing. Raises ArgumentsUnreadable."""
     function = call.get("function")
     if not isinstance(function, dict):
         return _string(call.get("id")), "", ""
     arguments = function.get("arguments")
-    # Some servers send the arguments as an object instead of its text.
+    # Some servers send the arguments as an object instead of a JSON string.
     return (
         _string(call.get("id")),
         _string(function.get("name")),
@@ -158,7 +158,7 @@ class _Call:
             return False
 
     def is_another(self, call_id: str, name: str, arguments: str) -> bool:
-        """Whether a fragment begins another call: its id or name differs, or its name comes again after the end."""
+        """Whether a fragment starts another call: its id or name differs, or its name comes again after the end."""
         if call_id and self.id:
             return call_id != self.id
         if name and self.name:
@@ -167,9 +167,9 @@ class _Call:
 
 
 class StreamedCalls:
-    """Joins the fragments of the calls of one answer.
+    """Joins the fragments of an answer's calls.
 
-    A fragment belongs to the newest call, with an index or id to the newest call of that index or id.
+    A fragment belongs to the newest call with its index or id, or without either to the newest call.
     """
 
     def __init__(self) -> None:
@@ -177,14 +177,14 @@ class StreamedCalls:
         self._by_index: dict[int, _Call] = {}
 
     def take(self, fragments: Sequence[JsonObject]) -> None:
-        """Takes the fragments of one chunk, which are of different calls. Raises ArgumentsUnreadable."""
+        """Adds the fragments of one chunk, each for a different call. Raises ArgumentsUnreadable."""
         taken: list[_Call] = []
         for place, fragment in enumerate(fragments):
             call_id, name, arguments = call_parts(fragment)
             index = _index(fragment.get("index"))
             call = self._begun(index, call_id)
             if index is None and not call_id and len(fragments) > 1:
-                # Only the order says which call each fragment continues.
+                # Only the order shows which call each fragment continues.
                 continued = not name and len(fragments) <= len(self._calls)
                 call = self._calls[place - len(fragments)] if continued else call
                 call = None if any(call is other for other in taken) else call
@@ -239,7 +239,7 @@ class NotAnAnswer(ValueError):
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:
-    """Raises NotAnAnswer, and ErrorInBody for an error that a server sent with status 200."""
+    """Decodes a completion. Raises NotAnAnswer, and ErrorInBody for an error that a server sent with status 200."""
     try:
         body = read_json(payload, nan_as_null=True)
     except NotJson as error:
@@ -294,7 +294,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _newer(before: Usage, usage: Usage) -> Usage:
-    """The counts of a stream so far: each chunk may have all of them, some, or zeros in place of the others."""
+    """The latest counts of a stream: a chunk may have all of them, only some, or zeros for the others."""
     return Usage(
         usage.input_tokens or before.input_tokens,
         usage.output_tokens or before.output_tokens,
@@ -308,7 +308,7 @@ def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
 
 
 class StreamedAnswer:
-    """Gathers the chunks of a streamed completion into an answer."""
+    """Assembles the chunks of a streamed completion into an answer."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -322,11 +322,11 @@ class StreamedAnswer:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream announced its end; a connection may also just break."""
+        """Whether the stream announced its end; a broken connection doesn't."""
         return self._ended or bool(self._finish_reason)
 
     def take(self, data: bytes) -> str:
-        """Takes one event's data and returns the text in it. Raises NotAnAnswer or ErrorInBody."""
+        """Processes one event's data and returns its text. Raises NotAnAnswer or ErrorInBody."""
         if data == b"[DONE]":
             self._ended = True
             return ""
@@ -339,7 +339,7 @@ class StreamedAnswer:
         if not isinstance(chunk, dict):
             raise NotAnAnswer("a piece of the answer is not a JSON object")
         choices = _objects(chunk.get("choices"))
-        # Moonshot has it in the choice.
+        # Moonshot reports usage in the choice.
         for holder in (*choices[:1], chunk):
             self._usage = _newer(self._usage, _usage(holder.get("usage")))
         return self._take_choice(choices[0]) if choices else ""
@@ -358,7 +358,7 @@ class StreamedAnswer:
         return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
-        """The text that no chunk has completed, once there are no more of them."""
+        """Returns the remaining incomplete text after the last chunk."""
         return self._said(self._paired.finish())
 
     def _said(self, text: str) -> str:
@@ -367,7 +367,7 @@ class StreamedAnswer:
         return text
 
     def answer(self) -> ModelAnswer:
-        """Raises NotAnAnswer for a stream that ended without having begun."""
+        """Returns the answer. Raises NotAnAnswer for a stream that ended before it started."""
         if not self._begun:
             raise NotAnAnswer("the answer holds no choices")
         calls = self._calls.calls()

@@ -1,4 +1,4 @@
-"""Calls any OpenAI-compatible server over one shared HTTP session: the hot path, so no SDK."""
+"""Calls any OpenAI-compatible server over one shared HTTP session, without an SDK since this is the hot path."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -44,7 +44,10 @@ _LARGEST_ERROR_BYTES = 64 * 1024
 
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
-    """`native_output`: the output schema is sent as the response's format instead of among the instructions."""
+    """Encodes the request.
+
+    With `native_output`, the output schema goes into the response format instead of the prompt.
+    """
     body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
     if native_output:
         schema = request.output_schema or {}
@@ -63,7 +66,7 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether servers can guarantee the schema: closed objects with required properties, of the simplest keywords."""
+    """Whether servers can guarantee the schema: closed objects with only required properties and simple keywords."""
     if not isinstance(schema, dict) or not schema.keys() <= _STRICT_KEYWORDS:
         return False
     properties = schema.get("properties", {})
@@ -116,7 +119,7 @@ def _tool(tool: ToolDefinition) -> JsonObject:
 
 
 def _calling(request: ModelRequest) -> JsonObject:
-    """Settings about calls, which servers take only together with tools."""
+    """Settings for calls, which servers accept only together with tools."""
     settings: JsonObject = {}
     match request.tool_choice:
         case NamedTool(name=name):
@@ -130,10 +133,10 @@ def _calling(request: ModelRequest) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`provider` is the prefix of model names; `base_url` ends before `/chat/completions`.
+    """A server. `provider` is the prefix of model names; `base_url` ends before `/chat/completions`.
 
-    Times in seconds. `timeout` is for a whole answer, or between two pieces of a streamed one, whose length
-    only the turn's deadline and `largest_answer_bytes` bound.
+    Times in seconds. `timeout` covers a whole answer, or the gap between two pieces of a streamed one. A stream's
+    length is limited only by the turn's deadline and `largest_answer_bytes`.
     """
 
     provider: str
@@ -168,7 +171,7 @@ class OpenAICompatible:
             except ModelFailed as failure:
                 if not _is_about_format(failure):
                     raise
-                # An older model, or a schema that the server cannot guarantee: then it is asked for in words.
+                # An older model, or a schema that the server can't guarantee: retry with the schema in the prompt.
         return await self._send(encode_request(request, name, stream=stream), on_text)
 
     async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:
@@ -181,7 +184,7 @@ class OpenAICompatible:
         return when == "always" or not request.callable_tools
 
     def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        # Redirects are not followed: they would carry the conversation to a host nobody configured.
+        # Redirects aren't followed: they would send the conversation to an unconfigured host.
         timeout = self._stream_timeout if stream else self._timeout
         return self._session.post(self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False)
 
@@ -202,7 +205,7 @@ def _is_about_format(failure: ModelFailed) -> bool:
 
 
 class _Attempt:
-    """One request. Once a piece of text has been streamed, a failure is final: a retry would double it."""
+    """One request. After a piece of text was streamed, a failure is final: a retry would duplicate the text."""
 
     def __init__(self, model: OpenAICompatible, on_text: OnText | None) -> None:
         self._model = model
@@ -215,7 +218,7 @@ class _Attempt:
             async with model.post(body, stream=self._on_text is not None) as response:
                 if response.status != 200:
                     raise await self._error_from(response)
-                # Some servers answer a request for a stream in one piece.
+                # Some servers answer a streaming request in one piece.
                 if self._on_text is None or response.content_type == "application/json":
                     return await self._whole(response)
                 return await self._streamed(response, self._on_text)
@@ -242,7 +245,7 @@ class _Attempt:
         )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
-        # Not `read()`: the announced length is the compressed one, which bounds nothing.
+        # Not `read()`: the announced length is the compressed one, which limits nothing.
         answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
         if self._on_text is not None and answer.text:
             self._on_text(answer.text)
@@ -250,7 +253,7 @@ class _Attempt:
 
     async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
         gathered = StreamedAnswer()
-        # A line of megabytes comes in thousands of pieces: they are joined once.
+        # A line of megabytes arrives in thousands of pieces; they are joined only once.
         begun: list[bytes] = []
         async for piece in self._pieces(response):
             *lines, rest = piece.split(b"\n")

@@ -1,4 +1,4 @@
-"""Finds models by name, and lists them by provider."""
+"""Finds models by name and lists them by provider."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`model` is None when the provider is not configured. `ignores`: options of turns that would have no effect."""
+    """A provider. `model` is None if it isn't configured. `ignores`: turn options without effect."""
 
     info: ProviderInfo
     model: ChatModel | None
@@ -40,7 +40,7 @@ class Provider:
 
 
 class ModelProviders:
-    """The ChatModel that hands each request to its provider, and the ModelCatalogue of them all."""
+    """A ChatModel that passes each request to its provider, and the ModelCatalogue of all providers."""
 
     def __init__(self, *providers: Provider) -> None:
         self._providers = {provider.info.name: provider for provider in providers}
@@ -97,12 +97,12 @@ def model_providers(
     retry: RetryPolicy | None = None,
     resolver: GuardedResolver | None = None,
 ) -> ModelProviders:
-    """Every known provider, configured by the variables that its own clients use (`OPENAI_API_KEY`, …).
+    """All known providers, configured by the same variables as their own clients (`OPENAI_API_KEY`, …).
 
-    `builtin_delay` is how long the built-in model takes, `timeout` bounds a call of any other; in seconds.
-    `session` stays the caller's to close. `resolver` finds the hosts of images.
+    `builtin_delay` is the built-in model's duration, `timeout` limits calls of all others; both in seconds. The caller
+    closes `session`. `resolver` resolves the hosts of images.
     """
-    # It calls tools by rules of its own.
+    # The built-in model has its own rules for calling tools.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
@@ -129,6 +129,6 @@ def _adapted(model: ChatModel) -> ChatModel:
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:
-    """The session all models share: kept-alive connections, at most `connections` to one host."""
+    """The session that all models share: kept-alive connections, at most `connections` per host."""
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -1,6 +1,6 @@
-"""Calls the providers that are not OpenAI-compatible through pydantic-ai's direct interface.
+"""Calls providers that aren't OpenAI-compatible through pydantic-ai's direct interface.
 
-pydantic-ai takes seconds to import, so it is imported in a thread at the first call and never before.
+pydantic-ai takes seconds to import, so the first call imports it in a thread.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 
 
 class PydanticAIDirect:
-    """A ChatModel for one provider, whose credentials pydantic-ai reads from the environment.
+    """A ChatModel for one provider. pydantic-ai reads its credentials from the environment.
 
-    `infer` makes pydantic-ai's model of a `provider:name`; pydantic-ai's own way unless given. `images` is for
-    providers whose client here would fetch the addresses of images by itself.
+    `infer` creates pydantic-ai's model for a `provider:name`, by default with its own function. `images` is for
+    providers whose client would otherwise fetch image addresses from here.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class PydanticAIDirect:
         except ModelAPIError as error:
             raise self._failure(error, emitted=emitted) from error
         except UserError as error:
-            # Such as a missing key: the library speaks to who configures it, not to the caller of an agent.
+            # For example a missing key: the library's message is for the operator, not for the agent's caller.
             _log.error("model.not_usable", model=request.model, problem=redact(str(error)))
             raise self._failed("the provider is not set up for this model") from error
         except AgentRunError as error:
@@ -92,7 +92,7 @@ class PydanticAIDirect:
 
         model = self._models.get(name)
         if model is None:
-            # Imports the provider's SDK, which takes another second or two.
+            # Also imports the provider's SDK, which takes another second or two.
             model = await asyncio.to_thread(self._infer or infer_model, name)
             while len(self._models) >= _MOST_MODELS:
                 del self._models[next(iter(self._models))]

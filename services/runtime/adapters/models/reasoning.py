@@ -1,4 +1,4 @@
-"""Reasoning of models: kept out of replies, and given back to the provider that it is from."""
+"""Keeps models' reasoning out of replies, and returns it to the provider that produced it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,15 +9,15 @@ from services.runtime.domain.models import ChatModel, ModelRequest, OnText
 
 _TAGS: Final = ("<think>", "<thinking>", "<thought>")
 _LONGEST_TAG: Final = max(map(len, _TAGS)) + 1
-# Who writes about a tag quotes it.
+# Text about a tag quotes it.
 _QUOTES: Final = ("`", '"', "'")
 _MODEL: Final = "model"
 
 
 class ReasoningApart:
-    """A ChatModel around another one, whose answers may have blocks of reasoning in their text.
+    """A ChatModel around another one whose answers may contain reasoning blocks in their text.
 
-    What a provider sent beside an answer goes back to the same model alone: others refuse or misread it.
+    A provider's additional data goes back only to the same model: other models reject or misread it.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -47,7 +47,7 @@ def _emit(text: str, on_text: OnText) -> None:
 
 
 def _own(message: Message, model: str) -> Message:
-    """The message as its provider needs it back; without what only another model's provider knows."""
+    """The message as its provider needs it, without data that only another model's provider understands."""
     if not isinstance(message, AssistantMessage):
         return message
     data: Mapping[str, Any] = message.provider_data or {}
@@ -58,10 +58,10 @@ def _own(message: Message, model: str) -> Message:
 
 
 class ReplyText:
-    """Leaves blocks of reasoning out of a text that comes in pieces.
+    """Removes reasoning blocks from a text that arrives in pieces.
 
-    A block that the text begins with may lack its end, as when the answer was cut. A later one without an end, or
-    whose tag is quoted, is text.
+    A block at the start may lack its end tag, for example if the answer was cut. A later block without an end tag, or
+    with a quoted tag, is ordinary text.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ReplyText:
         self._last = ""
 
     def take(self, piece: str) -> str:
-        """The text of the reply that is certain with this piece."""
+        """Returns the reply text that is certain with this piece."""
         text, said = self._held + piece, []
         self._held = ""
         while text:
@@ -87,7 +87,7 @@ class ReplyText:
         return "".join(said)
 
     def finish(self) -> str:
-        """The rest of the reply, once no piece follows."""
+        """Returns the rest of the reply after the last piece."""
         rest = "".join([*self._block, self._held])
         if self._before_reply and (self._end or self._after_block):
             return "" if self._end else rest.lstrip()

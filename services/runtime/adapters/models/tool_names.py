@@ -1,4 +1,4 @@
-"""Names of tools as providers accept them."""
+"""Converts tool names to names that providers accept."""
 
 import hashlib
 import re
@@ -17,9 +17,9 @@ _HASH_CHARACTERS: Final = 8
 
 
 class ProviderToolNames:
-    """A ChatModel around another one, which is given names of letters, digits, `_` and `-` alone.
+    """A ChatModel around another one that gets only names of letters, digits, `_` and `-`.
 
-    The names in the answer are mapped back. A request whose names are all accepted passes as it is.
+    Names in the answer are mapped back. A request with only accepted names is passed on unchanged.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -37,10 +37,10 @@ class ProviderToolNames:
 
 
 def accepted_names(names: Iterable[str]) -> dict[str, str]:
-    """An accepted name for each, no two alike; it depends on the names alone, not on their order.
+    """A unique accepted name for each name; depends only on the names, not on their order.
 
-    Accepted names stay. Of others, odd characters become `_`; those that are then too long, or like another name, get
-    a part of their hash.
+    Accepted names stay. In others, invalid characters become `_`. A result that is too long or a duplicate also gets
+    part of its hash.
     """
     wanted = {name: _OTHER.sub("_", name) or "_" for name in names}
     count: dict[str, int] = {}

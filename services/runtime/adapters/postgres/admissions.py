@@ -1,4 +1,4 @@
-"""Admits submissions: a batch is one transaction, under the locks of its sessions."""
+"""Admits submissions: a batch is one transaction that locks its sessions."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,14 +19,14 @@ from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
 
-# In the order of their ids: two batches that share sessions could deadlock otherwise.
+# In the order of ids, so that batches with common sessions can't deadlock.
 _LOCK_SESSIONS: Final = """
     SELECT id, company_id, owner_id, status = 'active', next_position,
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
-# A statement of its own, after the locks: only then does its snapshot show what others committed before them.
-# A refused command has no turn: its recorded outcome makes it known.
+# A separate statement after the locks, so that its snapshot includes what others committed before. A rejected command
+# has no turn; its recorded outcome makes it known.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -65,12 +65,12 @@ _ADMIT: Final = """
            CASE WHEN claimed THEN now() END, options, client_calls, whole_history
     FROM given
 """
-# Its turn was refused in the transaction that has added it.
+# The session's turn was rejected in the transaction that added the session.
 _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """A message's position is twice its turn's, the reply's one more: a reply stands right after its question."""
+    """Admits turns. A turn's message has twice the turn's position, and the reply follows it."""
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox
@@ -85,7 +85,7 @@ class PostgresAdmissions:
             if submission.begins is not None:
                 beginnings.setdefault(submission.session_id, submission.begins)
         async with self._outbox.pipelined() as transaction:
-            # Before locking existing sessions, so that a transaction that waits here holds no lock on one.
+            # Before locking existing sessions: a transaction that waits here must not hold a session lock.
             adding = await add_sessions(transaction.connection, beginnings.values()) if beginnings else None
             view = await _view(transaction.connection, submissions)
             added = [] if adding is None else [beginnings[row[0]] for row in await adding.fetchall()]
@@ -142,7 +142,7 @@ class PostgresAdmissionBatch:
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
         for session in self.begun:
-            # It is the outcome of CreateSession: with this command's id it would count as that of ExecuteTurn.
+            # It is the outcome of CreateSession; with this command's id it would count as the outcome of ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
@@ -183,9 +183,9 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
     found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "waiting": {}, "company": {}, "exhausted": {}}
     for what, key, number in await situation.fetchall():
         found[what][key] = found[what].get(key, 0) + number
-    # Their numbers are read only where a turn is going to be refused.
+    # The amounts are read only for turns that will be rejected.
     used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
-    # Next to no session waits, so that the others need not pay for a closer look.
+    # Waiting sessions are rare, so only they pay for the details.
     blocked = await blocked_sessions(connection, list(found["waiting"])) if found["waiting"] else {}
     live = {id: found["session"].get(id, 0) + found["waiting"].get(id, 0) for id in session_ids}
     return AdmissionView(sessions, frozenset(found["known"]), live, found["company"], used_up, blocked_by=blocked)

@@ -12,7 +12,7 @@ from libs.eventing import Transaction
 from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_value
 from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal
 
-# A period that is over counts for nothing: no job has to begin a new one.
+# Usage from an earlier period doesn't count, so no job has to start a new period.
 _BEGINNING: Final = """
     CASE period WHEN 'day' THEN date_trunc('day', now(), 'UTC') WHEN 'month' THEN date_trunc('month', now(), 'UTC')
     ELSE started_at END
@@ -30,7 +30,7 @@ _NAMES: Final = (
 )  # fmt: skip
 IS_EXHAUSTED: Final = f"{_IS_CURRENT} AND (used_cost >= cost OR used_tokens >= tokens)"
 _EXHAUSTED: Final = f"SELECT {COLUMNS} FROM budgets WHERE company_id = ANY(%s) AND {IS_EXHAUSTED} ORDER BY created_at"
-# In one order, so that two transactions cannot wait for each other. Sessions and turns are locked before.
+# In a fixed order, so that two transactions can't deadlock. Sessions and turns are locked first.
 _LOCK_ALL: Final = "SELECT id FROM budgets WHERE company_id = ANY(%s) ORDER BY id FOR UPDATE"
 _CHARGE: Final = f"""
     WITH given AS (
@@ -76,13 +76,13 @@ _REMOVE: Final = "DELETE FROM budgets WHERE id = %s"
 
 
 async def exhausted(connection: Connection, company_ids: Sequence[str]) -> list[BudgetState]:
-    """The budgets of these companies that are used up."""
+    """The used-up budgets of these companies."""
     cursor = await connection.execute(_EXHAUSTED, (list(company_ids),))
     return [_state(row) for row in await cursor.fetchall()]
 
 
 async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
-    """Adds what turns took that end in this transaction to the budgets that apply to them, with events of it."""
+    """Charges turns that end in this transaction to their budgets, with the budgets' events."""
     connection = transaction.connection
     locked = await connection.execute(_LOCK_ALL, (list({each.company_id for each in charges}),))
     if not await locked.fetchall():
@@ -91,7 +91,7 @@ async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
         {"company_id": c.company_id, "user_id": c.user_id, "key_id": c.key_id, "tokens": c.tokens, "cost": str(c.cost)}
         for c in charges
     ]
-    # A statement of its own, after the locks: its snapshot has what others have added meanwhile.
+    # A separate statement after the locks, so that its snapshot includes concurrent charges.
     rows = await (await connection.execute(_CHARGE, (as_json(given),))).fetchall()
     label = {each.company_id: each.correlation_id for each in charges}
     for row in rows:
@@ -113,7 +113,7 @@ class PostgresBudgetWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
-    async def count(self, company_id: str) -> int:
+    async def lock_and_count(self, company_id: str) -> int:
         await self._connection.execute(_TAKE_TURNS, (company_id,))
         return int(await fetch_value(self._connection, _COUNT, (company_id,)))
 
@@ -169,7 +169,7 @@ class PostgresBudgetReads:
 
 
 def _state(row: TupleRow) -> BudgetState:
-    """From a row that begins with ``COLUMNS``."""
+    """Parses a row that starts with ``COLUMNS``."""
     fields = dict(zip(_NAMES, row, strict=False))
     read_at: datetime = fields.pop("read_at")
     fields["period_started_at"] = fields["period_started_at"].astimezone(UTC)
@@ -179,7 +179,7 @@ def _state(row: TupleRow) -> BudgetState:
 
 
 def _before(row: TupleRow) -> BudgetState:
-    """The budget as it was in this period, before what the row has added to it."""
+    """The budget's state in this period before the row's charge."""
     values = list(row)
     values[_NAMES.index("used_tokens")] -= row[-2]
     values[_NAMES.index("used_cost")] -= row[-1]

@@ -1,4 +1,4 @@
-"""Claims queued turns, one per idle session. Every write of the worker is guarded by the turn's fencing token."""
+"""Claims queued turns, one per idle session. The turn's fencing token guards every later write of the worker."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from libs.persistence import Connection
 from services.runtime.domain.turns import ClaimedTurn
 
 LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
-"""Queued, running, and cancelled turns whose execution has not stopped yet: the condition of ix_turns_live."""
+"""Queued, running, and cancelled turns with an unfinished execution: the condition of ix_turns_live."""
 
 CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
@@ -26,9 +26,9 @@ CLAIMED_COLUMNS: Final = """
     t.lost_attempts
 """
 CLAIMED_WIDTH: Final = 19
-# In one order everywhere, so that two batches cannot wait for each other.
+# In the same order everywhere, so that two batches can't deadlock.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-# For the reconciler: a transaction that has locked a session sees to its queue anyway.
+# For the reconciler: a transaction that has locked a session also handles its queue.
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
@@ -54,20 +54,20 @@ _CLAIM: Final = f"""
 async def claim(
     connection: Connection, session_ids: Collection[str], *, worker_id: str, deadline: float
 ) -> AsyncCursor[TupleRow]:
-    """Claims in sessions that the caller's transaction has locked; ``claimed_turns`` reads the result."""
+    """Claims turns in sessions that the caller's transaction has locked; ``claimed_turns`` reads the result."""
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
 def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[Draft]]:
-    """Claimed turns, and the start events of those that have not run before."""
+    """The claimed turns, and the start events of those that haven't run before."""
     turns = [claimed_turn(row) for row in rows]
-    # Only a wait puts a turn that was claimed before back into the queue.
+    # Only a wait returns a claimed turn to the queue.
     turns = [replace(turn, after_wait=turn.fence > 1) for turn in turns]
     return turns, [turn.started() for turn in turns if not turn.after_wait]
 
 
 def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
-    """From the first CLAIMED_WIDTH columns of a row."""
+    """Parses the first CLAIMED_WIDTH columns of a row."""
     return ClaimedTurn(
         id=row[0],
         session_id=row[1],
@@ -95,5 +95,5 @@ def identity_from(text: str) -> Identity:
 
 @lru_cache(maxsize=1024)
 def identity_json(identity: Identity) -> str:
-    """The same text for the same identity, so that reading it back meets the cache."""
+    """The same text for the same identity, so that parsing it hits the cache."""
     return identity.model_dump_json()

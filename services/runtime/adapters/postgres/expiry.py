@@ -1,4 +1,4 @@
-"""Tables of the runtime whose rows go by themselves, and those of the subjects of its events."""
+"""Tables with expiring rows, and tables with the subjects of the runtime's events."""
 
 from typing import Final
 

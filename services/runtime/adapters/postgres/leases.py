@@ -1,4 +1,4 @@
-"""Workers' leases, one row each on the database's clock, and the turns of workers whose lease ran out."""
+"""Workers' leases by the database's clock, one row each, and the turns of workers with an expired lease."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,7 +15,7 @@ from services.runtime.adapters.postgres.claims import (
 )
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
-# What a look takes along: more than a worker has room for, however many a dead one left.
+# The most rows per query: more than a worker has slots, however many a dead worker left.
 _AT_ONCE: Final = 500
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at, presence)
@@ -24,8 +24,8 @@ _RENEW: Final = """
 """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
 _PRESENCES: Final = "SELECT presence FROM workers WHERE presence IS NOT NULL AND id <> %s"
-# After its own start the database cannot tell dead workers from those that could not reach it.
-# A worker without a row was deleted, and is as dead as one whose lease ran out.
+# Right after its own start, the database can't distinguish dead workers from those that couldn't reach it. A worker
+# without a row was deleted, and counts as dead.
 _GONE: Final = """
     (w.presence = ANY(%(gone)s)
      OR (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
@@ -33,7 +33,7 @@ _GONE: Final = """
 """
 _IS_ORPHANED: Final = f"(t.worker_id IS NULL OR t.id = ANY(%(unknown)s) OR (t.worker_id <> %(worker)s AND {_GONE}))"
 _HELD: Final = "SELECT id, fence, status, watches FROM turns WHERE worker_id = %s"
-# A cancelled turn keeps its worker until the execution stops: one whose worker died is released here.
+# A cancelled turn keeps its worker until the execution stops. If the worker has died, the turn is released here.
 _ORPHANS: Final = f"""
     SELECT {CLAIMED_COLUMNS}, t.worker_id, t.lost_attempts + (t.worker_id IS NOT NULL)::integer,
            coalesce(t.deadline < clock_timestamp(), false), t.status = 'cancelled'
@@ -43,8 +43,8 @@ _ORPHANS: Final = f"""
            OR (t.status = 'running' AND t.deadline < clock_timestamp() - make_interval(secs => %(grace)s)))
     ORDER BY t.deadline NULLS FIRST LIMIT {_AT_ONCE}
 """
-# Of each idle session its first turn, longest waiting first, the companies in turn, so that those of each are among
-# what is taken along. What does not fit is left to the next pass.
+# The first turn of each idle session, longest waiting first, alternating between companies so that the limit includes
+# all of them. The rest is left to the next pass.
 _CLAIMABLE: Final = f"""
     SELECT q.company_id, q.session_id FROM turns q WHERE q.status = 'queued'
       AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
@@ -54,7 +54,7 @@ _CLAIMABLE: Final = f"""
     ORDER BY row_number() OVER (PARTITION BY q.company_id ORDER BY q.created_at), q.created_at LIMIT {_AT_ONCE}
 """
 _QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
-# Each is resolved in a transaction of its own: a small batch keeps the rest of the look from being late.
+# Each wait is resolved in its own transaction, so a small batch keeps the rest of the pass on time.
 _DUE: Final = """
     SELECT session_id, turn_id FROM (
         (SELECT session_id, turn_id, expires_at AS at FROM waits WHERE state = 'open' AND expires_at <= now()
@@ -66,7 +66,7 @@ _DUE: Final = """
 """
 _OPEN_WAITS: Final = "SELECT count(*) FROM waits WHERE state = 'open'"
 _DELETING: Final = f"SELECT id FROM sessions WHERE status = 'deleting' ORDER BY id LIMIT {_AT_ONCE}"
-# Locks out a renewal of these leases until the turns are taken.
+# Blocks renewals of these leases until their turns are taken over.
 _LOCK_WORKERS: Final = "SELECT id FROM workers WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 _TAKE: Final = f"""
     UPDATE turns t
@@ -78,7 +78,7 @@ _TAKE: Final = f"""
       AND t.lost_attempts + (t.worker_id IS NOT NULL)::integer < %(attempts)s AND {_IS_ORPHANED}
     RETURNING {CLAIMED_COLUMNS}, coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
 """
-# While turns name a worker, its row tells that they are orphans.
+# While turns name a worker, its row shows that they are orphans.
 _FORGET_WORKERS: Final = """
     DELETE FROM workers w WHERE w.lease_expires_at < clock_timestamp() - interval '1 minute'
       AND NOT EXISTS (SELECT FROM turns t WHERE t.worker_id = w.id)
@@ -86,7 +86,10 @@ _FORGET_WORKERS: Final = """
 
 
 class PostgresWorkerLease:
-    """An expired lease may be renewed: turns that others took meanwhile are fenced one by one."""
+    """This worker's lease.
+
+    It may be renewed after its expiry: turns that were taken over have a newer fencing token.
+    """
 
     def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:
         self._database = database
@@ -103,9 +106,9 @@ class PostgresWorkerLease:
 
 
 class PostgresLeaseReclaimer:
-    """``lease`` is the lease time of workers in seconds.
+    """Takes over turns of dead workers. ``lease`` is the lease period in seconds.
 
-    A worker is dead when its lease has run out, or sooner when its process is gone that had announced its presence.
+    A worker is dead once its lease has expired, or earlier if its process had announced its presence and is gone.
     """
 
     def __init__(

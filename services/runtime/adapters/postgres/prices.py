@@ -1,4 +1,4 @@
-"""Prices of models in PostgreSQL, kept in memory and read again every few seconds."""
+"""Model prices in PostgreSQL, cached in memory and reread every few seconds."""
 
 import asyncio
 from typing import Final
@@ -15,7 +15,7 @@ _SECONDS: Final = 5.0
 
 
 class PostgresPrices:
-    """``table`` is empty before the first ``read``."""
+    """Cached prices. ``table`` is empty before the first ``read``."""
 
     def __init__(self, database: Database, *, seconds: float = _SECONDS) -> None:
         self.table = PriceTable()
@@ -23,7 +23,7 @@ class PostgresPrices:
         self._seconds = seconds
 
     async def begin(self) -> None:
-        """Reads them before the first turn begins, however long the database is away."""
+        """Reads the prices before the first turn starts, however long the database is down."""
         await retry_until_available(self.read)
 
     async def read(self) -> None:
@@ -31,7 +31,7 @@ class PostgresPrices:
         self.table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
 
     async def run(self) -> None:
-        """Reads them again and again, until cancelled; in an outage those before it hold."""
+        """Rereads the prices until cancelled; during an outage the last ones stay valid."""
         while True:
             try:
                 await self.read()

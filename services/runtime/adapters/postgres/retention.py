@@ -1,4 +1,4 @@
-"""Retention of companies, and the sessions that are older, in PostgreSQL."""
+"""Companies' retention, and the sessions beyond it, in PostgreSQL."""
 
 from typing import Final
 
@@ -13,13 +13,13 @@ _SET: Final = """
     SET session_retention_days = EXCLUDED.session_retention_days, updated_at = now()
 """
 _DAYS: Final = "SELECT session_retention_days FROM retention WHERE company_id = %s"
-# One step along the index of sessions, however many a company has.
+# One step along the sessions index, however many sessions a company has.
 _NEXT_COMPANY: Final = """
     SELECT s.company_id, coalesce(r.session_retention_days, %(default)s)
     FROM (SELECT company_id FROM sessions WHERE listed AND company_id > %(after)s ORDER BY company_id LIMIT 1) s
     LEFT JOIN retention r ON r.company_id = s.company_id
 """
-# The last turn tells of nearly all whether they are idle; of those that are, no other one may be newer or unfinished.
+# The last turn rules out nearly all active sessions. An idle session also has no newer or unfinished turn.
 _IDLE: Final = """
     s.status = 'active' AND CASE
         WHEN (SELECT coalesce(t.finished_at, 'infinity') FROM turns t WHERE t.session_id = s.id
@@ -74,6 +74,6 @@ class PostgresRetentionWriter:
         if not idle:
             return OldSessions([], last)
         locked = [row[0] for row in await (await self._connection.execute(_LOCK, (idle,))).fetchall()]
-        # A statement of its own, after the locks: a turn may have been admitted just before them.
+        # A separate statement after the locks, since a turn may have been admitted just before them.
         still = await self._connection.execute(_STILL_IDLE.encode(), {"ids": locked, "days": days})
         return OldSessions([LockedSession(*row) for row in await still.fetchall()], last)

@@ -1,4 +1,4 @@
-"""Creates sessions, several in a transaction of two round trips."""
+"""Creates several sessions per transaction, in two round trips."""
 
 from collections.abc import Sequence
 

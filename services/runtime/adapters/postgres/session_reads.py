@@ -30,8 +30,8 @@ LEFT_OUT_TEXT: Final = """
     CASE WHEN {turn}.reply IS NOT NULL THEN (
         SELECT m.content FROM messages m
         WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END"""
-"""The text that the stored reply of the row ``{turn}`` does not have."""
-# As a correlated query. Only a waiting turn has open waits: other turns do not look for any.
+"""The text that the stored reply of the row ``{turn}`` omits."""
+# A correlated query. Only a waiting turn has open waits; the query skips other turns.
 _REQUIRED_ACTIONS: Final = """(
     SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
                                       'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
@@ -76,7 +76,7 @@ Row = dict[str, Any]
 
 
 class PostgresSessionReads:
-    """Columns have the names of the API's fields."""
+    """Reads for callers. Columns have the names of the API's fields."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -174,18 +174,18 @@ class PostgresSessionReads:
 
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
-    """A turn that the caller's transaction has seen, without a check of permissions."""
+    """A turn that the caller's transaction has seen, without a permission check."""
     return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 
 async def blocked_sessions(connection: Connection, session_ids: Sequence[str]) -> dict[str, BlockedBy]:
-    """The waiting turns of those sessions that have one."""
+    """The waiting turns of these sessions, by session."""
     found = await connection.execute(_BLOCKED_SESSIONS, (session_ids,))
     return {session_id: _blocked_by(turn) for session_id, turn in await found.fetchall()}
 
 
 def _open(wanted: Row) -> str:
-    """Only the conditions that are asked for: each of these has an index, and statements are planned once for all."""
+    """Only the requested conditions: each one has an index, and a statement is planned only once."""
     conditions = ["state = 'open'", "company_id = %(company)s"]
     conditions += [] if wanted["everyone"] else ["owner_id = %(user)s"]
     conditions += [f"{column} = %({name})s" for column, name in _FILTERS.items() if wanted[name] is not None]
@@ -193,7 +193,7 @@ def _open(wanted: Row) -> str:
 
 
 def _visible(caller: Identity) -> str:
-    """Like ``_VISIBLE``, for lists: their plan depends on whose sessions they are."""
+    """Like ``_VISIBLE``, but for lists, where the plan depends on the owner of the sessions."""
     return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 
@@ -231,7 +231,7 @@ def message_of(row: Row) -> Message:
     stored = row["content_blocks"]
     blocks = [{"type": "text", "text": row["content"]}] if stored is None else read_json(stored)
     if blocks and blocks[0]["type"] == "tool_result":
-        # Stored as the user's, as models are given it.
+        # Stored with the user's role, as models get it.
         row |= {"role": "tool", "content": blocks[0]["output"]}
     return Message(**{**row, "content_blocks": blocks})
 

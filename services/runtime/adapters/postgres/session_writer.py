@@ -26,7 +26,7 @@ from services.runtime.domain.models import Prices, TurnSpending
 from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
 from services.runtime.domain.turns import LockedTurn
 
-# A redelivered command may come after the session was created, used and deleted.
+# A redelivered command may arrive after the session was created, used and deleted.
 _ADD: Final = """
     INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, listed, expires_at,
                           metadata)
@@ -38,7 +38,7 @@ _ADD: Final = """
     WHERE NOT EXISTS (SELECT FROM session_tombstones t WHERE t.id = g.id)
     ORDER BY id ON CONFLICT (id) DO NOTHING RETURNING id
 """
-# Each has a place of its own, from the first on: a place of a turn is two of them.
+# Each message has its own position, starting with the first; a turn's position holds two messages.
 _ADD_MESSAGES: Final = """
     INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks)
     SELECT session_id, position, id, '', role, content, blocks FROM json_to_recordset(%s) AS g (
@@ -60,7 +60,7 @@ _ADDED: Final = (
     "id", "company_id", "owner_id", "agent_id", "config", "config_hash", "next_position", "listed", "expires_after",
     "metadata",
 )  # fmt: skip
-# Of a turn of the session itself, or of one that a fork has the messages of, which has ended.
+# A turn of this session, or an ended turn whose messages a fork has.
 _FORK_POINT: Final = """
     SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL,
            NOT EXISTS (SELECT FROM turns b WHERE b.session_id = m.session_id AND b.position < m.position / 2
@@ -70,8 +70,8 @@ _FORK_POINT: Final = """
 """
 SESSIONS: Final = "sessions"
 _LONGEST_LINEAGE: Final = 20
-# One statement, so that it sees one state of the source, which nobody has to lock meanwhile. Turns are numbered anew,
-# without gaps: those that failed or were cancelled are left out.
+# One statement, so that it sees a consistent state of the source without a lock. Turns are renumbered without gaps,
+# because failed and cancelled ones are skipped.
 _FORK: Final = f"""
     WITH source AS (
         SELECT id, company_id, agent_id, config, config_hash, lineage FROM sessions
@@ -115,7 +115,7 @@ _LIVE_TURNS: Final = f"""
 _WAITING_TURNS: Final = f"""
     SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = ANY(%s) AND status = 'waiting' ORDER BY id FOR UPDATE
 """
-# One that another process looks after, or a command is about, is left to the next time.
+# Sessions that another process or a command has locked are left to the next pass.
 _LOCK_EXPIRED: Final = f"""
     SELECT id, company_id, owner_id, true FROM sessions s
     WHERE expires_at <= now() AND status = 'active'
@@ -155,7 +155,7 @@ _REMOVE: Final = (
 
 
 class PostgresSessionWriter:
-    """``prices`` are those that cancelled turns are settled at."""
+    """Changes sessions. ``prices`` are used to settle cancelled turns."""
 
     def __init__(self, transaction: Transaction, prices: Prices, amounts: CompanyAmounts) -> None:
         self._transaction = transaction
@@ -194,7 +194,7 @@ class PostgresSessionWriter:
         locked = await (await self._connection.execute(_LOCK_EXPIRED, (limit,))).fetchall()
         if not locked:
             return []
-        # A statement of its own, after the locks: a turn may have been admitted just before them.
+        # A separate statement after the locks, since a turn may have been admitted just before them.
         cursor = await self._connection.execute(_BUSY, ([row[0] for row in locked],))
         busy = {row[0] for row in await cursor.fetchall()}
         return [LockedSession(*row) for row in locked if row[0] not in busy]
@@ -251,7 +251,7 @@ class PostgresSessionWriter:
 
 
 async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
-    """Adds them; the rows are the ids of those that were not there, and have not been deleted, before."""
+    """Adds the sessions. The rows are the ids that were new and never deleted."""
     given = [{column: getattr(session, column) for column in _ADDED} for session in sessions]
     return await connection.execute(_ADD, (as_json(given),))
 

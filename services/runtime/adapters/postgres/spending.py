@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.contracts.resources.turns import Attribution, Usage
+from libs.contracts.replies import Attribution, Usage
 from libs.persistence import Connection, as_json
 from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
 
-# A statement of its own, after the update that ended the turns: its snapshot has every step that was recorded before.
+# A separate statement after the update that ended the turns, so that its snapshot has every recorded step.
 _SPENT: Final = """
     SELECT t.id, s.agent_id, coalesce(nullif(s.config -> 'llm_config' ->> 'model', ''), %(model)s),
            t.identity ->> 'user_id', t.identity ->> 'key_id',
@@ -31,7 +31,7 @@ _KEEP: Final = """
 async def settle(
     connection: Connection, unrecorded: Mapping[str, Usage | None], prices: Prices
 ) -> dict[str, TurnSpending]:
-    """Keeps with each of these ended turns what it took, its ``unrecorded`` usage included."""
+    """Stores each ended turn's usage, including its ``unrecorded`` usage."""
     rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
     settled = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Records steps of claimed turns, those of several turns in one transaction."""
+"""Records steps of claimed turns, several turns per transaction."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -32,13 +32,13 @@ class PostgresSteps:
         self._outbox = outbox
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """False for a step whose turn is no longer held under its fencing token; a repeat is True."""
+        """Returns False for a step whose turn isn't held under its fencing token, and True for a repeated step."""
         try:
             return await self._record(steps)
         except psycopg.errors.UniqueViolation as problem:
             if len(steps) > 1 or problem.diag.constraint_name != "pk_steps":
                 raise
-            return [True]  # the commit whose answer was lost did take place
+            return [True]  # the commit succeeded, but its acknowledgement was lost
 
     async def _record(self, steps: Sequence[StepRecord]) -> list[bool]:
         turns = {step.turn.id: step.turn for step in steps}

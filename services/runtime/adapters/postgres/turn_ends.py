@@ -1,4 +1,4 @@
-"""Commits the outcomes of claimed turns: a batch is one transaction, in which the sessions' next turns are claimed."""
+"""Commits outcomes of claimed turns: a batch is one transaction that also claims the sessions' next turns."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -22,7 +22,7 @@ from services.runtime.domain.models import Prices, TurnSpending
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, stored_reply
 
 _log = structlog.get_logger("runtime.turns")
-# Fence and status decide: a worker whose turn was taken over or cancelled updates no row, and writes nothing.
+# Fence and status decide: a worker whose turn was taken over or cancelled updates no row and writes nothing.
 _END: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
@@ -71,7 +71,7 @@ _RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, Ou
 
 
 class PostgresTurnOutcomes:
-    """``action_ttl``: seconds after which an action expires. ``prices`` are those that failed turns are settled at."""
+    """Commits outcomes. ``action_ttl``: seconds until an action expires. ``prices`` are used to settle failed turns."""
 
     def __init__(
         self, outbox: Outbox, prices: Prices, *, worker_id: str, turn_deadline: float, action_ttl: float
@@ -81,7 +81,8 @@ class PostgresTurnOutcomes:
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
         self._action_ttl = action_ttl
-        # Companies whose turns are charged at their end. One without budgets any more pays with a round trip.
+        # Companies whose turns are charged when they end. A company that has lost its budgets costs one extra round
+        # trip.
         self._with_budgets: set[str] = set()
 
     async def commit(
@@ -96,7 +97,7 @@ class PostgresTurnOutcomes:
         except Exception as problem:
             if not ended:
                 raise
-            # What has ended is not ended again.
+            # Turns that were ended by the fast path stay ended.
             results = repeat(problem)
         return [CommitResult(applied=True) if each.turn.id in ended else next(results) for each in outcomes]
 
@@ -104,7 +105,7 @@ class PostgresTurnOutcomes:
         return outcome.sequence is not None and outcome.turn.message_context.company_id not in self._with_budgets
 
     async def _end_alone(self, outcomes: Sequence[TurnOutcome]) -> frozenset[str]:
-        """Ends, in one round trip, those of the turns whose end concerns nothing else; returns their ids."""
+        """Ends turns that affect nothing else, in one round trip; returns their ids."""
         try:
             async with self._outbox.pipelined(recording_where=_ENDED_HERE) as transaction:
                 connection = transaction.connection
@@ -125,7 +126,7 @@ class PostgresTurnOutcomes:
         except psycopg.errors.UniqueViolation as problem:
             if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
                 raise
-        # The command was given up while its turn ran: its one outcome stands, only the row is left to end.
+        # The command was given up while its turn ran. Its outcome is final; only the row needs to end.
         _log.error("turn.outcome_taken", turn_id=outcomes[0].turn.id)
         return await self._commit(outcomes, claim_in=claim_in, with_events=False)
 
@@ -138,12 +139,12 @@ class PostgresTurnOutcomes:
         next_turns: dict[str, ClaimedTurn] = {}
         async with self._outbox.pipelined() as transaction:
             connection = transaction.connection
-            # Sessions first, like admission and take-over: locking a turn first could deadlock with them.
+            # Sessions first, as in admission and takeover: locking a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))
             written = await _end(connection, outcomes, terminal)
             suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
             ended = [row for cursor in written for row in await cursor.fetchall()]
-            # In most sessions nothing waits, and looking closer would cost as much as the end of the turn.
+            # Most sessions have no queued turn, and a claim would cost as much as the turn's end.
             followed = {row[0] for row in ended if row[3]}
             claim_in = {o.turn.session_id for o in outcomes if o.turn.id in followed}.intersection(claim_in)
             if claim_in:
@@ -164,7 +165,7 @@ class PostgresTurnOutcomes:
                 claimed, started = claimed_turns(await claiming.fetchall())
                 next_turns = {turn.session_id: turn for turn in claimed}
                 transaction.drafts.extend(started)
-        # Of two outcomes in one session the first starts the next turn; nothing is started twice.
+        # Of two outcomes in one session, the first starts the next turn; no turn is started twice.
         return [
             CommitResult(outcome.turn.id in applied, next_turns.pop(outcome.turn.session_id, None))
             for outcome in outcomes
@@ -193,7 +194,7 @@ def _outcome_events(
         last = applied.get(outcome.turn.id)
         if last is None or outcome.event is None:
             continue
-        # The row took a number for each event; the terminal one has the last.
+        # The row reserved a number for each event; the terminal event has the last one.
         first = last - len(outcome.preceding)
         drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
         drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload, outcome.cause))
@@ -201,7 +202,7 @@ def _outcome_events(
 
 
 def _with_spending(outcome: TurnOutcome, spent: Mapping[str, TurnSpending]) -> Event:
-    """The event with the usage of a failed turn, which is known only now."""
+    """The event of a failed turn, with its usage, which is known only now."""
     assert outcome.event is not None
     of_turn = spent.get(outcome.turn.id)
     if of_turn is None:

@@ -1,4 +1,4 @@
-"""Waits of turns: opened when a claimed turn is suspended, and resolved, each by one guarded update."""
+"""Waits of turns: opened when a claimed turn is suspended, each resolved by one guarded update."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import TurnOutcome
 from services.runtime.domain.waits import Answer, LockedWait, NewWait, call_hash
 
-# The turn lets go of its worker and its deadline.
+# A suspended turn has no worker and no deadline.
 _SUSPEND: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%(turns)s) AS g (id text, fence integer, events integer)
@@ -70,8 +70,10 @@ _ALLOWED: Final = "SELECT call_id, payload::text FROM waits WHERE turn_id = %s A
 
 
 async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl: float) -> AsyncCursor[TupleRow]:
-    """In sessions that the caller's transaction has locked; of each turn that was still held a row, with its newest
-    sequence and the expiry of its waits."""
+    """Suspends turns in sessions that the caller's transaction has locked.
+
+    Returns a row for each turn that was still held, with its newest sequence and its waits' expiry.
+    """
     turns = [{"id": o.turn.id, "fence": o.turn.fence, "events": len(o.waits)} for o in waiting]
     waits = [_row(outcome.turn.id, wait) for outcome in waiting for wait in outcome.waits]
     return await connection.execute(_SUSPEND, {"turns": as_json(turns), "waits": as_json(waits), "ttl": ttl})
@@ -93,7 +95,7 @@ def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, Tupl
 
 
 async def allowed_calls(connection: Connection, turn_id: str) -> dict[str, str]:
-    """The hashes of the calls as they were shown to the person who approved them, by call id."""
+    """The hashes of the calls as shown to the approver, by call id."""
     rows = await (await connection.execute(_ALLOWED, (turn_id,))).fetchall()
     return {call_id: call_hash(tool_call_from_json(read_json(payload)["tool_call"])) for call_id, payload in rows}
 

@@ -1,4 +1,4 @@
-"""Turns as the readers of their streams need them: marked as watched, with the texts of their steps and their end."""
+"""Turns for their streams' readers: marked as watched, with the texts of their steps and their end."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ _VISIBLE: Final = """
           AND (%(everyone)s OR s.owner_id = %(user)s))
 """
 _STATE: Final = f"SELECT t.id, t.status, t.event_sequence FROM turns t WHERE {_VISIBLE}"
-# No lock but the row's own, so that it cannot deadlock with what the turn's worker writes.
+# Locks only its own row, so that it can't deadlock with the worker's writes.
 _MARK: Final = f"""
     UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches
@@ -45,7 +45,7 @@ class PostgresWatchedTurns:
     ) -> tuple[WatchedTurn, int | None] | None:
         parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
         async with self._database.pipelined() as connection:
-            # The mark first: text that is recorded or sent after it reaches the reader in one way or the other.
+            # The mark comes first, so that later text reaches the reader either as a record or as a delta.
             marking = await connection.execute(_MARK, parameters)
             looking = await connection.execute(_STATE, parameters)
             reading = await connection.execute(_TEXTS, parameters)

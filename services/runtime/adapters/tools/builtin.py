@@ -1,4 +1,4 @@
-"""The tools that come with the runtime."""
+"""The runtime's built-in tools."""
 
 from collections.abc import Iterable
 
@@ -21,9 +21,9 @@ def builtin_tools(
     artifacts: SessionArtifacts | None = None,
     resolver: GuardedResolver | None = None,
 ) -> Toolbox:
-    """`http_hosts` is what `http_get` may reach, nothing by default; `resolver` decides at which addresses.
+    """`http_hosts` are the hosts that `http_get` may reach, none by default; `resolver` checks their addresses.
 
-    Without a retriever nothing is searched, without artifacts there are no tools for files.
+    Without a retriever there is no search tool, without artifacts there are no file tools.
     """
     tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts, resolver=resolver)]
     if retriever is not None:

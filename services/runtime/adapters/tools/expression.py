@@ -1,4 +1,4 @@
-"""Evaluates arithmetic with decimals: parsed by Python's `ast`, bounded in length, depth, size and so in time."""
+"""Evaluates decimal arithmetic with Python's `ast`; limits on length, depth and size bound the time."""
 
 import ast
 import math
@@ -12,7 +12,7 @@ T = TypeVar("T")
 _LONGEST: Final = 1000
 _DEEPEST: Final = 50
 _LARGEST_FACTORIAL: Final = 1000
-# 120 digits keep every integer a person would type exact; the exponent bound stops towers like 9^9^9 at once.
+# 120 digits keep every integer exact that a person would type; the exponent limit stops towers like 9^9^9 immediately.
 _CONTEXT: Final = Context(prec=120, Emax=9_999, Emin=-9_999, traps=[InvalidOperation, DivisionByZero, Overflow])
 _SHOWN_DIGITS: Final = 28
 _FLOAT_DIGITS: Final = 15
@@ -25,13 +25,13 @@ _PYTHON: Final = {"^": "**", "mod": "%", "!": ".factorial"}
 
 
 class ExpressionError(ValueError):
-    """The message tells the problem with the expression, or why it has no value."""
+    """The expression is invalid or has no value; the message says why."""
 
 
 def evaluate(expression: str) -> str:
-    """The value as text: integers exact up to 120 digits, others to 28 significant digits, sin, cos and tan to 15.
+    """Returns the value as text: integers exact to 120 digits, others to 28 significant digits, sin, cos and tan to 15.
 
-    Knows + - * / // % ^ ** ! brackets, `20%` (a hundredth), pi, e and functions. Raises ExpressionError.
+    Supports + - * / // % ^ ** ! brackets, `20%` (a hundredth), pi, e and functions. Raises ExpressionError.
     """
     if len(expression) > _LONGEST:
         raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
@@ -66,7 +66,7 @@ def _symbols(text: str) -> list[str]:
 
 
 def _parsed(symbols: list[str]) -> ast.expr:
-    """Each symbol stands on a line of its own: numbers as `1` and names as `f`, whose line tells which is meant."""
+    """Parses symbols on separate lines: numbers as `1` and names as `f`, and the line identifies the symbol."""
     lines = [_line(symbol, following) for symbol, following in zip(symbols, [*symbols[1:], ""], strict=True)]
     try:
         return ast.parse("\\\n".join(lines), mode="eval").body
@@ -93,7 +93,7 @@ def _value(node: ast.expr, symbols: list[str], depth: int = 0) -> Decimal:
     symbol = symbols[node.lineno - 1]
     match node:
         case ast.BinOp(left, op, right):
-            # Long sums lean to the left and are not deep.
+            # Long sums nest to the left, so they don't count as deep.
             return _BINARY[type(op)](_value(left, symbols, depth), _value(right, symbols, depth + 1))
         case ast.UnaryOp(op, operand):
             value = _value(operand, symbols, depth + 1)

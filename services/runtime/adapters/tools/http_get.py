@@ -16,13 +16,13 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yam
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits(FetchLimits):
-    """`longest_text` in characters, the rest is cut."""
+    """`longest_text` in characters; longer text is cut."""
 
     longest_text: int = 20_000
 
 
 class HostList:
-    """Hosts of the settings: `example.com`, `*.example.com` (its subdomains), either with `:port`."""
+    """Allowed hosts: `example.com`, `*.example.com` (its subdomains), either with `:port`."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._entries = frozenset(entry.strip().lower().rstrip(".") for entry in entries if entry.strip())
@@ -31,7 +31,7 @@ class HostList:
         return bool(self._entries)
 
     def __contains__(self, place: tuple[str, int, bool]) -> bool:
-        """Whether (host, port, port is its scheme's own) is named; another port must be named with it."""
+        """Whether (host, port, is_default_port) is allowed; any other port must be listed with the host."""
         host, port, usual_port = place
         host = host.lower().rstrip(".")
         labels = host.split(".")

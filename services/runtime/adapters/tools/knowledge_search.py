@@ -1,4 +1,4 @@
-"""The `knowledge_search` tool, offered to agents that have knowledge bases."""
+"""The `knowledge_search` tool, for agents with knowledge bases."""
 
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.knowledge import KnowledgeRetriever

@@ -1,6 +1,6 @@
-"""Waits: what a turn waits for, and how that is resolved. In the API an open one is an action.
+"""Waits: conditions that suspend a turn, and their resolution. An open wait is an action in the API.
 
-A kind of wait is a module of this package, listed in `kinds.py`.
+Each kind of wait is a module of this package, listed in `kinds.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -26,9 +26,9 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 @dataclass(frozen=True, slots=True)
 class NewWait:
-    """A wait that a turn is about to begin, at the step that it holds up.
+    """A wait to start, at the step that it suspends.
 
-    ``payload`` has the fields of its kind in the API. ``call_id`` is None for a wait that is not about one call. At
+    ``payload`` has the fields of its kind in the API. ``call_id`` is None for a wait that isn't about one call. At
     ``due_at`` the service resolves it.
     """
 
@@ -47,7 +47,7 @@ class NewWait:
 
 @dataclass(frozen=True, slots=True)
 class LockedWait:
-    """A wait under its session's lock. ``answer_hash`` is that of the answer that resolved it."""
+    """A wait under its session's lock. ``answer_hash`` identifies the answer that resolved it."""
 
     id: str
     kind: ActionKind
@@ -60,7 +60,7 @@ class LockedWait:
     has_expired: bool
 
     def failed(self, reason: str) -> ToolResult:
-        """The result of a call that was not made, or did not succeed."""
+        """The result of a call that wasn't made or didn't succeed."""
         return ToolResult(self.call_id, self.tool, reason, "failed")
 
     @property
@@ -70,7 +70,7 @@ class LockedWait:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Resolves a wait. ``content`` is the reason of a denial, or the tool's output or error."""
+    """Resolves a wait. ``content`` is the reason for a denial, or the tool's output or error."""
 
     kind: ActionKind
     decision: Decision | None = None
@@ -83,7 +83,7 @@ class Answer:
 
 
 class WaitKind(ABC):
-    """A kind of wait. An answer takes ``scope``, and permission to change the session unless readers may answer."""
+    """A kind of wait. Answering needs ``scope``, and write access to the session unless readers may answer."""
 
     name: ActionKind
     scope: Scope
@@ -91,21 +91,21 @@ class WaitKind(ABC):
 
     @abstractmethod
     def holds_up(self, definition: ToolDefinition) -> bool:
-        """Whether calls of the tool wait for this."""
+        """Whether the tool's calls need this wait."""
 
     @abstractmethod
     def answer(self, command: ResolveAction) -> Answer:
-        """Raises ValidationFailed for an answer of another kind."""
+        """Parses an answer. Raises ValidationFailed for another kind's answer."""
 
     @abstractmethod
-    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
-        """The result for the model; None when the call is made now."""
+    def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+        """The result for the model; None if the call is made now."""
 
     def payload(self, call: ToolCall) -> JsonObject:
         return {"tool_call": {"id": call.id, "name": call.name, "arguments": call.arguments}}
 
     def due_at(self, _payload: JsonObject) -> datetime | None:
-        """When the service resolves the wait by itself; None when only an answer or its expiry does."""
+        """When the service resolves the wait itself; None if only an answer or the expiry does."""
         return None
 
     def own_answer(self, _wait: LockedWait) -> Answer:
@@ -119,12 +119,12 @@ class WaitWriter(Protocol):
     async def find(self, turn_id: str, wait_id: str) -> LockedWait | None: ...
 
     async def due(self, turn_id: str) -> Sequence[LockedWait]:
-        """The open ones whose time has come."""
+        """The open waits that are due."""
 
     async def resolve(self, wait: LockedWait, answer: Answer, step: Step | None, *, by: str, events: int) -> bool:
         """Resolves an open wait and records the ``step`` with the call's result.
 
-        The turn takes numbers for ``events`` events. Returns whether it resumes: no other wait is open.
+        The turn reserves ``events`` event numbers. Returns True if the turn resumes, because no other wait is open.
         """
 
     async def turn(self, turn_id: str) -> Turn:
@@ -132,7 +132,7 @@ class WaitWriter(Protocol):
 
 
 def require_open(wait: LockedWait, turn_status: str) -> None:
-    """Raises Conflict for a wait that takes no more answers."""
+    """Raises Conflict for a wait that accepts no more answers."""
     if wait.state == "resolved" and wait.decision != "expired":
         raise Conflict("The action has already been answered differently.")
     if wait.state == "closed":
@@ -146,10 +146,10 @@ def wrong_kind(field: str, message: str) -> ValidationFailed:
 
 
 def call_hash(call: ToolCall) -> str:
-    """Identifies name and arguments of a call: what was shown is what runs."""
+    """Hashes a call's id, name and arguments, so that the executed call is the approved one."""
     return _hash([call.id, call.name, call.arguments])
 
 
 def _hash(value: Any) -> str:
-    # As it is read back: PostgreSQL's text has no NUL.
+    # Hashed as read back: PostgreSQL's text can't store NUL.
     return sha256(write_json(value, sort_keys=True).replace(_NUL, _REPLACEMENT)).hexdigest()

@@ -17,10 +17,10 @@ class ApprovalWait(WaitKind):
 
     def answer(self, command: ResolveAction) -> Answer:
         if command.decision is None:
-            raise wrong_kind("decision", "this action is an approval: it takes a decision, approve or deny")
+            raise wrong_kind("decision", "This action is an approval. Send a decision: approve or deny.")
         return Answer(self.name, command.decision, command.reason if command.decision == "deny" else None)
 
-    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+    def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         if answer.decision == "approve":
             return None
         if answer.decision == "expired":

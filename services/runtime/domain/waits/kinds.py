@@ -1,4 +1,4 @@
-"""The kinds of waits, those of the contracts."""
+"""All kinds of waits in the contracts."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,5 +13,5 @@ KINDS: Final[Mapping[ActionKind, WaitKind]] = {kind.name: kind for kind in (Appr
 
 
 def wait_for(definition: ToolDefinition) -> WaitKind | None:
-    """The wait that holds up calls of the tool; None for a tool that the service calls at once."""
+    """The wait before the tool's calls; None for a tool that the service calls immediately."""
     return next((kind for kind in KINDS.values() if kind.holds_up(definition)), None)

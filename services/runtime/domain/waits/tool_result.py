@@ -1,4 +1,4 @@
-"""The caller runs a client tool and gives its result."""
+"""The caller runs a client tool and returns its result."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction
@@ -17,13 +17,13 @@ class ToolResultWait(WaitKind):
 
     def answer(self, command: ResolveAction) -> Answer:
         if command.decision is not None:
-            raise wrong_kind("decision", "this action is a tool's result: it takes an output or an error")
+            raise wrong_kind("decision", "This action waits for a tool's result. Send an output or an error.")
         if command.error is not None:
             return Answer(self.name, content=command.error, is_error=True)
         output = command.output
         return Answer(self.name, content=output if isinstance(output, str) else write_json(output).decode())
 
-    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+    def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         if answer.decision == "expired":
             return wait.failed("There is no result: nobody gave it in time.")
         if answer.is_error:

@@ -1,4 +1,4 @@
-"""Catalogues of models and tools, and toolsets outside of turns: the tools that a target offers, a call of one."""
+"""Catalogues of models and tools; toolsets outside of turns: a target's tools, and single calls."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ def catalogues_router(models: ModelCatalogue, toolbox: Toolbox, toolsets: TryToo
 
     @router.get("/models")
     async def list_models(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """The listed models, all unless a page is asked for, and the providers, some of which take any name."""
+        """The listed models, as one page or all, and the providers, some of which accept any model name."""
         providers = [provider.to_json() for provider in models.providers()]
         listed = [{**model, "provider": item["provider"]} for item in providers for model in item["models"]]
         return {"providers": providers, **_page("models", listed, limit, offset)}

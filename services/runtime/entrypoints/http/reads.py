@@ -1,4 +1,4 @@
-"""Reads of sessions, turns and actions, in the form of the public API."""
+"""Reads of sessions, turns and actions, in the public API's format."""
 
 from datetime import datetime
 from typing import Annotated, TypeVar
@@ -107,7 +107,7 @@ def _streams(streams: ReadTurnStream) -> APIRouter:
 
     @router.post("/watch")
     async def watch(session_id: str, turn_id: str, who: Caller, after_step: Count = 0) -> WatchedTurn:
-        """Repeatable: one more request makes the text be sent once more."""
+        """Safe to repeat: another request sends the text again."""
         session_id, turn_id = valid_id("session", session_id), valid_id("turn", turn_id)
         return _found(await streams.watch(session_id, turn_id, who, after_step=after_step), "turn")
 

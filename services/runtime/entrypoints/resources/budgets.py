@@ -1,4 +1,4 @@
-"""The ways into budgets."""
+"""Commands and reads of budgets."""
 
 from fastapi import APIRouter, FastAPI
 

@@ -1,4 +1,4 @@
-"""The ways into retention."""
+"""Commands and reads of retention."""
 
 from fastapi import FastAPI
 

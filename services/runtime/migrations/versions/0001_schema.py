@@ -9,8 +9,8 @@ revision = "0001"
 down_revision = None
 
 SESSIONS = (
-    # lineage: the sessions that the history of a fork comes from, the nearest first. listed: false for calls of chat
-    # completions, each of which is a session; lists of others must not read past them.
+    # lineage: the sessions that a fork's history comes from, nearest first. listed: false for the sessions of single
+    # chat completions, so that listings needn't skip them.
     """
     CREATE TABLE sessions (
         id text NOT NULL CONSTRAINT pk_sessions PRIMARY KEY,
@@ -49,8 +49,8 @@ SESSIONS = (
 )
 LIVE = "status IN ('queued', 'running') OR worker_id IS NOT NULL"
 TURNS = (
-    # watches: how often readers asked for the text, so that the worker sends it. worked: seconds of the executions
-    # before the last wait. claimed_at: the beginning of the one after it.
+    # watches: readers' requests for the text, which make the worker send it. worked: seconds of execution before the
+    # last wait. claimed_at: the start of the execution after it.
     """
     CREATE TABLE turns (
         id text NOT NULL CONSTRAINT pk_turns PRIMARY KEY,
@@ -88,9 +88,9 @@ TURNS = (
     )
     """,
     "CREATE UNIQUE INDEX uq_turns_running ON turns (session_id) WHERE status = 'running'",
-    # A cancelled turn keeps its worker until the execution has really stopped: two never overlap in a session.
+    # A cancelled turn keeps its worker until the execution has stopped, so that executions never overlap in a session.
     "CREATE UNIQUE INDEX uq_turns_held ON turns (session_id) WHERE worker_id IS NOT NULL",
-    # Apart from the indexes of live turns: queries of admission, claims and take-overs never meet a waiting one.
+    # Separate from the live turns' indexes, so that admission, claims and takeovers never read waiting turns.
     "CREATE UNIQUE INDEX uq_turns_waiting ON turns (session_id) WHERE status = 'waiting'",
     f"CREATE INDEX ix_turns_live ON turns (session_id, position) WHERE {LIVE}",
     f"CREATE INDEX ix_turns_live_company_id ON turns (company_id) WHERE {LIVE}",
@@ -112,7 +112,7 @@ MESSAGES = (
     """,
 )
 STEPS = (
-    # kind: those of domain/steps.py. request_hash, price and seconds are for lists of steps; nobody writes them yet.
+    # kind: see domain/steps.py. request_hash, price and seconds are reserved for lists of steps and not written yet.
     """
     CREATE TABLE steps (
         turn_id text NOT NULL CONSTRAINT fk_steps_turn_id_turns REFERENCES turns,
@@ -132,8 +132,8 @@ STEPS = (
     """,
 )
 WAITS = (
-    # Each is open until it is resolved or its turn ends. kind: those of domain/waits. call_id: null for a wait that is
-    # not about one call. due_at: when the service resolves it by itself.
+    # A wait is open until it is resolved or its turn ends. kind: see domain/waits. call_id: null for a wait that isn't
+    # about one call. due_at: when the service resolves it itself.
     """
     CREATE TABLE waits (
         id text NOT NULL CONSTRAINT pk_waits PRIMARY KEY,
@@ -164,7 +164,7 @@ WAITS = (
     "CREATE INDEX ix_waits_due_at ON waits (due_at) WHERE state = 'open' AND due_at IS NOT NULL",
 )
 WORKERS = (
-    # presence: the number of the lock that the process holds while it lives.
+    # presence: the number of the process's liveness lock.
     """
     CREATE TABLE workers (
         id text NOT NULL CONSTRAINT pk_workers PRIMARY KEY,
@@ -184,7 +184,7 @@ PRICES = (
     )
     """,
 )
-# Of companies, users and keys.
+# Budgets of companies, users and keys.
 BUDGETS = (
     """
     CREATE TABLE budgets (

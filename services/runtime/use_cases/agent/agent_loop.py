@@ -1,4 +1,4 @@
-"""Runs an agent's turn: model calls, tool calls, the limit on steps, and resuming after a crash."""
+"""Runs an agent's turn: model calls, tool calls, the step limit, and resuming after a crash."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ _STEPS_USED_UP = "You have used up your steps. Answer now in text with what you 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """`steps`: model calls in one react turn unless the agent says otherwise; `tool_output` in characters."""
+    """Limits. `steps`: model calls in one react turn, unless the agent sets its own; `tool_output` in characters."""
 
     steps: int = 10
     tool_concurrency: int = 4
@@ -68,7 +68,7 @@ class AgentRunner:
             progress.add_output(output)
         while True:
             request = replace(self._request(task, progress.messages), chunks=chunks)
-            # No tools were offered; calls that a model makes in spite of that are ignored.
+            # No tools were offered, so any calls that the model makes are ignored.
             answer = replace(await self._ask(request, journal, progress.step + 1), tool_calls=())
             if await self._accepts(task, journal, progress, answer):
                 citations = progress.citations(answer, chunks)
@@ -82,9 +82,9 @@ class AgentRunner:
         answer: ModelAnswer,
         toolsets: Sequence[ToolsetVersion] = (),
     ) -> bool:
-        """Adds a final answer; False for one that does not fit the output schema, which is recorded.
+        """Adds a final answer; returns False after recording one that doesn't fit the output schema.
 
-        Raises AnswerRefused when the model was asked again often enough.
+        Raises AnswerRefused when no attempts remain.
         """
         output = ModelOutput(answer, tuple(toolsets), model=task.agent.model)
         if task.agent.output_schema is not None:
@@ -114,14 +114,14 @@ class AgentRunner:
             return waits
         most = task.agent.max_steps or self._limits.steps
         while True:
-            # The last step asks for text: results of further calls would reach no model.
+            # The last step requests text, because no model call would follow to read further results.
             last = progress.step + 1 >= most or not offered
             request = replace(
                 self._request(task, progress.messages),
                 tools=offered,
                 chunks=context.chunks,
                 answer_in_text=last or task.agent.tool_choice == "none",
-                # A call that is asked for again and again would never let the turn end.
+                # A call that is forced in every step would never let the turn end.
                 tool_choice=None if progress.made else task.agent.forced_call,
             )
             if last and offered and progress.made:
@@ -151,13 +151,13 @@ class AgentRunner:
     async def _resume(
         self, task: AgentTask, journal: TurnJournal, progress: TurnProgress, tools: TurnTools
     ) -> TurnWaits | None:
-        """Rebuilds what earlier executions recorded, and finishes the calls that they left open."""
+        """Rebuilds the recorded state of earlier executions and finishes their open calls."""
         for output, recorded in rounds(journal.steps):
             answer = output.answer
             progress.add_output(output)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
-                # After a wait the calls without a result have not been begun.
+                # After a wait, calls without a result haven't started.
                 resumed = not journal.after_wait
                 called = await self._calls.make(task, journal, progress.step, missing, tools, resumed=resumed)
                 if called.waits:
@@ -195,7 +195,7 @@ class AgentRunner:
 
 
 def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
-    """Raises OptionNotSupported when the turn has to begin with a call of a tool that it does not have."""
+    """Raises OptionNotSupported if the turn must start with a call of a tool that it lacks."""
     named = agent.forced_call
     if isinstance(named, NamedTool) and named.name not in tools:
         names = ", ".join(tools) or "none"
@@ -205,6 +205,6 @@ def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
 
 
 def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
-    """A last answer that asks for tools in spite of the limit, without its calls."""
+    """Removes the calls from a last answer that ignores the step limit."""
     text = answer.text or f"I could not finish this within {steps} steps."
     return replace(answer, text=text, tool_calls=())

@@ -1,4 +1,4 @@
-"""Builds the model's context: recent history, with the contents of files in place of the references to them."""
+"""Builds the model's context: recent history, with references to files replaced by their contents."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,11 +32,11 @@ _FILE_SIZE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ContextLimits:
-    """Sizes in characters, those of images in bytes, times in seconds.
+    """Limits in characters; for images in bytes, for times in seconds.
 
-    ``documents``: documents up to it in all are given whole, longer ones by chunks. ``images``: the newest ones, as
-    many as fit into ``image_bytes`` in all. ``processing_timeout``: how long the files of the question may still be in
-    processing.
+    ``documents``: documents within this total are included whole, longer ones as chunks. ``images``: the number of
+    images, newest first, that may share ``image_bytes``. ``processing_timeout``: the longest wait for the question's
+    files to be processed.
     """
 
     history: int = 200_000
@@ -52,7 +52,7 @@ class ContextLimits:
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """A conversation without references; ``chunks`` of the documents that are too long to be in it."""
+    """A conversation without references; ``chunks`` are from documents that are too long to include."""
 
     messages: list[Message]
     chunks: tuple[Citation, ...] = ()
@@ -72,8 +72,11 @@ class ContextBuilder:
         self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
-        """Raises ServiceUnavailable, NotFound for a file of the question that is gone, and ValidationFailed for a
-        conversation that is too long to be given whole."""
+        """Builds the context of a task.
+
+        Raises ServiceUnavailable, NotFound for a missing file of the question, and ValidationFailed for a conversation
+        that must be complete but is too long.
+        """
         history = newest_history(task.history, self._limits.history)
         is_cut = sum(map(_size, task.history)) > self._limits.history
         warnings = self._warnings(task, len(task.history) - len(history)) if is_cut else ()
@@ -98,10 +101,10 @@ class ContextBuilder:
 
 @dataclass(slots=True)
 class _FileReader:
-    """Reads the files of one conversation, the newest first, as older ones get the rest of the limits.
+    """Reads the files of a conversation, newest first; older ones share the remaining limits.
 
-    ``documents``, ``images`` and ``image_bytes`` are the rest of the limits, ``long`` the documents that exceeded
-    them. Problems with older files only warn.
+    ``documents``, ``images`` and ``image_bytes`` are the remaining limits, ``long`` the documents that exceeded them. A
+    problem with an older file yields only a warning.
     """
 
     artifacts: SessionArtifacts
@@ -139,7 +142,7 @@ class _FileReader:
                 return await self._content(facts, part.detail)
             problem = facts.error.message if facts.error else "it is still being processed"
         except ServiceError as error:
-            # Without the file in question the answer would be wrong.
+            # Without the file that the question is about, the answer would be wrong.
             if asked and isinstance(error, NotFound | ServiceUnavailable):
                 raise
             _log.warning("artifact.not_shown", artifact_id=part.artifact_id, kind=error.kind)
@@ -205,7 +208,7 @@ class _FileReader:
         return f"[{title}, {size} characters: only passages of it are given]"
 
     async def _chunks(self) -> tuple[Citation, ...]:
-        """Chunks of the documents that are not given whole."""
+        """Chunks of the documents that aren't included whole."""
         if not self.long:
             return ()
         try:
@@ -218,7 +221,7 @@ class _FileReader:
             return ()
 
     async def _search(self) -> tuple[Citation, ...]:
-        """Chunks that fit the question, else the beginning of the newest document."""
+        """Chunks that match the question, otherwise the start of the newest document."""
         task, query = self.task, self.task.question.text.strip()
         if query:
             ids = [facts.artifact_id for facts in self.long]
@@ -235,10 +238,10 @@ class _FileReader:
 
 
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
-    """The newest whole messages of `history` within `longest` characters, beginning with a user's message.
+    """The newest whole messages of `history` within `longest` characters, starting with a user's message.
 
-    Of a longer history calls of tools and their results get half of it at most. An image or a file counts as 4,000
-    characters. The question itself is not part of the history and is never cut.
+    In a longer history, tool calls and results get at most half of the space. An image or file counts as 4,000
+    characters. The question itself isn't part of the history and is never cut.
     """
     if sum(map(_size, history)) > longest:
         history = _with_newest_calls(history, longest // 2)
@@ -255,7 +258,7 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
 
 
 def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message]:
-    """The history with the newest rounds of calls and results within `longest` characters, without those before."""
+    """Keeps only the newest rounds of calls and results, within `longest` characters."""
     kept: list[Message] = []
     results: list[Message] = []
     for message in reversed(history):
@@ -284,19 +287,19 @@ def _size(message: Message) -> int:
 
 
 def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
-    """The files that the messages refer to, each at its newest place."""
+    """The files that the messages refer to, each at its latest mention."""
     newest: dict[str, ArtifactPart] = {}
     for message in messages:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, ArtifactPart):
-                # A file that is named again moves to its newer place.
+                # A file that is mentioned again moves to the later mention.
                 newest.pop(part.artifact_id, None)
                 newest[part.artifact_id] = part
     return list(newest.values())
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Called from the newest message to the oldest: a file stands whole where it was named last."""
+    """Replaces references, called from the newest message to the oldest: a file's contents go to its latest mention."""
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):

@@ -1,4 +1,4 @@
-"""Finds the files of the sessions that a session was forked from, which its history speaks of."""
+"""Finds files from the sessions that a session was forked from, since its history refers to them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -20,9 +20,9 @@ _MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InheritedArtifacts:
-    """A SessionArtifacts around another one. Files are not copied: they go with the session that they belong to.
+    """A SessionArtifacts around another one. Files aren't copied: they are deleted with their own session.
 
-    A session of its own costs nothing more as long as what is asked for is there.
+    A session without a fork pays nothing extra unless a file is missing.
     """
 
     artifacts: SessionArtifacts
@@ -72,7 +72,7 @@ class InheritedArtifacts:
         return await self.artifacts.create(session_id, caller, name=name, key=key, content=content)
 
     async def _first(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """The answer of the nearest session that has one; the session's own NotFound when none has."""
+        """The first answer, from the nearest session; if none has one, raises the session's own NotFound."""
         try:
             return await ask(session_id)
         except NotFound:
@@ -84,7 +84,7 @@ class InheritedArtifacts:
             raise
 
     async def _each(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> list[T]:
-        """The session's answer, and those of the sessions before it that are still there."""
+        """The answers of the session and of its remaining ancestors."""
         answers = [await ask(session_id)]
         for each in await self._lineage(session_id):
             with suppress(NotFound):

@@ -1,6 +1,6 @@
-"""Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn.
+"""Makes the tool calls of a model's answer: validated, limited in time and number, never fatal to the turn.
 
-Calls that need somebody else become waits of the turn.
+Calls that need a person or the client become waits of the turn.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ _COMPILED_SCHEMAS: Final = 2000
 
 
 class ArgumentSchemas:
-    """Compiled schemas of arguments, the most recently used ones. A schema is known by its dict, not its content."""
+    """Compiled argument schemas, the most recently used ones. The key is the schema's dict, not its content."""
 
     def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
         self._capacity = capacity
-        # A compiled schema keeps its dict: while it lives, no other has its id.
+        # A compiled schema holds a reference to its dict, so no other dict can reuse the id.
         self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
 
     async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
-        """Findings about the arguments; the schema of a stranger may be the one that is wrong."""
+        """Validates the arguments. The error may also be in the schema, which is untrusted."""
         try:
             return await self._schema(definition.parameters).problems(arguments, name="arguments")
         except SchemaInvalid as problem:
@@ -59,16 +59,16 @@ _NOT_AS_APPROVED: Final = "The call was not made: it is not the call that was ap
 
 @dataclass(frozen=True, slots=True)
 class CalledTools:
-    """`results` by call id. With `waits` the turn is suspended."""
+    """`results` by call id. With `waits`, the turn is suspended."""
 
     results: dict[str, ToolResult]
     waits: tuple[NewWait, ...]
 
 
 class ToolCaller:
-    """`concurrency` bounds the calls of one turn that run at a time, `longest_output` a result in characters.
+    """`concurrency` limits the parallel calls of one turn, `longest_output` a result's characters.
 
-    `tries` are shared by all turns of a process, as its limits are.
+    All turns of a process share `tries` and its limits.
     """
 
     def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
@@ -87,10 +87,10 @@ class ToolCaller:
         *,
         resumed: bool = False,
     ) -> CalledTools:
-        """Makes and records the calls of the recorded answer `step` that need nobody, or were approved.
+        """Makes and records the calls in the recorded answer `step` that need no wait or were approved.
 
-        `resumed`: the calls were started before a crash; those of tools that are not safe to repeat are answered
-        with an unknown outcome instead. Raises what the journal raises, the other calls are then cancelled.
+        `resumed`: a crash interrupted the calls; those of tools that aren't safe to repeat get an unknown outcome.
+        Raises the journal's errors, which cancel the other calls.
         """
         kinds = {call.id: kind for call in calls if (kind := await self._needed(call, tools, journal)) is not None}
         swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]
@@ -104,16 +104,16 @@ class ToolCaller:
         return CalledTools(results, tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds))
 
     async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
-        """The calls that only the caller can make. Those that cannot be made anyway are not among them."""
+        """The calls that only the client can make, without invalid ones."""
         wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
         return tuple([call for call in wanted if await self._rejection(call, tools) is None])
 
     async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> WaitKind | None:
-        """The wait without which the call cannot be made or has no result."""
+        """The wait that must precede the call or produce its result."""
         if call.name not in tools or call.id in journal.allowed_calls:
             return None
         kind = wait_for(tools[call.name].definition)
-        # Nobody is asked about a call that cannot be made anyway.
+        # Nobody is asked about an invalid call.
         return None if kind is None or await self._rejection(call, tools) is not None else kind
 
     async def _make_all(
@@ -146,7 +146,7 @@ class ToolCaller:
 
     async def _make(self, task: AgentTask, call: ToolCall, tools: TurnTools, *, resumed: bool) -> ToolResult:
         if resumed and "." in call.name and call.name not in tools:
-            # It was there when the call was started: its toolset has been deleted since.
+            # The tool existed when the call started: its toolset has been deleted since.
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
         refusal = await self._rejection(call, tools)
         if refusal is not None:
@@ -162,7 +162,7 @@ class ToolCaller:
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     async def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
-        """The reason for which the call is never made; None when there is none."""
+        """The reason why the call is never made; None if there is none."""
         if call.name not in tools:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:

@@ -1,4 +1,4 @@
-"""Makes one tool call within its time limit: bounded in number, fair between companies, repeated where that is safe."""
+"""Makes one tool call within its time limit, with fair limits per company and retries for safe tools."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ _WAIT_FACTOR: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Calls of toolsets that run at once in this process; others wait, within their time limit."""
+    """Toolset calls that may run in parallel in this process. Others wait, within their time limit."""
 
     at_once: int = 200
     each_company: int = 50
@@ -27,7 +27,7 @@ class CallLimits:
 
 
 class ToolTries:
-    """One instance serves a process. `sleep` is for tests."""
+    """Runs tool calls; one instance per process. `sleep` is for tests."""
 
     def __init__(
         self, limits: CallLimits | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -39,9 +39,9 @@ class ToolTries:
         self._sleep = sleep
 
     async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:
-        """Raises ToolFailed, whatever went wrong: the message is for the model, and the turn continues.
+        """Runs the call. Raises ToolFailed for any failure: the message is for the model, and the turn continues.
 
-        `once`: without the retries of the tool.
+        `once`: without the tool's retries.
         """
         definition = replace(tool.definition, retries=0) if once else tool.definition
         limit = asyncio.timeout(definition.timeout_seconds)
@@ -63,14 +63,14 @@ class ToolTries:
                 raise _late(definition, waiting=waiting) from problem
             raise ToolFailed(f"{definition.name} failed: no answer in time.") from problem
         except Exception as problem:
-            # The model learns of a tool's bug, and the turn continues.
+            # The model gets the failure of a tool with a bug, and the turn continues.
             _log.exception("tool.failed", tool=definition.name, turn_id=context.turn_id, call_id=context.call_id)
             raise ToolFailed(f"{definition.name} failed: internal error ({type(problem).__name__}).") from problem
 
     async def _before_next_try(
         self, problem: ToolFailed, definition: ToolDefinition, number: int, limit: asyncio.Timeout
     ) -> None:
-        """Waits for the next try. Raises the problem when there is none, or no time for it."""
+        """Waits before the next attempt. Raises the problem if no attempt or no time is left."""
         if not (problem.retry and definition.safe_to_repeat and number < definition.retries):
             raise _after(problem, number + 1)
         wait = _FIRST_WAIT_SECONDS * _WAIT_FACTOR**number

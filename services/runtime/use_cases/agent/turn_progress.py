@@ -1,4 +1,4 @@
-"""Progress of a turn: its messages, calls and usage so far, and the reply that they make."""
+"""Progress of a turn: messages, calls and usage so far, and the reply that results from them."""
 
 import re
 from collections import Counter
@@ -34,14 +34,14 @@ REPETITIONS: Final = 3
 class RepeatedCalls:
     """Counts calls with the same arguments and the same answer.
 
-    Counted in the order of the calls, from recorded results: a turn that is resumed tells its model the same.
+    The count follows the order of the recorded results, so that a resumed turn gives its model the same hints.
     """
 
     def __init__(self) -> None:
         self._seen: Counter[bytes] = Counter()
 
     def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """The result for the model. The record and the caller have it without the hint."""
+        """The result for the model, with a hint on repetition. The record and the caller get it without the hint."""
         said = write_json(
             [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
         )
@@ -60,7 +60,7 @@ def _hint(name: str, times: int) -> str:
 
 
 REPEATS: Final = 2
-"""Times that a model is asked again after an answer that does not fit."""
+"""The number of retries after an answer that doesn't fit the output schema."""
 _FENCED: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
 
 
@@ -71,7 +71,7 @@ class Output:
 
 
 async def read_output(schema: JsonObject, text: str) -> Output:
-    """The value that the text is the JSON of; code fences around it are ignored. Raises ValidationFailed."""
+    """Parses the answer's JSON, ignoring code fences around it. Raises ValidationFailed."""
     try:
         compiled = compile_schema(schema)
     except SchemaInvalid as problem:
@@ -79,7 +79,7 @@ async def read_output(schema: JsonObject, text: str) -> Output:
     fenced = _FENCED.fullmatch(text.strip())
     try:
         value = read_json(fenced[1] if fenced else text)
-        # What is read may be nested deeper than what can be written.
+        # A readable value may be nested too deeply to be written.
         write_json(value)
     except (NotJson, TypeError) as problem:
         return Output(problems=(f"the answer is not JSON: {problem}",))
@@ -87,7 +87,7 @@ async def read_output(schema: JsonObject, text: str) -> Output:
 
 
 def correction(problems: Sequence[str]) -> UserMessage:
-    """Tells the model why its answer was not accepted."""
+    """A message that tells the model why its answer was rejected."""
     lines = "\n".join(f"* {problem}" for problem in problems)
     return UserMessage(
         (TextPart(f"Your answer was not accepted:\n{lines}\nAnswer again, with JSON alone that fits the schema."),)
@@ -100,9 +100,9 @@ _LONGEST_CALL_ID: Final = 200
 
 @dataclass(slots=True)
 class TurnProgress:
-    """State of one run of a turn, rebuilt from the recorded steps when it resumes.
+    """The state of a turn's execution, rebuilt from the recorded steps when it resumes.
 
-    `refused` counts answers that did not fit the output schema.
+    `refused` counts answers that didn't fit the output schema.
     """
 
     messages: list[Message]
@@ -149,30 +149,30 @@ class TurnProgress:
         )
 
     def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """Chunks that the final answer rests on, among the `given` ones and those that calls found.
+        """Chunks that the final answer cites, from the `given` ones and from the calls' results.
 
-        An answer names them as [n], as models are asked to; one that names none rests on none. Structured output has
-        no place for names, so all of them may have gone into it.
+        Models are asked to cite chunks as [n]; an answer without citations has none. Structured output can't cite, so
+        it counts as based on all chunks.
         """
         if final.citations:
             return final.citations
         searches = [found for found in (given, *(made.result.citations for made in self.made)) if found]
         if self.output is not None:
             return tuple(dict.fromkeys(citation for search in searches for citation in search))
-        # Every search numbers its chunks from 1, so a number may mean a chunk of each.
+        # Every search numbers its chunks from 1, so a number may match one chunk of each.
         numbers = [int(number) for number in _CITED.findall(final.text)]
         named = (search[number - 1] for number in numbers for search in searches if 0 < number <= len(search))
         return tuple(dict.fromkeys(named))
 
 
 def recorded_toolsets(steps: Sequence[Step]) -> tuple[ToolsetVersion, ...] | None:
-    """The toolsets that a turn with recorded steps began with."""
+    """The toolsets from the start of a turn with recorded steps."""
     first = steps[0].content if steps else None
     return first.toolsets if isinstance(first, ModelOutput) else None
 
 
 def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
-    """Gives every call a short id of its own: some providers send none, or the same in every answer."""
+    """Gives every call a unique short id: some providers send none, or the same one in every answer."""
     calls: list[ToolCall] = []
     taken = set(seen)
     for call in answer.tool_calls:

@@ -1,4 +1,4 @@
-"""Composes the tools of a turn: built-in ones, those of toolsets, and those that the caller runs."""
+"""Composes a turn's tools: built-in tools, toolset tools and client tools."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,10 +21,10 @@ from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetC
 
 
 def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) -> list[Tool]:
-    """The tools, with those that a policy changes redefined.
+    """Returns the tools with the policies applied.
 
-    A policy names a tool, or several by a pattern such as `tickets.*`. Of several the most specific one that says
-    something counts: an exact name first, then the pattern with the most characters beside its wildcards.
+    A policy names a tool, or several by a pattern such as `tickets.*`. For each setting, the most specific matching
+    policy wins: an exact name first, then the pattern with the most literal characters.
     """
     if not policies:
         return list(tools)
@@ -42,7 +42,7 @@ def _under(tool: Tool, policies: Iterable[ToolPolicy]) -> Tool:
 
 
 def _with(definition: ToolDefinition, name: str, said: object) -> ToolDefinition:
-    # What the toolset wants approved stays so: an agent may be stricter, never more lenient.
+    # An agent may be stricter than the toolset, never more lenient.
     if name == "approval" and definition.approval == "always":
         return definition
     return replace(definition, **{name: said})  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ _CONNECTED_TOOLSETS: Final = 500
 
 
 class AgentTools:
-    """A ToolSource. An agent whose tools are all built in costs no call of another service."""
+    """A ToolSource. An agent with only built-in tools needs no call to another service."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class AgentTools:
         self._toolbox = toolbox
         self._catalogue = catalogue
         self._connectors = connectors or {}
-        # The catalogue gives the same object for the same version.
+        # The catalogue returns the same object for the same version.
         self._connected = lru_cache(_CONNECTED_TOOLSETS)(self._connect)
 
     async def for_turn(
@@ -91,7 +91,7 @@ class AgentTools:
             if not found:
                 warnings.append(f"tool {name!r} is not available")
             tools += found
-        # Of two tools of the same name the client's counts, which may be one of this turn alone.
+        # A client tool wins over another tool of the same name, since it may be specific to this turn.
         tools = [
             *(ClientTool(definition) for definition in task.agent.client_tools),
             *under_policies(tools, task.agent.tool_policies),
@@ -100,9 +100,9 @@ class AgentTools:
         return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
-        """The agent's tools, and those that its files and knowledge need where they are installed.
+        """The agent's tools, and the installed ones that its files and knowledge need.
 
-        None for an `llm_agent`, which calls client tools alone.
+        None for an `llm_agent`, which only calls client tools.
         """
         if agent.agent_type == "llm_agent":
             return iter(())
@@ -118,7 +118,7 @@ class AgentTools:
     ) -> dict[str, Toolset]:
         wanted = dict.fromkeys(name.partition(".")[0] for name in names if "." in name)
         if recorded is not None:
-            # One that the turn began without stays away: what the model has seen goes on to hold.
+            # A toolset that was missing at the start stays out, so that the model's view doesn't change.
             began_with = {version.name for version in recorded}
             wanted = dict.fromkeys(name for name in wanted if name in began_with)
         if not wanted or self._catalogue is None:

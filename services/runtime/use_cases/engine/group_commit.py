@@ -1,4 +1,4 @@
-"""Group commit, the claims that wait for one, and how long work is retried in outages of the database."""
+"""Group commit, the claims that wait for one, and retries during database outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy = STORE_RETRIES) -> T:
-    """Repeats a call of the store through outages, until the task is cancelled. It must be safe to repeat."""
+    """Retries a storage call during outages until the task is cancelled. The call must be idempotent."""
 
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("database.unreachable", problem=str(problem))
@@ -31,10 +31,10 @@ async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy 
 class GroupCommit(Generic[T, R]):
     """Commits items one batch at a time: arrivals during a transaction share the next one.
 
-    After a batch of several the next one lingers 3 ms for more, as items come often while many turns run. ``commit``
-    gives each item its result, or raises when all have failed. A failed item of several is retried alone, so that a bad
-    one fails alone. Outages are not: retrying each would only take longer. When more than ``limit`` items wait,
-    companies take turns in the batch.
+    After a batch of several items, the next one lingers 3 ms for more, since items arrive often while many turns run.
+    ``commit`` returns each item's result, or raises if all have failed. Failed items of a batch are retried one by one,
+    so that only an invalid one fails. Outages aren't retried, which would only take longer. If more than ``limit``
+    items wait, companies take turns in the batch.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GroupCommit(Generic[T, R]):
         self._busy_until = float("-inf")
 
     async def submit(self, item: T) -> R:
-        """The item's own result or error. The item is committed even when this wait is cancelled."""
+        """Returns the item's result or raises its error. Cancelling this wait doesn't stop the commit."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.put(self._company_of(item), (item, future))
         if self._draining is None:
@@ -79,7 +79,7 @@ class GroupCommit(Generic[T, R]):
         except Exception as problem:
             results = [problem] * len(batch)
         if len(results) != len(batch):
-            # Committed all the same: trying the items one by one would commit them twice.
+            # The batch is committed, and retrying the items one by one would commit them twice.
             missing = RuntimeError(f"{len(results)} results for {len(batch)} committed items")
             for _, future in batch:
                 _end(future, missing)
@@ -108,7 +108,7 @@ def _end(future: asyncio.Future[R], result: R | Exception) -> None:
 class ClaimFuture:
     """Result of the commit that claims a turn; pending while the turn runs speculatively.
 
-    Until it is confirmed, the turn may read and ask a model; it must not write, call a tool or stream.
+    Before the claim is confirmed, the turn may read and call a model, but not write, call a tool or stream.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class ClaimFuture:
 
     @classmethod
     def confirmed(cls) -> Self:
-        """For a claim that was committed before its turn began."""
+        """A claim that was committed before its turn started."""
         claim = cls()
         claim.settle(committed=True)
         return claim
@@ -130,16 +130,16 @@ class ClaimFuture:
         return self._committed.done() and not self._committed.result()
 
     def settle(self, *, committed: bool) -> None:
-        """A commit whose answer got lost counts as failed; the reconciler finds a turn that is stored all the same."""
+        """Sets the result. A commit without an acknowledgement counts as failed; the reconciler finds its turns."""
         self._committed.set_result(committed)
 
     def on_confirmed(self, callback: Callable[[], None]) -> None:
-        """Calls back soon after the commit, not if it fails."""
+        """Registers a callback for a successful commit."""
         self._committed.add_done_callback(lambda done: callback() if done.result() else None)
 
     async def confirm(self) -> bool:
-        """Waits for the commit; whether the turn is this worker's."""
+        """Waits for the commit; returns whether this worker owns the turn."""
         if not self._committed.done():
-            # Not the future itself: a waiter that is cancelled must not cancel it for the others.
+            # Not the future itself: a cancelled waiter must not cancel it for the others.
             await asyncio.wait((self._committed,))
         return self._committed.result()

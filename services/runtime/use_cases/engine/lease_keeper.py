@@ -14,7 +14,7 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class LeaseKeeper:
-    """``interval`` seconds between renewals, well below the lease time."""
+    """Renews the lease every ``interval`` seconds, well below the lease period."""
 
     def __init__(self, lease: WorkerLease, *, interval: float, sleep: Sleep = asyncio.sleep) -> None:
         self._lease = lease
@@ -24,15 +24,15 @@ class LeaseKeeper:
         self._released = False
 
     async def run(self) -> None:
-        """Renews until cancelled; in an outage it retries soon, so that a short one costs no turn."""
-        # An expired lease can still be renewed as long as nobody has taken the turns over.
+        """Renews until cancelled. Retries quickly during an outage, so that a short one costs no turn."""
+        # An expired lease can still be renewed if no worker has taken the turns over.
         retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
         while True:
             await retries.run(self._renew, on=StoreUnavailable, before_sleep=_log_failure)
             await self._sleep(self._interval)
 
     async def release(self) -> None:
-        """Lets others take this worker's turns at once. No renewal follows, not even one that is under way."""
+        """Lets other workers take this worker's turns immediately. Stops all renewals, even a running one."""
         self._released = True
         async with self._renewing:
             await self._lease.release()

@@ -1,4 +1,4 @@
-"""Runs the turns that this worker holds, each to its committed outcome."""
+"""Runs this worker's turns, each to its committed outcome."""
 
 import asyncio
 from collections import Counter
@@ -27,7 +27,7 @@ _RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.
 
 @dataclass(slots=True)
 class _Running:
-    """``stop_as`` is the outcome when the task is cancelled; once ``committing``, it is too late for that."""
+    """A running turn. ``stop_as`` is the outcome of a cancellation, which is too late once ``committing`` is set."""
 
     turn: ClaimedTurn
     question: UserMessage | None
@@ -45,10 +45,10 @@ class _Running:
 class TurnEngine:
     """Supervises a task for each turn that this worker holds, and commits the outcomes in groups.
 
-    ``capacity``: turns of a company that run at once (``WorkerSlots``). The next turn of a session takes the slot of
-    the one before, unless a company of ``left_waiting`` runs fewer here. ``on_release`` is called when a cancelled
-    execution has stopped, which the deletion of a session may wait for, ``on_room`` when a slot is free that others
-    wait for.
+    ``capacity``: turns of a company that run in parallel (``WorkerSlots``). A session's next turn takes over the
+    previous one's slot, unless a company in ``left_waiting`` runs fewer turns here. ``on_release`` is called when a
+    cancelled execution has stopped, since the session's deletion may wait for that. ``on_room`` is called when a slot
+    becomes free that others wait for.
     """
 
     def __init__(
@@ -79,22 +79,22 @@ class TurnEngine:
 
     @property
     def held(self) -> dict[str, int]:
-        """The fencing tokens of the running turns whose claim is committed."""
+        """The fencing tokens of running turns with a committed claim."""
         return {turn_id: running.turn.fence for turn_id, running in self._running.items() if running.claim.is_confirmed}
 
     @property
     def present(self) -> frozenset[str]:
-        """The running turns, those whose claim is being committed among them."""
+        """The running turns, including those whose claim isn't committed yet."""
         return frozenset(turn_id for turn_id, running in self._running.items() if not running.claim.has_failed)
 
     def slots(self) -> WorkerSlots:
-        """The slots that are free now; none while the worker drains."""
+        """The free slots; none while the worker drains."""
         return WorkerSlots(0 if self._draining else self._capacity, self._by_company())
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
-        """Runs a turn that this worker has claimed, or claims now. Of two claims the older one is fenced off.
+        """Runs a turn that this worker has claimed or is claiming. The newer of two claims fences off the older one.
 
-        After ``abandon`` nothing begins any more: what is claimed all the same is left for another worker to find.
+        After ``abandon`` no turn starts: other workers pick up turns that are claimed anyway.
         """
         if self._abandoned:
             return
@@ -107,36 +107,36 @@ class TurnEngine:
         running.task = asyncio.create_task(self._supervise(running))
 
     def prime_cache(self, session: NewSession) -> None:
-        """Makes a session known that is about to be committed with its first turn."""
+        """Caches a session that is about to be committed with its first turn."""
         self._conversations.prime(session)
 
     def forget(self, session: NewSession) -> None:
-        """The session was not committed after all."""
+        """Drops a session that wasn't committed."""
         self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
-        """Stops a turn that was cancelled or lost; one whose outcome is being committed is left to its fence."""
+        """Stops a cancelled or lost turn. If its outcome is being committed, the fencing token decides."""
         running = self._running.get(turn_id)
         if running is not None:
             running.stop_as = stop_as
-            # Not at once: a task cancelled before it began would never run, and its turn would stay in ``_running``.
+            # Deferred: a task that is cancelled before it starts never runs, and its turn would stay in ``_running``.
             asyncio.get_running_loop().call_soon(running.cancel)
 
     def watch(self, turn_id: str, watches: int) -> None:
-        """Sends the text of a turn that runs here, which readers have asked for ``watches`` times."""
+        """Streams the text of a turn that runs here, for readers' ``watches`` requests so far."""
         running = self._running.get(turn_id)
         if running is not None:
             running.watch.request(watches)
 
     async def commit(self, outcome: TurnOutcome) -> CommitResult:
-        """Commits the outcome of a turn that does not run here; an outage is the caller's to repeat."""
+        """Commits the outcome of a turn that doesn't run here. The caller retries during outages."""
         result = await self._commits.submit(outcome)
         if result.next_turn is not None:
             self.start(result.next_turn)
         return result
 
     async def drain(self, grace: float) -> None:
-        """Accepts no more turns, waits for the running ones, hands back those left after ``grace`` seconds."""
+        """Accepts no more turns, waits for the running ones, and hands back the rest after ``grace`` seconds."""
         self._draining = True
         try:
             if tasks := self._tasks():
@@ -147,13 +147,13 @@ class TurnEngine:
             if tasks := self._tasks():
                 await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
         finally:
-            # Also when the stop is cut short: the clients are closed next, which must end no turn.
+            # Also if the stop is cut short: the clients close next, and their errors must not end turns.
             self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))
 
     def abandon(self) -> None:
-        """Stops everything without committing anything, as a crash does: the leases run out."""
+        """Stops everything without a commit, as a crash would; the leases expire."""
         self._draining = self._abandoned = True
         for task in self._tasks():
             task.cancel()
@@ -164,11 +164,11 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        # The turn's id is its command's; the ids bound so far are those of the batch's first command.
+        # A turn and its command share an id; the ids bound so far belong to the batch's first command.
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
-        # From the turn's row: a worker that takes it over continues the same trace.
+        # From the turn's row, so that the trace continues on another worker.
         tracing.resume(turn.message_context.traceparent, turn.message_context.correlation_id)
         next_turn: ClaimedTurn | None = None
         try:
@@ -177,7 +177,7 @@ class TurnEngine:
             if await running.claim.confirm():
                 next_turn = await self._end(running, outcome, began)
         except Exception:
-            # The reconciler finds the turn as one that this worker holds and does not run.
+            # The reconciler finds the turn, because this worker holds it without running it.
             _log.exception("turn.not_ended", turn_id=turn.id)
         finally:
             if self._running.get(turn.id) is running:
@@ -188,10 +188,10 @@ class TurnEngine:
             self.on_room()
 
     async def _end(self, running: _Running, outcome: TurnOutcome, began: float) -> ClaimedTurn | None:
-        """Commits the outcome; returns the session's next turn, if it was claimed for this worker."""
+        """Commits the outcome; returns the session's next turn if it was claimed for this worker."""
         result = await self._commit(outcome)
         self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
-        # What was not applied is not stored, and must not be remembered as part of the conversation.
+        # An outcome that wasn't applied isn't stored, so the cached conversation must not contain it.
         if result.applied:
             self._remember(running, outcome)
         elif outcome.kind not in _RELEASING:
@@ -212,7 +212,7 @@ class TurnEngine:
         return outcome or TurnOutcome(running.turn, OutcomeKind.RELEASED)
 
     async def _commit(self, outcome: TurnOutcome) -> CommitResult:
-        """A finished reply is not lost to an outage: it is retried until the database tells whether it was first."""
+        """Commits the outcome. A finished reply survives an outage: retries until the database has decided."""
         try:
             return await self._submit(outcome)
         except Exception as problem:
@@ -220,7 +220,7 @@ class TurnEngine:
                 raise
             _log.exception("turn.reply_not_stored", turn_id=outcome.turn.id)
             attempts = self._run_turn.attempts
-            return await self._submit(crashed(outcome.turn, "the reply could not be stored", problem, attempts))
+            return await self._submit(crashed(outcome.turn, "The reply could not be stored.", problem, attempts))
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
         return await until_available(lambda: self._commits.submit(outcome), self._retries)
@@ -229,7 +229,7 @@ class TurnEngine:
         return await self._outcomes.commit(outcomes, claim_in=self._sessions_to_claim_in(outcomes))
 
     def _sessions_to_claim_in(self, outcomes: Sequence[TurnOutcome]) -> set[str]:
-        """Sessions whose next turn begins here at once."""
+        """Sessions whose next turn starts here immediately."""
         if self._draining:
             return set()
         ended = [outcome.turn for outcome in outcomes]

@@ -1,4 +1,4 @@
-"""The journal of a running turn: its steps are recorded in the database, and its text is streamed as deltas."""
+"""The journal of a running turn: records its steps in the database and streams its text as deltas."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,12 @@ from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
 
 LINGER_SECONDS: Final = 0.03
-# In characters; well below what the broker takes, however they are escaped.
+# In characters; well below the broker's limit, however they are escaped.
 _LONGEST_DELTA: Final = 50_000
 
 
 class TurnWatch:
-    """Whether somebody follows the text of a running turn; calls ``on_request`` when one more reader asks for it."""
+    """Tracks whether a reader follows a running turn's text; calls ``on_request`` for each further reader."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
@@ -25,7 +25,7 @@ class TurnWatch:
         self._seen = 0
 
     def request(self, watches: int) -> None:
-        """``watches`` counts the turn's requests so far; those that were seen before change nothing."""
+        """Updates the number of the turn's requests so far; a number that was seen before changes nothing."""
         if watches > self._seen:
             self._seen = watches
             self.wanted = True
@@ -33,10 +33,10 @@ class TurnWatch:
 
 
 class DeltaStream:
-    """Streams a turn's text: the first piece at once, then what accumulates during each linger.
+    """Streams a turn's text: the first piece immediately, then the text of each linger period.
 
-    Offsets count characters from the beginning of a step's text, so that readers notice losses. Nothing is sent before
-    the turn's claim is committed; a step ends after that.
+    Offsets count characters from the start of a step's text, so that readers notice losses. Nothing is sent before the
+    turn's claim is committed, and no step ends before that.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class DeltaStream:
             self.finish()
             self._step, self._follows, self._offset, self._is_done = step, follows, 0, False
             self._sent.clear()
-        # As the stored reply has it: PostgreSQL's text has no NUL.
+        # The same replacement as in the stored reply, since PostgreSQL's text can't store NUL.
         self._pieces.append(piece.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
         if self._timer is None:
-            # The first piece goes at once: how soon something appears is what people notice.
+            # The first piece goes immediately, because people notice the time to the first text.
             self._on_timer()
 
     def finish(self) -> None:
-        """Sends the rest of the step's text and that it is complete."""
+        """Sends the rest of the step's text and marks it complete."""
         self._cancel_timer()
         self._flush()
         if self._offset and not self._is_done:
@@ -80,7 +80,7 @@ class DeltaStream:
             self._send_done()
 
     def send_again(self) -> None:
-        """Sends the text of the current step from its beginning, for readers who missed some of it."""
+        """Sends the current step's text from its start, for readers who missed some of it."""
         if not self._claim.is_confirmed:
             return
         self._flush()
@@ -89,7 +89,7 @@ class DeltaStream:
             self._send_done()
 
     def stop_timer(self) -> None:
-        """Sends nothing more by itself; accumulated text may be dropped."""
+        """Stops the timer; accumulated text may be dropped."""
         self._is_stopped = True
         self._cancel_timer()
 
@@ -99,7 +99,7 @@ class DeltaStream:
             self._timer = None
 
     def _release(self) -> None:
-        """Sends what was said before the claim was committed."""
+        """Sends the text from before the claim's commit."""
         if self._timer is None and not self._is_stopped:
             self._on_timer()
 
@@ -133,10 +133,10 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """A TurnJournal of one execution.
+    """A TurnJournal for one execution.
 
-    ``sequence``: that of the turn's newest event; nobody else writes any while this worker holds it. ``recorded``: all
-    steps of the turn so far.
+    ``sequence`` is the number of the turn's newest event; nobody else writes events while this worker holds the turn.
+    ``recorded``: all steps of the turn so far.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class DatabaseJournal:
 
     async def record(self, step: Step) -> None:
         await self.confirm()
-        # Before the record: its events must not overtake the last piece of the answer's text by much.
+        # Before the record, so that its events don't arrive long before the last piece of text.
         self._deltas.finish()
         record = StepRecord(self._turn, step, step.events(self._turn.session_id, self._turn.id))
         if not await until_available(lambda: self._commits.submit(record)):
@@ -178,6 +178,6 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
-        """Waits until the turn's claim is committed: before, it has no row and no readers. Raises TurnLost."""
+        """Waits for the turn's claim to commit: before that, it has no row and no readers. Raises TurnLost."""
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)

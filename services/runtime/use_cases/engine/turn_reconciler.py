@@ -20,8 +20,10 @@ _SOON_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """Times in seconds. ``attempts`` of a turn may be lost. A turn's own worker ends it at its deadline; any
-    worker may ``overdue_grace`` later."""
+    """Rules with times in seconds. A turn may lose ``attempts`` executions.
+
+    A turn's own worker ends it at its deadline; after another ``overdue_grace`` any worker may.
+    """
 
     interval: float = 1.0
     measure_interval: float = 15.0
@@ -56,21 +58,21 @@ class TurnReconciler:
         self._unknown: frozenset[str] = frozenset()
 
     def wake(self) -> None:
-        """Reconciles at once: something was left that this or another worker can resume."""
+        """Reconciles immediately, for example to resume work that a worker has handed back."""
         self._woken.set()
 
     def wake_soon(self) -> None:
-        """Reconciles within a moment, in which further calls change nothing."""
+        """Reconciles shortly; further calls in the meantime have no effect."""
         if self._soon is None or self._soon.when() <= asyncio.get_running_loop().time():
             self._soon = asyncio.get_running_loop().call_later(_SOON_SECONDS, self.wake)
 
     def wake_after(self, *seconds: float) -> None:
-        """For callers that are about to commit something, but are not told when it is committed."""
+        """For callers that are about to commit and don't learn when the commit is done."""
         for pause in seconds:
             asyncio.get_running_loop().call_later(pause, self.wake)
 
     async def run(self) -> None:
-        """Reconciles once a second at least, with jitter so that workers do not march in step, until cancelled."""
+        """Reconciles at least once a second until cancelled. Jitter keeps workers from synchronizing."""
         while True:
             try:
                 await self.reconcile()
@@ -86,15 +88,15 @@ class TurnReconciler:
             self._woken.clear()
 
     async def reconcile(self) -> None:
-        # Read before the database: a turn that was claimed in between must not look like one that was lost.
+        # Read before the database, so that a turn claimed in between doesn't look lost.
         before = self._engine.held
-        # A turn that was unknown last time may have come in since: a commit's answer can be late.
+        # A turn that was unknown last time may have arrived since: a commit's acknowledgement can be late.
         unknown = self._unknown - self._engine.present
         snapshot = await self._reclaimer.snapshot(sorted(unknown), self._rules.overdue_grace)
         self._stop_lost(before, snapshot)
         for turn_id, watches in snapshot.watches.items():
             self._engine.watch(turn_id, watches)
-        # Seen twice in a row: a claim whose commit is just coming back is not yet known here either.
+        # Twice in a row, since a claim may be committed but not yet acknowledged here.
         present = before.keys() | self._engine.present
         self._unknown = frozenset(turn_id for turn_id in snapshot.held if turn_id not in present)
         self._metrics.observed(running=len(self._engine.held), queued=snapshot.queued)
@@ -112,7 +114,7 @@ class TurnReconciler:
 
     @staticmethod
     async def _isolated(work: Awaitable[object], **ids: str) -> None:
-        """A failure of one item must not keep the others from being handled."""
+        """Isolates a failure of one item, so that the others are still handled."""
         try:
             await work
         except StoreUnavailable:
@@ -121,7 +123,7 @@ class TurnReconciler:
             _log.exception("reconcile.failed", **ids)
 
     def _stop_lost(self, before: dict[str, int], snapshot: TurnSnapshot) -> None:
-        """Stops turns that ran before the snapshot and are cancelled, deleted or another worker's in it."""
+        """Stops turns that ran before the snapshot, if they are now cancelled, deleted or on another worker."""
         for turn_id, fence in before.items():
             if snapshot.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
                 self._engine.stop(turn_id)
@@ -150,14 +152,14 @@ class TurnReconciler:
         await self._engine.commit(outcome)
 
     async def _measure(self) -> None:
-        """Counts open waits: less often than it looks for work, as there may be very many."""
+        """Counts open waits less often than it looks for work, since there may be many."""
         now = self._clock()
         if self._measured is None or now >= self._measured + self._rules.measure_interval:
             self._measured = now
             self._metrics.open_waits(await self._reclaimer.open_waits())
 
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
-        # What does not fit here is left to another worker, or to the next pass.
+        # The rest is left to another worker or the next pass.
         waiting = [(orphan.turn.message_context.company_id, orphan) for orphan in orphans]
         if not (chosen := self._engine.slots().in_turn(waiting)):
             return

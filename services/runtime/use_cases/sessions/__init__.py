@@ -1,4 +1,4 @@
-"""Use cases of sessions: their creation, changes, deletion and expiry."""
+"""Session use cases: creation, changes, deletion and expiry."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

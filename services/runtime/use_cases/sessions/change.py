@@ -1,4 +1,4 @@
-"""Changes sessions: forks them, sets their metadata or agent, adds messages between turns."""
+"""Changes sessions: forks them, sets their metadata or agent, and adds messages between turns."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class ChangeSession:
     open_writer: OpenWriter
 
     async def fork(self, transaction: Transaction, command: sessions.ForkSession, context: CommandContext) -> None:
-        """Creates a session with the agent and a copy of the history of another one, which the caller can read."""
+        """Creates a session with the agent and the copied history of another one that the caller can read."""
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:
@@ -54,7 +54,7 @@ class ChangeSession:
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
-        """Raises NotFound, and Conflict for an agent when the session has one, or a turn."""
+        """Changes a session. Raises NotFound, and Conflict for an agent if the session has one or has turns."""
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if command.metadata is not None:
@@ -68,9 +68,9 @@ class ChangeSession:
     async def add_messages(
         self, transaction: Transaction, command: sessions.AddMessages, context: CommandContext
     ) -> None:
-        """Adds messages to the history that later turns are given.
+        """Adds messages to the history for later turns.
 
-        Raises NotFound, Conflict while a turn is under way, and ValidationFailed for results without a call.
+        Raises NotFound, Conflict during a turn, and ValidationFailed for results without a call.
         """
         messages = history_of(command.messages)
         writer = self.open_writer(transaction)
@@ -89,7 +89,7 @@ async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> Loc
 
 
 async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.ForkSession) -> int | None:
-    """The position of the last turn that is copied, at most; None for all."""
+    """The position of the last turn to copy; None for all."""
     if command.before_turn_id is not None:
         point = await _point(writer, session_id, command.before_turn_id)
         if not point.have_those_before_ended:

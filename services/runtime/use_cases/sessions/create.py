@@ -10,9 +10,9 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 
 
 class CreateSession:
-    """Commands that arrive while a transaction is in flight share the next one.
+    """Creates sessions. Commands that arrive during a transaction share the next one.
 
-    ``prime_cache`` saves a first turn on this worker the read of its session.
+    ``prime_cache`` saves a first turn on this worker from reading its session.
     """
 
     def __init__(self, creations: SessionCreations, prime_cache: Callable[[NewSession], None]) -> None:
@@ -21,14 +21,17 @@ class CreateSession:
         self._commits = GroupCommit[SessionCreation, None](self._commit, lambda creation: creation.session.company_id)
 
     async def __call__(self, command: sessions.CreateSession, context: CommandContext) -> None:
-        """Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery."""
+        """Creates a session.
+
+        Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery.
+        """
         session = new_session(command, command.session_id, context.identity)
         await self._commits.submit(SessionCreation(session, context))
 
     async def _commit(self, creations: Sequence[SessionCreation]) -> Sequence[None]:
         await self._creations.add(creations)
         for creation in creations:
-            # One without an agent may be given it by another worker.
+            # A session without an agent isn't cached, since another worker may set its agent.
             if creation.session.config_hash:
                 self._prime_cache(creation.session)
         return [None] * len(creations)

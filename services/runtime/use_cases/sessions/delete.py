@@ -1,4 +1,4 @@
-"""Deletes a session: its turns are refused and cancelled at once, its rows go when none of them runs any more."""
+"""Deletes a session: refuses and cancels its turns immediately, and deletes its rows once none of them runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 @dataclass(frozen=True, slots=True)
 class DeleteSession:
-    """``on_running`` is called just before the commit when a turn of the session still runs."""
+    """Deletes a session. ``on_running`` is called just before the commit if one of its turns still runs."""
 
     begin: Begin
     open_writer: OpenWriter
@@ -35,7 +35,10 @@ class DeleteSession:
             self.on_running()
 
     async def finish(self, session_id: str) -> bool:
-        """Removes a session in deletion whose executions have stopped; any worker may do it. Whether it is gone."""
+        """Removes a session marked for deletion if its executions have stopped. Returns whether it is gone.
+
+        Any worker may do it.
+        """
         async with self.begin() as transaction:
             writer = self.open_writer(transaction)
             context = await writer.deletion(session_id)

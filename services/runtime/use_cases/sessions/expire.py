@@ -1,4 +1,4 @@
-"""Removes sessions whose time is over: their own, or that for which their company keeps unused ones."""
+"""Removes expired sessions: past their own expiry, or unused beyond their company's retention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ _READ_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ExpireSessions:
-    """A session with a turn in work is left until that has ended; waiting turns are cancelled.
+    """Removes sessions past their own expiry.
 
-    Any number of processes may do it at once. ``on_removed`` gets the number of sessions removed.
+    A session with a running turn is left until that has ended; waiting turns are cancelled. Any number of processes may
+    do it concurrently. ``on_removed`` gets the number of removed sessions.
     """
 
     begin: Begin
@@ -29,7 +30,7 @@ class ExpireSessions:
     on_removed: Callable[[int], None]
 
     async def __call__(self) -> int:
-        """Removes up to 200 sessions in one transaction; returns how many there were."""
+        """Removes up to 200 sessions in one transaction; returns their number."""
         async with self.begin() as transaction:
             writer = self.open_writer(transaction)
             expired = await writer.lock_expired(_AT_ONCE)
@@ -45,10 +46,10 @@ class ExpireSessions:
 
 
 class RemoveOldSessions:
-    """Removes sessions that had no turn for as long as their company keeps them, a batch at each call.
+    """Removes sessions without a turn for longer than their company's retention, a batch per call.
 
-    It goes through the companies in order of their ids, and through the sessions of each that were made longer ago.
-    Any number of processes may do it at once. ``on_removed`` gets the number of sessions removed.
+    It visits the companies by id, and each one's sessions that are older than the retention. Any number of processes
+    may do it concurrently. ``on_removed`` gets the number of removed sessions.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class RemoveOldSessions:
         self._last: SessionPlace | None = None
 
     async def __call__(self) -> bool:
-        """Returns whether the pass has more to do; the next call after its end begins another one."""
+        """Returns whether the pass has more to do; the call after the last batch starts a new pass."""
         if self._last is None and not await self._next_company():
             return False
         if self._days is not None:
@@ -92,6 +93,6 @@ class RemoveOldSessions:
 async def _remove(transaction: Transaction, writer: SessionWriter, sessions: Sequence[LockedSession]) -> None:
     await writer.remove(*(session.id for session in sessions))
     for session in sessions:
-        # Nobody's command: the session itself is what the event correlates with.
+        # No command caused this, so the session itself is the correlation.
         context = MessageContext(session.company_id, session.id, owner_id=session.owner_id)
         transaction.emit(SessionDeleted(session_id=session.id), subject=session.id, context=context)

@@ -1,4 +1,4 @@
-"""The days from which on events can lie: a read of few days looks into few of the timeline's partitions."""
+"""Narrows reads to the days on which events can lie, and so to a few of the timeline's partitions."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -7,23 +7,23 @@ from typing import Final
 from libs.contracts.identifiers import made_at
 
 CLOCKS: Final = timedelta(hours=1)
-"""Between the clocks of any two machines; each day more is another partition to look at."""
+"""Maximum clock difference between two machines; each additional day means another partition to read."""
 _DAY: Final = timedelta(days=1)
 _KEPT_DAYS: Final = 3
 _KEPT_COMPANIES: Final = 10_000
 
 
 def first_day_of(identifier: str | None) -> date | None:
-    """Returns the first day of events that name the id, which cannot be before it was made; None if it may be any."""
+    """Returns the first possible day of events that name the ID: the day it was created; None if unknown."""
     made = None if identifier is None else made_at(identifier)
     return None if made is None else (made - CLOCKS).date()
 
 
 class TimelineDays:
-    """Remembers of each company on which of the newest days seen its events have which positions.
+    """Remembers, per company, which positions the events of the newest days have.
 
-    Positions grow with time but for clocks that differ: whatever follows an event lies on its day, the day before it or
-    later. An event of a day that has not begun was stored by a wrong clock, and tells nothing of those that follow.
+    Positions grow with time except for clock differences: every event after another lies on its day, the day before, or
+    later. An event dated in the future came from a wrong clock, and says nothing about those that follow.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -31,7 +31,7 @@ class TimelineDays:
         self._lowest: dict[str, dict[date, int]] = {}
 
     def seen(self, company_id: str, events: Sequence[tuple[date, int]]) -> None:
-        """Takes note of events by their days and positions. Keeps the 10,000 companies whose events were read last."""
+        """Records the days and positions of events. Keeps the 10,000 companies read most recently."""
         if not events:
             return
         lowest = self._lowest.pop(company_id, {})
@@ -46,6 +46,6 @@ class TimelineDays:
             del self._lowest[next(iter(self._lowest))]
 
     def start(self, company_id: str, position: int) -> tuple[int, date] | None:
-        """Returns the highest known position up to the given one, and the first day of it and of all that follow."""
+        """Returns the highest known position up to the given one, and the first possible day from there on."""
         lowest = self._lowest.get(company_id, {})
         return max(((known, day - _DAY) for day, known in lowest.items() if known <= position), default=None)

@@ -26,8 +26,8 @@ _COLUMNS: Final = ", ".join(_NAMES)
 _TYPES: Final = {"version": "smallint", "sequence": "bigint"}
 _RECORD: Final = ", ".join([*(f"{name} {_TYPES.get(name, 'text')}" for name in _NAMES), "data text", "usage json"])
 _OFFSETS: Final = "SELECT topic, partition, next_offset FROM timeline_offsets WHERE topic = ANY(%s)"
-# The row lock orders all writers of a partition, and every copy of an event is in the same partition: the second writer
-# finds the offset moved, and all that it did is undone by the division.
+# The row lock orders all writers of a partition, and every copy of an event is in the same partition: the second
+# writer finds the offset moved, and the division undoes all its work.
 _MOVE: Final = """
     moves AS (
         SELECT * FROM unnest(%s::text[], %s::int[], %s::bigint[], %s::bigint[]) AS g (topic, partition, before, after)
@@ -43,9 +43,9 @@ _MOVE: Final = """
     )
 """
 _MOVE_ALONE: Final = f"WITH {_MOVE} SELECT passed - 1 FROM checked"
-# The days are literals, so that the plan has a few partitions and not all. A scalar query for what is known, since a
-# join would be planned as a scan of the whole day. Offsets are locked first, then counters in order of company:
-# two transactions that lock the same ones in another order would end in a deadlock.
+# The days are literals, so that the plan covers a few partitions instead of all. Known events are found by a scalar
+# query, since a join would be planned as a scan of the whole day. Locks are taken on offsets first, then on counters in
+# order of company: a different order would end in a deadlock.
 _STORE: Final = f"""
     WITH {_MOVE}, given AS (
         SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY
@@ -72,13 +72,13 @@ _STORE: Final = f"""
     ), used AS ({ADD_USAGE})
     SELECT count(*) FROM stored
 """
-# Planned while PostgreSQL knows nothing of a young partition, a look for a repeated event can take an index in which it
-# reads all of the company's events of the day, until the partition is analyzed: by autovacuum a minute later or more.
+# Before a new partition is analyzed, the check for a repeated event may use an index that reads all of the company's
+# events of the day. Autovacuum analyzes it a minute later or more.
 _ANALYZED_AT: Final = (64, 4096)
 
 
 class PostgresTimelineLog:
-    """Stores events in batches. ``now`` in UTC; its date is the partition of what is stored."""
+    """Stores events in batches. ``now`` in UTC; its date is the partition of the stored events."""
 
     def __init__(
         self, database: Database, partitions: PostgresTimelinePartitions, *, now: Callable[[], datetime]
@@ -100,13 +100,13 @@ class PostgresTimelineLog:
         events, came = list(once.values()), len(events)
         made = [_made_at(event) for event in events]
         if (ahead := max((moment - now for moment in made if moment is not None), default=-CLOCKS)) > CLOCKS:
-            # If such an event is sent again after midnight, it may be stored twice.
+            # An event redelivered after midnight may be stored twice.
             _log.warning("timeline.clocks_differ", seconds=round(ahead.total_seconds()))
         try:
             try:
                 stored = await self._store(events, made, moves, now)
             except CheckViolation:
-                # No partition for today: the maintenance has not run for days, or this machine's clock is ahead.
+                # No partition for today: maintenance hasn't run for days, or this machine's clock is ahead.
                 await self._partitions.make(now.date())
                 stored = await self._store(events, made, moves, now)
         except (DataError, ProgramLimitExceeded) as problem:
@@ -117,7 +117,7 @@ class PostgresTimelineLog:
         return stored
 
     async def _count(self, day: date, stored: int) -> None:
-        """Has a partition analyzed when the first events of its day are there."""
+        """Analyzes a partition when it has its first events of the day."""
         before = self._stored_on_day if day == self._day else 0
         self._day, self._stored_on_day = day, before + stored
         if any(before < rows <= self._stored_on_day for rows in _ANALYZED_AT):
@@ -156,14 +156,14 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 
 
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
-    """The statement that stores events made then; an event cannot have been stored before it was made."""
+    """The statement that stores events created then; an event can't have been stored before it was created."""
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min
     return _STORE.format(first=first, last=(now + CLOCKS).date(), today=now.date())
 
 
 def _made_at(event: NewEvent) -> datetime | None:
-    """When the event was made; None for a time that cannot be read, or has no time before it."""
+    """When the event was created; None for an invalid time, or one without an earlier time."""
     try:
         made = parse_time(event.time).astimezone(UTC)
         if made.date() > date.min:

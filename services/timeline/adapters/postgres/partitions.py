@@ -1,4 +1,4 @@
-"""The timeline's partitions, one for each day (UTC): made ahead, dropped after the retention."""
+"""The timeline's partitions, one per day (UTC): created in advance, dropped after the retention."""
 
 import re
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ _AHEAD: Final = 3
 _NAME: Final = "timeline_events_{:%Y%m%d}"
 _DAY: Final = timedelta(days=1)
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('aes.timeline.partitions'))"
-# Longer than a statement may take.
+# Longer than any statement may take.
 _LEASE_SECONDS: Final = 60.0
 _KNOWN_ROWS: Final = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
 _LARGE: Final = 10_000
 _PARTITION: Final = re.compile(r"timeline_events_[0-9]{8}")
-# Names are matched here: an expression would be tried on every index of every partition, for milliseconds.
+# Match names here: an expression would be evaluated on every index of every partition, for milliseconds.
 _EXISTING: Final = """
     SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
@@ -32,16 +32,16 @@ _EXISTING: Final = """
 
 
 class PostgresTimelinePartitions:
-    """Any process may call any method at any time; a lock and a lease keep them from each other's way."""
+    """Any process may call any method at any time; a lock and a lease keep them apart."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
     async def make(self, today: date) -> None:
-        """Makes the missing partitions of today, of the day before, for clocks that are behind, and of the next days.
+        """Creates missing partitions: of today, of the day before for slow clocks, and of the next days.
 
-        Attaching a table blocks neither readers nor writers of the timeline; a partition made in place would.
+        Attaching a table blocks neither readers nor writers of the timeline; creating a partition in place would.
         """
         wanted = [today + number * _DAY for number in range(-1, _AHEAD + 1)]
         async with self._database.transaction() as connection:
@@ -53,9 +53,9 @@ class PostgresTimelinePartitions:
                     _log.info("timeline.partition_made", day=str(day))
 
     async def analyze(self, day: date) -> None:
-        """Renews what PostgreSQL plans by for the day's partition, unless it is known to be large already.
+        """Analyzes the day's partition, unless it is known to be large already.
 
-        A failure only leaves it to autovacuum.
+        A failure leaves it to autovacuum.
         """
         name = _NAME.format(day)
         try:
@@ -82,7 +82,7 @@ def _day(name: str) -> date:
 
 
 async def _existing(connection: Connection) -> Sequence[tuple[str, bool, bool]]:
-    """Name of each partition, whether it is attached, whether detaching it was begun."""
+    """The name of each partition, whether it is attached, and whether its detachment has begun."""
     rows = await (await connection.execute(_EXISTING)).fetchall()
     return [(name, attached, pending) for name, attached, pending in rows if _PARTITION.fullmatch(name)]
 
@@ -95,7 +95,7 @@ async def _attach(connection: Connection, name: str, day: date) -> None:
 
 async def _drop(connection: Connection, name: str, *, attached: bool, pending: bool) -> None:
     if attached:
-        # Waits for running statements without making others wait. A crash or timeout leaves it begun.
+        # Waits for running statements without blocking others. A crash or timeout leaves the detachment unfinished.
         how = "FINALIZE" if pending else "CONCURRENTLY"
         await connection.execute(f"ALTER TABLE timeline_events DETACH PARTITION {name} {how}".encode())
     await connection.execute(f"DROP TABLE {name}".encode())

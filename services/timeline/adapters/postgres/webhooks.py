@@ -1,4 +1,4 @@
-"""Webhooks in PostgreSQL, as their makers see and change them."""
+"""Webhooks in PostgreSQL, as their creators see and change them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -25,7 +25,7 @@ _OF_KEY_LOCKED: Final = f"""
 SELECT {COLUMNS} FROM webhooks k WHERE key_id = %s AND deleted_at IS NULL ORDER BY id FOR NO KEY UPDATE
 """
 _NEWEST_FIRST: Final = Order(("k.created_at", "k.id"), ("timestamptz", "uuid"))
-# A webhook that is made at the same moment is seen by the revocation, or sees it.
+# A webhook created at the same moment is seen by the revocation, or sees it.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended('webhooks of ' || %s, 0))"
 _IS_REVOKED: Final = "SELECT EXISTS (SELECT FROM revoked_keys WHERE id = %s)"
 _REVOKE: Final = "INSERT INTO revoked_keys (id, revoked_at) VALUES (%s, %s) ON CONFLICT DO NOTHING"
@@ -78,7 +78,7 @@ UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS
     SELECT DISTINCT ON (chain) id FROM webhook_deliveries
     WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
 """
-"""Makes the next delivery of chains due."""
+"""Makes the next delivery of each chain due."""
 _ONE_MORE: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
 
 

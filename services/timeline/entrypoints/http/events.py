@@ -1,4 +1,4 @@
-"""The numbered log over the internal API: of the caller's company, what the caller may see.
+"""The numbered log over the internal API, limited to the caller's company and rights.
 
 Replies are a line of JSON with the heads of events, then their payloads as they were published, one after the other.
 """
@@ -63,7 +63,7 @@ def events_router(timeline: Timeline) -> APIRouter:
 
     @router.post("/events/heads")
     async def heads(companies: list[str], who: Caller) -> Response:
-        """The newest positions of many companies, for the service that follows them for their readers."""
+        """The newest positions of many companies, for the service that follows them on behalf of readers."""
         if not who.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await timeline.heads(companies)), media_type="application/json")

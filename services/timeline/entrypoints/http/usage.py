@@ -1,4 +1,4 @@
-"""Usage over the internal API; the reply is what the public API answers."""
+"""Usage over the internal API, with the reply of the public API."""
 
 from datetime import datetime
 from typing import Annotated
@@ -27,7 +27,7 @@ def usage_router(usage: UsageStore) -> APIRouter:
         user_id: str | None = None,
         key_id: str | None = None,
     ) -> Response:
-        """Whole hours; other users' usage takes a ``company:…`` scope."""
+        """Whole hours; other users' usage requires a ``company:…`` scope."""
         span = UsageSpan(
             company_id=who.company_id,
             user_id=user_id if who.reads_company else who.user_id,

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries over the internal API; the replies are what the public API answers."""
+"""Webhooks and their deliveries over the internal API, with the replies of the public API."""
 
 from fastapi import APIRouter
 

@@ -15,7 +15,7 @@ _CONTENT_TYPE: Final = "application/json"
 
 
 class WebhookAttempts:
-    """One call per delivery, signed at that moment with every secret of the webhook that has not expired."""
+    """One call per delivery, signed when sent with every unexpired secret of the webhook."""
 
     def __init__(self, client: WebhookClient, cipher: SecretCipher | None, metrics: DeliveryMetrics) -> None:
         self._client = client
@@ -23,7 +23,7 @@ class WebhookAttempts:
         self._metrics = metrics
 
     async def make(self, claimed: ClaimedWebhook, delivery: DueDelivery, now: datetime) -> Answer:
-        """Raises ``SecretUnreadable`` when the newest secret cannot be decrypted: nothing is sent then."""
+        """Raises ``SecretUnreadable``, without sending, if the newest secret can't be decrypted."""
         body, began = delivery.body, time.monotonic()
         answer = await self._client.post(claimed.webhook.url, self._headers(claimed, delivery, body, now), body)
         self._metrics.attempted(answer, time.monotonic() - began)
@@ -48,6 +48,6 @@ class WebhookAttempts:
             try:
                 found.append(self._cipher.decrypt(secret.ciphertext, place=secret.place))
             except SecretUnreadable:
-                # It only signs along; receivers that know the newest one take the delivery.
+                # It is an additional signature; receivers that know the newest secret accept the delivery.
                 continue
         return found

@@ -1,4 +1,4 @@
-"""Delivers to one webhook for as long as there is something to do."""
+"""Delivers to one webhook as long as it has work."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,20 +17,20 @@ from services.timeline.use_cases.delivering.attempts import WebhookAttempts
 
 _log = structlog.get_logger("webhooks")
 PICKED_UP: Final = 200
-"""Events that are picked up at once."""
+"""Events picked up together."""
 CHAINS: Final = 16
-"""Chains of one webhook that are sent at the same time."""
+"""Chains of a webhook that are sent concurrently."""
 CHAINS_OF_FAILING: Final = 4
-"""The same while its last attempt failed: what hangs holds few permits."""
-# More than are sent, so that attempts need not wait for the database.
+"""The same while its last attempt failed, so that a hanging endpoint holds few permits."""
+# More than are sent, so that attempts needn't wait for the database.
 _LOADED: Final = 64
-# How soon a webhook that hangs is seen to be changed or disabled.
+# How soon a change of a hanging webhook is noticed.
 _LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTools:
-    """Parts that all webhooks of a worker share. ``permits`` bound the attempts of the process and of each company."""
+    """Parts shared by a worker's webhooks. ``permits`` limit the attempts of the process and of each company."""
 
     queue: WebhookQueue
     timeline: Timeline
@@ -41,16 +41,16 @@ class DeliveryTools:
 
 @dataclass(slots=True)
 class _Chain:
-    """Deliveries that are sent one after the other; ``outcomes`` wait to be recorded."""
+    """Deliveries sent one at a time; ``outcomes`` wait to be recorded."""
 
     task: asyncio.Task[None]
     outcomes: list[AttemptOutcome] = field(default_factory=list)
 
 
 class WebhookDelivery:
-    """Picks up events, sends deliveries that are due and records their outcome, until nothing is left to do.
+    """Picks up events, sends due deliveries and records their outcome, until no work remains.
 
-    An attempt that was made and not recorded is made again, with the same ``webhook-id``.
+    An attempt that was made but not recorded is repeated, with the same ``webhook-id``.
     """
 
     def __init__(self, tools: DeliveryTools, worker_id: str, webhook_id: str) -> None:
@@ -66,12 +66,12 @@ class WebhookDelivery:
         self._news = asyncio.Event()
 
     def drain(self) -> None:
-        """Begins no further attempt; ``run`` ends with those under way."""
+        """Starts no further attempt; ``run`` ends with the running ones."""
         self._draining = True
         self._news.set()
 
     async def run(self) -> None:
-        """Ends when there is nothing to do, or when the webhook is disabled, deleted or another worker's."""
+        """Ends when there is no work, or the webhook is disabled, deleted or another worker's."""
         try:
             while await self._turn():
                 with suppress(TimeoutError):
@@ -82,7 +82,7 @@ class WebhookDelivery:
             await self._cancel()
 
     async def _turn(self) -> bool:
-        """Records, picks up and starts what it can; False when nothing is under way any more."""
+        """Records, picks up and starts as much as possible; False once nothing is running."""
         if not await self._record():
             return False
         if self._draining:
@@ -102,7 +102,7 @@ class WebhookDelivery:
         return more or bool(self._chains)
 
     async def _send_due(self, claimed: ClaimedWebhook) -> bool:
-        """Starts what is due and, unless several subjects fail, picks up what is to follow; True when there is more."""
+        """Starts due deliveries and, unless several subjects fail, picks up more events; True if there are more."""
         if self._failing:
             await self._start(claimed)
             if self._chains and claimed.several_fail:
@@ -114,7 +114,7 @@ class WebhookDelivery:
     async def _pick_up(self, claimed: ClaimedWebhook) -> bool:
         """Moves the cursor past new events; True when there are more."""
         tools, webhook = self._tools, claimed.webhook
-        # The head comes first: everything up to it is there to be read.
+        # Read the head first: everything up to it is readable.
         head = await tools.timeline.head(webhook.company_id)
         if head <= claimed.cursor:
             return False
@@ -153,13 +153,13 @@ class WebhookDelivery:
             self._chains[delivery.chain].outcomes.append(outcome)
             self._news.set()
             if not answer.accepted:
-                # Whether the chain goes on is decided when that is recorded: a 410 ends it.
+                # Whether the chain continues is decided when the outcome is recorded: a 410 ends it.
                 return
 
     async def _permitted(self, company_id: str, delivery: DueDelivery) -> Answer | None:
-        """None when nothing is to be sent any more."""
+        """None if nothing is to be sent any more."""
         async with self._tools.permits.acquire(company_id):
-            # As it is now: the wait may have been long.
+            # Read again: the wait may have been long.
             claimed = self._claimed
             return None if self._draining or claimed is None else await self._attempt(claimed, delivery)
 
@@ -169,7 +169,7 @@ class WebhookDelivery:
         return await self._tools.attempts.make(claimed, delivery, self._tools.now())
 
     async def _record(self) -> bool:
-        """Stores outcomes and forgets chains that ended; False when the webhook is another worker's."""
+        """Stores outcomes and forgets finished chains; False if the webhook is another worker's."""
         ended = [name for name, chain in self._chains.items() if chain.task.done()]
         outcomes = [outcome for chain in self._chains.values() for outcome in chain.outcomes]
         for chain in self._chains.values():

@@ -1,4 +1,4 @@
-"""Periodic work on webhooks: old deliveries are deleted, secrets get the newest key, the backlog is measured."""
+"""Periodic work on webhooks: deletes old deliveries, re-encrypts secrets, measures the backlog."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class WebhookMaintenance:
         self.metrics.waiting(await self.store.backlog(now=self.now()))
 
     async def encrypt_anew(self) -> int:
-        """Encrypts secrets of other keys under the newest one, and returns how many."""
+        """Re-encrypts secrets under the newest key, and returns their number."""
         if self.cipher is None:
             return 0
         rotation = await encrypt_anew(self.store, self.cipher)

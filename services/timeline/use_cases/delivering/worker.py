@@ -1,4 +1,4 @@
-"""Finds webhooks with something to do and has them delivered to."""
+"""Finds webhooks with work and delivers to them."""
 
 import asyncio
 from typing import Final
@@ -10,19 +10,19 @@ from services.timeline.use_cases.delivering.delivery import DeliveryTools, Webho
 
 _log = structlog.get_logger("webhooks")
 POLL_SECONDS: Final = 0.2
-# While no webhook has anything to do, the pauses between two looks grow to this.
+# While no webhook has work, the pauses between two checks grow to this.
 _REST_SECONDS: Final = 1.0
 _MORE: Final = 2
 LEASE_SECONDS: Final = 10.0
 MOST_WEBHOOKS: Final = 1_000
-"""Webhooks that one process delivers to at the same time."""
+"""Webhooks that a process delivers to concurrently."""
 _CLAIMED_AT_ONCE: Final = 50
-# After a failure of ours, such as a secret that cannot be decrypted.
+# After an internal failure, such as a secret that can't be decrypted.
 _PAUSE_SECONDS: Final = 5.0
 
 
 class WebhookWorker:
-    """One process that delivers. Any number of them may run: each webhook is one worker's at a time."""
+    """A delivering process. Any number of them may run: each webhook belongs to one worker at a time."""
 
     def __init__(self, tools: DeliveryTools, worker_id: str) -> None:
         self._tools = tools
@@ -34,7 +34,7 @@ class WebhookWorker:
         self._has_lease = False
 
     async def renew(self) -> None:
-        """Keeps the lease of everything that this worker has, for as long as this runs."""
+        """Keeps this worker's lease while it runs."""
         while True:
             try:
                 await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
@@ -43,7 +43,7 @@ class WebhookWorker:
             await asyncio.sleep(LEASE_SECONDS / 4)
 
     async def run(self) -> None:
-        """Claims until cancelled. Raises what the database raises; to be called again then."""
+        """Claims until cancelled. Raises database errors; call it again after one."""
         await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
         self._has_lease = True
         await repeat_while_busy(self._look, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
@@ -63,11 +63,11 @@ class WebhookWorker:
         return len(claimed)
 
     async def _look(self) -> int:
-        """Looks on at once after a claim, and does not rest while deliveries are under way."""
+        """Checks again immediately after a claim, and doesn't pause while deliveries are running."""
         return _MORE if await self.poll() else int(bool(self._running))
 
     async def idle(self) -> None:
-        """Waits until no delivery is under way."""
+        """Waits until no delivery is running."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 

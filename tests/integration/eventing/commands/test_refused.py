@@ -99,7 +99,7 @@ async def test_a_key_that_was_revoked_before_the_command_was_made_has_no_authori
         company_id=ALICE.company_id,
     )
     await bus.append("gateway-events", "revocation", event.encode(), envelope.headers())
-    await until(lambda: revoked.before(ALICE.key_id, "9"))
+    await until(lambda: revoked.was_revoked_before(ALICE.key_id, "9"))
     await router.deliver(command_record(COMMAND, command_id="after"))
     # A redelivery of what was asked for in time meets its outcome.
     await router.deliver(before)

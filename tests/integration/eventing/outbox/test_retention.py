@@ -29,7 +29,7 @@ MESSAGES = """
 
 async def keep(owner: EventOwner, retention: Retention) -> bool:
     async with owner.database.connection() as connection:
-        return await retention.keep(connection)
+        return await retention.purge(connection)
 
 
 async def until_done(owner: EventOwner, retention: Retention) -> None:
@@ -79,7 +79,7 @@ async def test_young_rows_are_not_read(owner: EventOwner) -> None:
     await owner.database.execute(ROWS, ("new", 1, 20_000))
     await owner.database.execute("VACUUM ANALYZE outbox")
     async with owner.database.transaction() as connection:
-        await Retention(rows=100).keep(connection)
+        await Retention(rows=100).purge(connection)
         # By this transaction.
         read = await fetch_value(connection, "SELECT pg_stat_get_xact_tuples_returned('pk_outbox'::regclass)")
     assert 0 < read <= 101
@@ -104,7 +104,7 @@ async def test_rows_that_are_gone_are_not_read_again_by_the_batches_after(owner:
         retention, read, goes_on = Retention(rows=100, slice_seconds=0.0), [], True
         while goes_on:
             read.append(await pages_read(connection, "inbox"))
-            goes_on = await retention.keep(connection)
+            goes_on = await retention.purge(connection)
     of_each = [after - before for before, after in pairwise(read)]
     assert 0 < sum(of_each[-10:]) < 1.2 * sum(of_each[1:11]), "pages of indexes, by batch"
     assert await owner.rows("SELECT count(*) FROM inbox") == [(0,)]
@@ -119,7 +119,7 @@ async def test_a_pass_does_not_read_again_what_earlier_ones_have_deleted(
         for days in range(20, 10, -1):
             await connection.execute(rows, (f"old{days}-", days, 2000))
             before = await pages_read(connection, table)
-            while await retention.keep(connection):
+            while await retention.purge(connection):
                 pass
             read.append(await pages_read(connection, table) - before)
     assert 0 < sum(read[-3:]) < 1.2 * sum(read[1:4]), "pages of indexes, by pass"

@@ -185,13 +185,13 @@ async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is
     (file_id,) = await bases.upload(documents(1))
     knowledge_base_id = await bases.create([file_id])
     await worker.step()
-    (lost,) = await worker.work_queue.due(10)
+    (lost,) = await worker.work_queue.take_due(10)
     assert isinstance(lost.key, ItemKey)
-    assert await worker.work_queue.due(10) == []
+    assert await worker.work_queue.take_due(10) == []
 
     await worker.reconcile()
 
-    assert [due.key for due in await worker.work_queue.due(10)] == [lost.key]
+    assert [due.key for due in await worker.work_queue.take_due(10)] == [lost.key]
     token = await worker.claim(lost.key.index_id, [file_id])
     assert await worker.items.claim([lost.key], "another") == []
     await worker.items.release(token, [lost.key], seconds=0, counts=False)
@@ -212,7 +212,7 @@ async def test_items_of_companies_are_sent_in_turn_and_no_more_of_one_than_worke
 
     async def sent(most: int) -> list[bool]:
         """Whether each of the items that are sent next is one of the busy company."""
-        due = await queue.due(most)
+        due = await queue.take_due(most)
         return sorted(isinstance(each.key, ItemKey) and each.key.index_id == of_busy for each in due)
 
     assert await sent(4) == [False, False, True, True]
@@ -233,7 +233,7 @@ async def test_items_of_a_companys_knowledge_bases_are_sent_in_turn(
         await bases.create(await bases.upload(documents(number)))
     await worker.step()
 
-    due = await worker.work_queue.due(4)
+    due = await worker.work_queue.take_due(4)
 
     each = Counter(key.index_id for item in due if isinstance(key := item.key, ItemKey))
     assert sorted(each.values()) == [2, 2]
@@ -248,7 +248,7 @@ async def test_what_waits_in_a_deleted_knowledge_base_is_not_sent(
     waiting = await ingestion.rows("SELECT file_id FROM ingestion_items WHERE sent_at IS NULL")
 
     assert len(waiting) == 3
-    assert await worker.work_queue.due(10) == []
+    assert await worker.work_queue.take_due(10) == []
 
 
 async def test_what_a_dead_worker_held_is_done_by_another(
@@ -289,7 +289,7 @@ async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_e
     [text] = await ingestion.rows("SELECT blob_id, content_type FROM texts LIMIT 1")
     assert await killed.texts.claim([TextKey(text["blob_id"], text["content_type"])], seconds=600)
     planning = await bases.create(files)
-    [due] = await killed.work_queue.due(10)
+    [due] = await killed.work_queue.take_due(10)
     assert isinstance(due.key, RunKey)
     assert await killed.runs.claim(due.key, "its token") is not None
     await worker.drain()

@@ -16,7 +16,7 @@ class MemoryQueue:
     waiting: list[Due] = field(default_factory=lambda: list(WORK))
     is_down: bool = False
 
-    async def due(self, limit: int) -> list[Due]:
+    async def take_due(self, limit: int) -> list[Due]:
         if self.is_down:
             raise ConnectionError
         taken, self.waiting = self.waiting[:limit], self.waiting[limit:]

@@ -21,7 +21,7 @@ class Documents:
     async def in_use(self) -> Sequence[IndexPlace]:
         return [HERE, GONE, IndexPlace("weaviate", "elsewhere")]
 
-    async def lost(self, place: IndexPlace) -> int:
+    async def requeue_lost(self, place: IndexPlace) -> int:
         self.given_up.append(place)
         return 3
 

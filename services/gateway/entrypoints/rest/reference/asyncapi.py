@@ -1,4 +1,4 @@
-"""The AsyncAPI document of the service: the bus, and the WebSocket of a session."""
+"""The service's AsyncAPI document: Kafka, and the WebSocket of a session."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,12 +18,15 @@ from services.gateway.entrypoints.rest.session_socket import route
 CHANNEL: Final = "session-socket"
 _DESCRIPTION: Final = """\
 JSON objects in text frames, of at most 512 KiB. The service sends the events of all turns of the session, from all
-callers. To connect: an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols `aes.v1` and
+callers. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols `aes.v1` and
 `aes.token.<bearer token>`, or a public key in the query. Refusals accept the handshake and then close with 4401, 4403,
-4404 or 4429; 1012 and 1013 mean: connect again.
+4404 or 4429. After 1012 and 1013, reconnect.
 """
-_REF: Final = {"type": "string", "description": "The `ref` of the message that led to this one."}
-_ID: Final = {"type": "string", "description": "The place right after this message: `after` of a subscription. Opaque."}
+_REF: Final = {"type": "string", "description": "The `ref` of the message that caused this one."}
+_ID: Final = {
+    "type": "string",
+    "description": "The position right after this message, for `after` of a subscription. Opaque.",
+}
 _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "execute": {"content": "How are our sales?", "idempotency_key": "order-4711", "ref": "1"},
     "cancel": {"turn_id": "0190b5a2-8f6e-7c11-9c43-1f6a0e1b2c3d"},
@@ -38,7 +41,7 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 
 def document() -> dict[str, Any]:
-    """Makes the document of the bus with the WebSocket as one channel more, as JSON-ready data."""
+    """Builds the document of the Kafka topics plus the WebSocket's channel, as JSON-ready data."""
     described = asyncapi.document()
     received = {f"client.{kind}": _client_message(kind, model) for kind, model in MODELS.items()}
     sent = {**_event_messages(), "server.error": _error(), "server.pong": _pong()}
@@ -56,7 +59,7 @@ def _channel(names: list[str]) -> dict[str, Any]:
         "address": route.path,
         "title": "WebSocket of a session",
         "description": _DESCRIPTION,
-        "parameters": {"session_id": {"description": "The id of the session."}},
+        "parameters": {"session_id": {"description": "The session's ID."}},
         "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
         "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
     }
@@ -85,7 +88,7 @@ def _client_message(kind: str, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _event_messages() -> dict[str, Any]:
-    """The events about sessions, and the texts, which the service wraps for the WebSocket."""
+    """The events of sessions and the texts, which the service wraps for the WebSocket."""
     return {
         f"server.{public_name(name)}": _event_message(name, model)
         for name, (model, topic) in published_messages().items()
@@ -112,7 +115,7 @@ def _error() -> dict[str, Any]:
     error = {"type": "conflict_error", "message": "The turn has ended.", "correlation_id": "order-4711"}
     return {
         **_server_message("error", {"error": {"$ref": "#/components/schemas/ErrorInfo"}}),
-        "summary": "A message could not be carried out. The connection goes on.",
+        "summary": "A message failed. The connection stays open.",
         "examples": [{"name": "error", "payload": {"type": "error", "ref": "1", "error": error}}],
     }
 
@@ -120,7 +123,7 @@ def _error() -> dict[str, Any]:
 def _pong() -> dict[str, Any]:
     return {
         **_server_message("pong", {}),
-        "summary": "The answer to `ping`.",
+        "summary": "The response to `ping`.",
         "examples": [{"name": "pong", "payload": {"type": "pong", "ref": "2"}}],
     }
 

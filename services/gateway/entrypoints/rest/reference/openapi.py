@@ -1,10 +1,10 @@
-"""The OpenAPI document: FastAPI's, completed by bodies, errors and what all operations have."""
+"""The OpenAPI document: FastAPI's, plus bodies, errors, and what all operations share."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from http import HTTPStatus
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, get_type_hints
 
 import orjson
 from fastapi import FastAPI
@@ -15,18 +15,17 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts.error_catalogue import ERRORS
-from libs.contracts.errors import ErrorKind
+from libs.contracts.errors import ErrorBody, ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
 from libs.contracts.registry import published_messages
-from libs.contracts.resources.turns import ExecuteReply
+from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
 from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
 from services.gateway.entrypoints.door.routes import bodies_of
 from services.gateway.entrypoints.rest.reference import texts
-from services.gateway.entrypoints.rest.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
@@ -42,7 +41,7 @@ _SHARED: Final = {
     "Last-Event-ID": "LastEventId",
     "Prefer": "Prefer",
 }
-"""Parameters that are written down once in the document, with the name that operations refer to them by."""
+"""Parameters defined once in the document, by the name with which operations reference them."""
 _CORRELATION_ID: Final = {
     "name": "X-Correlation-ID",
     "in": "header",
@@ -65,6 +64,7 @@ def document(app: FastAPI) -> dict[str, Any]:
         separate_input_output_schemas=False,
     )
     models: dict[type[BaseModel], None] = {ErrorBody: None}
+    of_unions: dict[str, Any] = {}
     operations: list[_Operation] = []
     for route in routes:
         for method in route.methods or ():
@@ -72,10 +72,14 @@ def document(app: FastAPI) -> dict[str, Any]:
             _complete(operation, route)
             operations.append(operation)
             for body in bodies_of(route):
-                models.update(dict.fromkeys(_models_of(body.body_schema)))
+                if isinstance(body.body_schema, TypeAdapter):
+                    of_unions.update(_json_schema(body.body_schema).get("$defs", {}))
+                elif body.body_schema is not None:
+                    models[body.body_schema] = None
     events = _turn_events()
     models.update(dict.fromkeys(events.values()))
-    described["components"] = _components(described["components"], list(models), _share_parameters(operations))
+    schemas = {**described["components"]["schemas"], **of_unions}
+    described["components"] = _components(schemas, list(models), _share_parameters(operations))
     described["components"]["schemas"]["TurnStreamEvent"] = {
         "description": "One event of a turn's stream. `id` is the place right after it, for `Last-Event-ID`.",
         "oneOf": [stream_event({"const": name}, model) for name, model in events.items()],
@@ -94,14 +98,14 @@ def _turn_events() -> dict[str, type[BaseModel]]:
 
 
 def _without_head(route: APIRoute) -> APIRoute:
-    """The route with the methods that are documented: HEAD goes without saying where there is GET."""
+    """The route with its documented methods: every GET implies HEAD."""
     documented = copy(route)
     documented.methods = (route.methods or set()) - {"HEAD"}
     return documented
 
 
 def _complete(operation: _Operation, route: APIRoute) -> None:
-    """Adds what FastAPI doesn't know: bodies, errors, and the headers of all requests and answers."""
+    """Adds what FastAPI doesn't know: bodies, errors, and headers of all requests and responses."""
     statuses = {*ALWAYS, *(int(status) for status, answer in operation["responses"].items() if "$ref" in answer)}
     for body in bodies_of(route):
         operation["requestBody"] = _request_body(body)
@@ -117,13 +121,13 @@ def _complete(operation: _Operation, route: APIRoute) -> None:
         operation["security"] = [{scheme.scheme_name: list(security.scopes or ())} for scheme in schemes]
     for scope in next(iter(operation.get("security", [{"none": []}])[0].values())):
         statuses.add(403)
-        note = f"Needs the scope `{scope}`."
+        note = f"Requires the scope `{scope}`."
         operation["description"] = "\n\n".join(filter(None, (operation.get("description"), note)))
     operation["responses"] = {**_answers(operation["responses"]), **_refusals(statuses)}
 
 
 def _credentials(route: APIRoute) -> Iterator[Security]:
-    """The dependency of the operation that asks for a caller, with the scopes that it asks for."""
+    """The operation's dependency that authenticates the caller, with the required scopes."""
     for annotation in get_type_hints(route.endpoint, include_extras=True).values():
         for each in getattr(annotation, "__metadata__", ()):
             if isinstance(each, Security) and each.dependency in SCHEMES:
@@ -136,7 +140,7 @@ def _has_query_model(dependant: Any) -> bool:
 
 
 def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
-    """A parameter without what FastAPI adds to it: that it's optional, a title, the description again."""
+    """A parameter without FastAPI's additions: that it's optional, a title, the description again."""
     if parameter["in"] == "path":
         return parameter
     schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}
@@ -144,7 +148,7 @@ def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
 
 
 def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
-    """Replaces parameters that operations have in common by references. Returns them by their names."""
+    """Replaces shared parameters with references. Returns them by name."""
     found = [each for operation in operations for each in operation["parameters"] if each["name"] in _SHARED]
     shared = {}
     for name, reference in _SHARED.items():
@@ -159,7 +163,7 @@ def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
 
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
-    """Selects the successful answers, without the 422 that FastAPI adds in a shape of its own."""
+    """Selects the successful responses, without the 422 that FastAPI adds in its own format."""
     answers = {status: answer for status, answer in responses.items() if int(status) < 400}
     for answer in answers.values():
         shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}
@@ -182,21 +186,19 @@ def _request_body(described: RequestBody) -> dict[str, Any]:
 
 def _schema(model: Schema) -> dict[str, Any]:
     if isinstance(model, TypeAdapter):
-        schema = model.json_schema(ref_template=_REFS)
+        schema = _json_schema(model)
         schema.pop("$defs", None)
         return schema
     return {"$ref": _REFS.format(model=model.__name__)}
 
 
-def _models_of(schema: Schema | None) -> Iterator[type[BaseModel]]:
-    """The model, or those of a union."""
-    parts = get_args(schema._type) if isinstance(schema, TypeAdapter) else (schema,)
-    yield from (part for part in parts if isinstance(part, type) and issubclass(part, BaseModel))
+def _json_schema(union: TypeAdapter[Any]) -> dict[str, Any]:
+    return union.json_schema(ref_template=_REFS)
 
 
 def _components(made: dict[str, Any], models: list[type[BaseModel]], parameters: dict[str, Any]) -> dict[str, Any]:
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REFS)
-    schemas = {**made["schemas"], **definitions["$defs"]}
+    schemas = {**made, **definitions["$defs"]}
     unused = ("HTTPValidationError", "ValidationError")
     return {
         "securitySchemes": {

@@ -71,7 +71,7 @@ async def asyncapi_document(request: Request) -> Response:
 
 @router.get("/docs/")
 async def docs(request: Request) -> Response:
-    # Asked for without its slash, the page has to say where its links begin.
+    # Without its trailing slash, the page needs a base for its links.
     begins = "" if request.scope["raw_path"].endswith(b"/") else '<base href="docs/">'
     return Response(
         _PAGE.replace("<head>", f"<head>{begins}"), headers=_PAGE_HEADERS, media_type="text/html; charset=utf-8"
@@ -86,7 +86,7 @@ async def asset(name: str) -> Response:
 
 
 def _static_page(app: FastAPI, name: str, make: Callable[[], dict[str, Any]]) -> Response:
-    """A JSON document, made when first asked for."""
+    """A JSON document, created by the first request."""
     made: dict[str, bytes] = app.state.static_pages
     if name not in made:
         made[name] = orjson.dumps(make())

@@ -1,4 +1,4 @@
-"""Chunks in the binary form of COPY, which costs the server no parsing."""
+"""Encodes chunks in COPY's binary format, which the server needn't parse."""
 
 from collections.abc import Iterable
 from struct import Struct
@@ -45,7 +45,7 @@ def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_lengt
 
 
 def storable(text: str) -> str:
-    """Replaces NUL and lone surrogates, which PostgreSQL refuses; offsets stay right."""
+    """Replaces NUL and unpaired surrogates, which PostgreSQL rejects; offsets stay correct."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Catalog of indexes: sizes, statistics, and the table of each."""
+"""Catalog of indexes: sizes, statistics and tables."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 from services.ingestion.domain.engines import IndexMissing
 
-# Prior for an empty index: the length of a chunk with default settings.
+# The initial estimate for an empty index: the length of a chunk with default settings.
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
-# Longer vectors do not fit into an 8 KiB page and are fetched from TOAST for every comparison.
+# Longer vectors don't fit into an 8 KiB page, so every comparison would fetch them from TOAST.
 _LONGEST_IN_PLACE = 3000
 _MOST_DIMENSIONS_OF_A_GRAPH = 4000
 
@@ -64,7 +64,7 @@ class IndexTable:
             terms=Literal(NUMBER_OF_TERMS),
             key=Identifier(f"pk_{self._plain}"),
         )
-        # Scans read vectors and weights only; text and terms go to TOAST.
+        # Scans read only vectors and weights; text and terms go to TOAST.
         storage = SQL(
             "ALTER TABLE {table} ALTER embedding SET STORAGE {place}, ALTER weights SET STORAGE MAIN,"
             " ALTER terms SET STORAGE EXTENDED, ALTER content SET STORAGE EXTENDED"
@@ -103,7 +103,7 @@ class Index:
 
 
 async def required(connection: Connection, index_id: str) -> Index:
-    """Raises ``IndexMissing``."""
+    """Returns the index's catalog entry. Raises ``IndexMissing``."""
     found = await connection.execute(
         """
         SELECT number, dimensions, passages, terms, counted_passages,
@@ -120,11 +120,11 @@ async def required(connection: Connection, index_id: str) -> Index:
 
 
 async def ensure_catalog(connection: Connection) -> None:
-    """Creates the catalog's tables where they were lost, inside the caller's transaction."""
+    """Recreates lost catalog tables in the caller's transaction."""
     if await fetch_value(
         connection, "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
     ):
-        # Of two that create them the second waits.
+        # Concurrent callers wait, so that only one creates the tables.
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))")
         for statement in CATALOG:
             await connection.execute(statement)

@@ -1,4 +1,4 @@
-"""Search engine in the service's own PostgreSQL: a table for each index."""
+"""Search engine in the service's own PostgreSQL, with a table per index."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -29,12 +29,12 @@ _RETRIES: Final = RetryPolicy(first=0.01, longest=0.1, attempts=5)
 
 
 class PgvectorEngine:
-    """Each call holds one database connection; `finish` for minutes."""
+    """Stores indexes in PostgreSQL. Each call holds one database connection, `finish` for minutes."""
 
     name = "pgvector"
 
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
-        """`indexed_from`: chunks from which an index gets a graph and an inverted index."""
+        """`indexed_from`: the number of chunks from which an index gets a graph and an inverted index."""
         self._database = database
         self._analysis = Analysis()
         self._indexed_from = indexed_from
@@ -42,7 +42,7 @@ class PgvectorEngine:
     async def create_index(self, index_id: str, dimensions: int) -> None:
         async with self._connected() as connection, connection.transaction():
             await ensure_catalog(connection)
-            # An entry whose table was lost would prevent the creation.
+            # An entry without its table would prevent the creation.
             await connection.execute(
                 "DELETE FROM search.indexes WHERE id = %s AND to_regclass('search.passages_' || number) IS NULL",
                 (index_id,),
@@ -59,7 +59,7 @@ class PgvectorEngine:
         with suppress(IndexMissing):
             async with self._connected(index_id) as connection, connection.transaction():
                 index = await required(connection, index_id)
-                # The table before its entry, in the order of writers.
+                # The table before its entry, in the same order as writers.
                 await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
                 await connection.execute(
                     "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
@@ -122,10 +122,10 @@ class PgvectorEngine:
             await connection.execute("SELECT FROM search.indexes LIMIT 1")
 
     async def close(self) -> None:
-        """The database is not owned by the engine."""
+        """Does nothing: the engine doesn't own the database."""
 
     async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
-        """Repeats a change that conflicts with another writer. Raises ``EngineConflict`` in the end."""
+        """Retries a change that conflicts with another writer, and finally raises ``EngineConflict``."""
 
         async def attempt() -> None:
             async with self._connected(index_id) as connection:

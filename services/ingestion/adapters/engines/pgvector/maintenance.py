@@ -1,4 +1,4 @@
-"""Care of the tables of indexes at the end of a run: weights, term frequencies, indexes of large tables."""
+"""Maintains index tables at the end of a run: weights, term frequencies, and indexes of large tables."""
 
 from typing import Final
 
@@ -12,14 +12,14 @@ from services.ingestion.adapters.engines.pgvector.binary import sparse_from, spa
 from services.ingestion.adapters.engines.pgvector.catalog import Index
 from services.ingestion.adapters.engines.pgvector.telling_words import with_levels
 
-# Rarity is logarithmic in frequency: a smaller change hardly matters.
+# Rarity is logarithmic in frequency, so a smaller change hardly matters.
 _CHANGE_WORTH_COUNTING = 0.05
 _MEMORY_FOR_BUILDING = "256MB"
 # Tolerated deviation of the average length, as a share.
 _TOLERATED = 0.05
 _RECOMPUTED_AT_ONCE = 500
-# Building graph and inverted index again costs a fraction of growing them: 90,000 chunks added one by one to 10,000
-# take 244 s, added to the bare table and indexed at the end 85 s. Until then searches compare with every chunk.
+# Rebuilding graph and inverted index costs a fraction of growing them. Adding 90,000 chunks to 10,000 takes 244 s with
+# the indexes, 85 s when they are built at the end. Until then, searches compare every chunk.
 _APPENDED_SHARE: Final = 0.1
 _LEAST_APPENDED: Final = 1000
 # Searches queue behind a waiting exclusive lock.
@@ -28,7 +28,7 @@ _log: Final = structlog.get_logger(__name__)
 
 
 async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
-    """Each step is a transaction of its own and idempotent."""
+    """Finishes a run. Each step is idempotent and has its own transaction."""
     chunks, terms = await _size(connection, index)
     if chunks and not index.has_graph:
         await recompute_weights(connection, index, max(terms / chunks, LEAST_AVERAGE_LENGTH))
@@ -36,7 +36,7 @@ async def finish(connection: Connection, index: Index, indexed_from: int) -> Non
     if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
         await _count_terms(connection, index, chunks, terms)
     elif chunks != index.chunks:
-        # Otherwise deleted chunks would count as additions and trigger a rebuild with every small one.
+        # Otherwise deleted chunks would count as additions, and each small one would trigger a rebuild.
         await connection.execute(
             "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (chunks, terms, index.id)
         )
@@ -147,10 +147,10 @@ async def recompute_weights(connection: Connection, index: Index, average_length
 
 
 async def prepare_bulk_append(connection: Connection, index: Index, more: int) -> None:
-    """Drops the indexes that `finish` builds again, before ``more`` chunks make appending dearer than a rebuild.
+    """Drops the indexes before a large append; `finish` rebuilds them.
 
-    In a transaction of its own, so that searches are locked out for no longer than that takes; not at all while
-    a long read or build holds the table.
+    ``more`` is the number of chunks to append. Runs in its own transaction, so that searches are blocked only briefly.
+    Does nothing while a long read or build holds the table.
     """
     counted = index.counted_chunks or 0
     added = index.chunks + more - counted

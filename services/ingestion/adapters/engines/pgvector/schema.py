@@ -1,4 +1,4 @@
-"""Schema of the catalog of indexes, each of which has a table of its own, made with the index."""
+"""Schema of the index catalog. Each index has its own table, created with the index."""
 
 from typing import Final
 

@@ -20,14 +20,14 @@ from services.ingestion.adapters.engines.pgvector.telling_words import (
 )
 from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection, Hit, Query
 
-# Up to this number, comparing all beats a graph walk that mostly meets other files.
+# Up to this number, comparing all chunks beats a graph walk that mostly meets other files.
 _FEW_CHUNKS: Final = 10_000
 _LEAST_WALK: Final = 200
 _MOST_WALK: Final = 1000
 _SAMPLE: Final = 3000
-# From here on half of the work is more than what starting other processes for it costs.
+# From here on, splitting the work saves more than starting another process costs.
 _MANY_CHUNKS: Final = 4_000
-# Candidates are known by their place in the table (ctid), which holds within the one statement.
+# Candidates are identified by their table location (ctid), which is valid within one statement.
 _BY_MEANING: Final = SQL(
     """
     SELECT ctid AS place FROM {table} WHERE {files}
@@ -70,7 +70,7 @@ class PgvectorSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """In one statement on one state of the index."""
+        """Finds the candidates in one statement, on a consistent state of the index."""
         counts = counted(self.analysis.terms(query.text)) if query.mode != "semantic" else {}
         if query.mode == "keyword" and not counts:
             return []
@@ -82,7 +82,7 @@ class PgvectorSearching:
         async with self.connection.transaction():
             found = await self._found(query, words, telling)
             if telling is not None and query.mode == "keyword" and len(found) < query.top_k:
-                # Few chunks have these words: others have only words that do not tell much.
+                # Few chunks have these words; the others contain only uninformative ones.
                 found = await self._found(query, words, None)
         number = sum(counts.values())
         return [
@@ -127,16 +127,16 @@ class PgvectorSearching:
         scored = self.index.chunks if telling is None else telling.expected
         settings = {
             "hnsw.ef_search": str(min(_MOST_WALK, max(_LEAST_WALK, 6 * query.top_k))),
-            # The graph walk goes on until it has met enough chunks of the selected files.
+            # The graph walk continues until it has met enough chunks of the selected files.
             "hnsw.iterative_scan": "strict_order",
             # Off leaves bitmap scans for files and words; only the graph is scanned in order.
             "enable_indexscan": "on" if walk else "off",
-            # How many chunks have the words is known better here than by the planner's statistics.
+            # The number of chunks with the words is known better here than from the planner's statistics.
             "enable_seqscan": "off" if telling is not None else "on",
         }
         if query.mode == "keyword" and scored >= _MANY_CHUNKS:
-            # The planner knows nothing of what comparing a chunk's words costs, and would do all of it in one process.
-            # A hybrid search has a part that is better done in one.
+            # The planner doesn't know the cost of comparing a chunk's words, and would run everything in one process.
+            # In a hybrid search, one part runs better in a single process.
             settings |= {"parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
         chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         await self.connection.execute(SQL("SELECT " + chosen))
@@ -173,7 +173,7 @@ def _statement(
 
 
 def _having(telling: TellingWords) -> tuple[Composable, dict[str, list[int]]]:
-    """The condition of chunks with these words, and its parameters."""
+    """The condition for chunks with these words, and its parameters."""
     sets = {"alone": telling.alone} if telling.alone else {}
     sets |= {f"together{number}": combination for number, combination in enumerate(telling.together)}
     operators = ("&&" if name == "alone" else "@>" for name in sets)

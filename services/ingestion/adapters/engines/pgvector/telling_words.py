@@ -1,7 +1,7 @@
-"""Chooses the words by which a keyword search finds the chunks that it scores.
+"""Selects informative words, by which a keyword search finds the chunks to score.
 
-Chunks are also found by how much a term weighs in them. A frequent word is in too many chunks to find them by it. It
-weighs much in few, which repeat it, and the best hits are among these.
+A frequent word is in too many chunks to select by. But it has a high weight only in the few chunks that repeat it,
+which include the best hits. So chunks are also found by a term's weight in them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,18 @@ import numpy.typing as npt
 from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.bm25 import TermWeights
 
-# In a chunk of average length a term that occurs once weighs 1, twice 1.4, three times 1.6, six times 1.8.
+# In a chunk of average length, one occurrence of a term weighs 1, two weigh 1.4, three 1.6 and six 1.8.
 LEAST_WEIGHTS: Final = (0.8, 1.3, 1.6, 1.8)
-"""The least weight of a term at each level; at the lowest, 0, are all chunks that have it, few of which weigh less."""
-# From a term's number to its number at a level: together all of an integer's range that terms leave.
+"""The minimum weight of a term by level.
+
+The lowest level includes all chunks with the term; few weigh less than its value.
+"""
+# Map a term's number to its number at a level. Together they use all integers that terms leave free.
 _NUMBERS: Final = ((1, 0), (1, NUMBER_OF_TERMS), (-1, -1), (-1, -1 - NUMBER_OF_TERMS))
 
 
 def number_at(term: int, level: int) -> int:
-    """The number of a term at a level; at the lowest its own."""
+    """The number of a term at a level; at the lowest level, the term's own number."""
     sign, offset = _NUMBERS[level]
     return sign * term + offset
 
@@ -35,16 +38,16 @@ def numbers_of(terms: Sequence[int]) -> list[int]:
 
 
 def with_levels(chunk: TermWeights) -> npt.NDArray[np.int32]:
-    """The chunk's terms, and the numbers of those that weigh much in it at every level that they reach."""
+    """The chunk's terms, plus the numbers of every higher level that a term reaches in it."""
     found = [chunk.terms]
     for least, (sign, offset) in zip(LEAST_WEIGHTS[1:], _NUMBERS[1:], strict=True):
         found.append(sign * chunk.terms[chunk.weights >= least] + np.int32(offset))
     return np.concatenate(found)
 
 
-# Of more words all combinations of levels would be too many.
+# More words would have too many combinations of levels.
 _MOST_WORDS: Final = 4
-# Each is a scan of the inverted index.
+# Each combination is a scan of the inverted index.
 _MOST_LEVEL_COMBINATIONS: Final = 24
 _ABSENT: Final = -1
 _LEVELS: Final = range(_ABSENT, len(LEAST_WEIGHTS))
@@ -54,11 +57,11 @@ Levels = tuple[int, ...]
 def strong_words(
     terms: Sequence[tuple[int, float]], chunks_with: Mapping[int, float], chunks: float, most: float
 ) -> tuple[list[list[int]], float]:
-    """Combinations of numbers of terms at their levels, and about how many chunks have all numbers of one of them.
+    """Selects combinations of term levels. Also estimates how many chunks match at least one of them.
 
-    ``terms``: with their weights in the query; beyond four the heaviest count. ``chunks_with``: in how many of the
-    ``chunks`` a number occurs, of terms as if they were independent of each other. The chunks of the highest scores
-    are taken first, up to about ``most``, but all of the best levels.
+    ``terms``: with their query weights; only the four heaviest count. ``chunks_with``: the number of ``chunks`` with
+    each number. Terms are assumed independent. Combinations with the highest scores come first, up to about ``most``
+    chunks; the best one is always included.
     """
     if not chunks:
         return [], 0.0
@@ -86,14 +89,14 @@ def _shares(term: int, chunks_with: Mapping[int, float], chunks: float) -> dict[
 
 
 def _score(levels: Levels, terms: Sequence[tuple[int, float]]) -> float:
-    """About the least score of a chunk with the terms at these levels."""
+    """The approximate minimum score of a chunk with the terms at these levels."""
     return sum(
         weight * LEAST_WEIGHTS[level] for level, (_, weight) in zip(levels, terms, strict=True) if level != _ABSENT
     )
 
 
 def _below(levels: Levels) -> Iterator[Levels]:
-    """With one term at the level below."""
+    """The combinations with one term at the next lower level."""
     for place, level in enumerate(levels):
         if level != _ABSENT:
             yield (*levels[:place], level - 1, *levels[place + 1 :])
@@ -103,18 +106,18 @@ def _numbers(levels: Levels, terms: Sequence[tuple[int, float]]) -> list[int]:
     return [number_at(term, level) for level, (term, _) in zip(levels, terms, strict=True) if level != _ABSENT]
 
 
-# On three labelled collections, ranking only chunks with these words changed nDCG@10 by 0.002 at most.
+# On three labelled collections, ranking only chunks with these words changed nDCG@10 by at most 0.002.
 _TELLING_SHARE: Final = 0.7
-# From here on comparing all chunks is faster than fetching these one by one.
+# Above this share, comparing all chunks is faster than fetching these one by one.
 _MOST_OF_CHUNKS: Final = 0.3
-# Each that is scored is fetched from another page, as a rule.
+# As a rule, each scored chunk is on a different page.
 _MOST_CHUNKS: Final = 2_500
 _MOST_COMBINATIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Missing terms occur in one of the `chunks` at most. ``have_levels``: those of terms at levels are there, too."""
+    """Term frequencies. A missing term is in at most one of the `chunks`. ``have_levels``: includes terms at levels."""
 
     of_terms: Mapping[int, float]
     chunks: float
@@ -123,9 +126,9 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class TellingWords:
-    """Finds chunks that have one of the words ``alone``, or all of a combination in ``together``.
+    """Matches chunks with one of the words ``alone``, or with all words of a combination in ``together``.
 
-    ``expected``: about how many that are.
+    ``expected``: the approximate number of matches.
     """
 
     alone: list[int]
@@ -134,10 +137,10 @@ class TellingWords:
 
 
 def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
-    """The rarest words of the query that carry most of its weight; chunks without any of them are skipped.
+    """The rarest query words that carry most of its weight; other chunks are skipped.
 
-    Of words that are in too many chunks several have to be in a chunk: those that rank high have more than one. None
-    when comparing all chunks is faster.
+    Words in too many chunks are required in combination, since chunks that rank high have several of them. Returns None
+    if comparing all chunks is faster.
     """
     if not seen.chunks:
         return None
@@ -150,7 +153,7 @@ def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
             break
         telling.append(term)
         missing -= weight_of[term]
-    # Words without a known frequency occur in one chunk at most and cost nothing.
+    # Words without a known frequency are in at most one chunk and cost nothing.
     rare = [term for term in weight_of if term not in seen.of_terms]
     if not rare and not telling:
         return None
@@ -190,5 +193,5 @@ def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) ->
 
 
 def _expected(terms: Sequence[int], seen: Frequencies) -> float:
-    """Number of chunks with all of the terms, if they were independent of each other."""
+    """The number of chunks with all of the terms, assuming independence."""
     return seen.chunks * prod(seen.of_terms[term] / seen.chunks for term in terms)

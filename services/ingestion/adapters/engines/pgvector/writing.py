@@ -17,17 +17,16 @@ Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 
 def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
-    """Counts the terms of chunks; one given twice is taken once. Sorted by key.
+    """Counts the terms of chunks, drops duplicates, and sorts by key.
 
-    Every writer takes the keys of an index in this order, so that two writers of the same chunks never wait for each
-    other.
+    All writers lock the keys of an index in this order, so that two writers of the same chunks can't deadlock.
     """
     by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
     return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:
-    """Writes chunks that are not there yet. Another writer of the same chunks causes a unique violation."""
+    """Writes new chunks. A concurrent writer of the same chunks causes a unique violation."""
     index = await required(connection, index_id)
     await prepare_bulk_append(connection, index, len(prepared))
     async with connection.transaction():
@@ -56,7 +55,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(index.table.name, SQL(COLUMNS))
     async with connection.cursor().copy(statement) as copy:
         await copy.write(b"".join((HEADER, *rows, TRAILER)))
-    # Last: other writers wait for this row until the commit.
+    # Last, since other writers wait for this row until the commit.
     await connection.execute(
         "UPDATE search.indexes SET passages = passages + %s, terms = terms + %s WHERE id = %s",
         (len(new), length, index.id),
@@ -64,7 +63,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
 
 
 async def delete_files(connection: Connection, index_id: str, file_ids: Sequence[str]) -> None:
-    """Raises ``IndexMissing``."""
+    """Deletes the chunks of files. Raises ``IndexMissing``."""
     index = await required(connection, index_id)
     async with connection.transaction():
         # Locked in the order of the keys, like every change of several rows.

@@ -1,4 +1,4 @@
-"""Connection to a Weaviate server, opened when first needed and again after it was lost."""
+"""Connection to a Weaviate server, opened on first use and again after a loss."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` of the REST API; the gRPC API is on the same host. Times in seconds, for a call as a whole."""
+    """`url` of the REST API; the gRPC API is on the same host. Timeouts in seconds, per whole call."""
 
     url: str
     grpc_port: int = 50051
@@ -44,9 +44,9 @@ class Connection:
 
     @asynccontextmanager
     async def collection(self, index_id: str = "", *, writes: bool = True) -> AsyncIterator[CollectionAsync]:
-        """The collection that holds every index as a tenant. Translates failures to those of the port."""
+        """The collection that holds every index as a tenant. Translates failures to the port's errors."""
         try:
-            # By itself the client retries for minutes.
+            # The client alone would retry for minutes.
             async with asyncio.timeout(self._address.write_timeout if writes else self._address.query_timeout):
                 client = await self._connected()
                 yield client.collections.get(COLLECTION)
@@ -61,7 +61,7 @@ class Connection:
                 await self.close()
             if any(words in reason for words in _MISSING):
                 raise IndexMissing(index_id) from problem
-            # The client's words and the address are for operators: callers may be told of the outage.
+            # The client's message and the address go only to the log: callers get a general outage error.
             _log.warning("weaviate.not_answering", address=self._address.url, problem=str(problem)[:500])
             raise EngineUnavailable("Weaviate does not respond.") from problem
 

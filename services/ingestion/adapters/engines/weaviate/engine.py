@@ -1,4 +1,4 @@
-"""Search engine in a Weaviate server: a tenant for each index."""
+"""Search engine in a Weaviate server, with a tenant per index."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,12 +16,12 @@ from services.ingestion.adapters.engines.weaviate.searching import WeaviateSearc
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk, IndexMissing
 
 _MOST_OBJECTS = 200
-# Weaviate finds no more than 10,000 objects at once, and deletes no more.
+# Weaviate finds or deletes at most 10,000 objects at a time.
 _PAGE = 5000
 
 
 class WeaviateEngine:
-    """Holds one connection, made when first needed.
+    """Stores indexes in Weaviate. Holds one connection, opened on first use.
 
     Keyword scores are wrong while new chunks are in the server's memory (1.35.2: nDCG 0.03 instead of 0.53). `finish`
     flushes them to segments by deactivating and reactivating the tenant.
@@ -38,13 +38,13 @@ class WeaviateEngine:
             await collection.tenants.create([Tenant(name=index_id)])
 
     async def drop_index(self, index_id: str) -> None:
-        # The collection is missing on a server that was emptied.
+        # The collection is missing on an emptied server.
         with suppress(IndexMissing):
             async with self._connection.collection(index_id) as collection:
                 await collection.tenants.remove([index_id])
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
-        # A server that is only just starting may not know its tenants yet.
+        # A starting server may not know its tenants yet.
         await self.ping()
         try:
             async with self._connection.collection(writes=False) as collection:

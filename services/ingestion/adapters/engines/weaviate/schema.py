@@ -1,4 +1,4 @@
-"""Weaviate schema: one collection, in which every index is a tenant, and chunks as its objects."""
+"""Weaviate schema: one collection with a tenant per index, and chunks as objects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -34,7 +34,7 @@ _PROPERTIES = [
     ),
     Property(name="chunk_id", data_type=DataType.TEXT, index_filterable=False, index_searchable=False),
     Property(name="content", data_type=DataType.TEXT, index_filterable=False, index_searchable=False),
-    # Weaviate does not stem, so keywords are searched in our terms.
+    # Weaviate doesn't stem, so keyword search uses our own terms.
     Property(
         name="terms",
         data_type=DataType.TEXT,
@@ -57,7 +57,7 @@ async def create_collection(client: weaviate.WeaviateAsyncClient) -> None:
         await client.collections.create(
             COLLECTION,
             properties=_PROPERTIES,
-            # No automatic tenants: a late write must not bring a dropped index back.
+            # No automatic tenants: a late write must not recreate a dropped index.
             multi_tenancy_config=Configure.multi_tenancy(
                 enabled=True, auto_tenant_creation=False, auto_tenant_activation=True
             ),
@@ -109,7 +109,7 @@ def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
 
 
 def refusal(index_id: str, messages: Iterable[str]) -> Exception:
-    """The port's error for objects that Weaviate refused."""
+    """Converts Weaviate's rejection of objects to the port's error."""
     reason = "; ".join(sorted(messages))
     if "tenant not found" in reason or "not present in schema" in reason:
         return IndexMissing(index_id)

@@ -1,4 +1,4 @@
-"""Searches a tenant: Weaviate finds by vectors and by words."""
+"""Searches a tenant with Weaviate's vector and keyword search."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class WeaviateSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """With the scores of those ways alone that found a chunk."""
+        """Candidates with the scores of the searches that found them."""
         by_meaning, by_words = await asyncio.gather(self._by_meaning(query), self._by_words(query))
         properties = {uuid: found for uuid, (found, _) in [*by_meaning.items(), *by_words.items()]}
         return [
@@ -75,7 +75,7 @@ class WeaviateSearching:
 
 
 def _filter(selection: FileSelection) -> Any:
-    """A condition of Weaviate, whose type has no public name."""
+    """A Weaviate filter, whose type has no public name."""
     by_file = Filter.by_property("file_id")
     if selection.only is not None:
         return by_file.contains_any(sorted(selection.only - selection.without))

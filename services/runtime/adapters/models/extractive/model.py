@@ -1,7 +1,7 @@
-"""`builtin:extractive`: answers without any network, by quoting the conversation.
+"""`builtin:extractive`: answers offline by quoting the conversation.
 
-It writes nothing of its own: chunks, tool results and text in the conversation are all it knows. The same
-request always gets the same answer.
+It doesn't generate text: it knows only the chunks, tool results and text in the conversation. The same request always
+gets the same answer.
 """
 
 import asyncio
@@ -62,15 +62,15 @@ class _Source:
 
 
 class ExtractiveModel:
-    """A ChatModel. `delay` is how long an answer takes, in seconds: slow models can be tried out with it."""
+    """A ChatModel. `delay` is the duration of an answer in seconds, to simulate slow models."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """Tokens in its usage are words."""
+        """Counts words as tokens."""
         size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
-        # A long text takes tens of milliseconds, too long for the loop that renews leases.
+        # A long text takes tens of milliseconds, too long for the event loop that renews leases.
         answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
         answer = _limited(answer, request)
         if on_text is None or not answer.text:
@@ -85,7 +85,7 @@ class ExtractiveModel:
 
 
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
-    """The answer up to the first text that stops it, with one call unless several may be made at once."""
+    """Cuts the answer at the first stop text, and to one call unless parallel calls are allowed."""
     if request.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
     ends = [place for stop in request.stop if (place := answer.text.find(stop)) >= 0]
@@ -126,7 +126,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
 
 
 def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
-    """The answer as JSON of the schema; one that has nothing for it stays text, which is then refused."""
+    """Converts the answer to JSON for the schema. Without a match it stays text, which is then rejected."""
     value = structured(schema, answer.text.removesuffix(_NOTE).strip())
     if value is MISSING:
         return answer
@@ -135,13 +135,13 @@ def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -
 
 
 def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
-    """Whether a file can be made and none has been."""
+    """Whether a file can be created and none has been."""
     tried = any(result.name == "artifact_create" for result in results)
     return not tried and any(tool.name == "artifact_create" for tool in request.tools)
 
 
 def _files(messages: Sequence[Message]) -> list[TextPart]:
-    """The parts that show files, the newest first."""
+    """The parts with file contents, newest first."""
     return [
         part
         for message in reversed(messages)
@@ -152,7 +152,7 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
 
 
 def _documents(files: Sequence[TextPart]) -> list[_Source]:
-    """Documents that are shown whole; the first line only names the file."""
+    """Documents that are included whole; the first line only names the file."""
     return [
         _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
         for part in files
@@ -161,7 +161,7 @@ def _documents(files: Sequence[TextPart]) -> list[_Source]:
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """A message as the document pasted in it and the question about it; no document: an empty one."""
+    """Splits a message into its pasted document and the question about it; the document is empty if there is none."""
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()]
     if len(text) < _SHORTEST_DOCUMENT or len(paragraphs) < 2:
         return _split_sentences(text)
@@ -191,7 +191,7 @@ def _chunks(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Sourc
 
 
 def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> list[_Source]:
-    """Documents of the conversation: pasted or written by the user, or in the system prompt."""
+    """Documents in the conversation: from the user's messages or the system prompt."""
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
@@ -208,7 +208,7 @@ def _compose(
 ) -> ModelAnswer:
     tool_texts = [_text_of(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
-    # A tool's result answers the question; the texts only help without one.
+    # A tool's result answers the question; the texts help only without one.
     if tool_texts and not any(result.citations for result in results):
         return _said("\n".join(tool_texts), request)
     if chosen:
@@ -248,7 +248,7 @@ def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
 def _quote(
     chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str], request: ModelRequest
 ) -> ModelAnswer:
-    """Each source that is quoted gets a number in the order of its first quotation, and a citation."""
+    """Numbers and cites the quoted sources, in the order of their first quotation."""
     numbers: dict[int, int] = {}
     lines: list[str] = []
     for sentence in chosen:

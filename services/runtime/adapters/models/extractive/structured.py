@@ -1,4 +1,4 @@
-"""An extractive answer as a value of a simple JSON Schema: quoted sentences, and the numbers in them."""
+"""Converts an extractive answer to a simple JSON Schema: quoted sentences, and the numbers in them."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from services.runtime.adapters.models.extractive.sentences import content_words,
 from services.runtime.domain.conversation import JsonObject
 
 MISSING: Final = object()
-"""The text has nothing for the value; a required one makes the answer fail its check."""
+"""The text has nothing for the value; for a required one, the answer fails validation."""
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _NEGATION: Final = re.compile(r"\b(?:no|not|never|none|nothing|without|cannot)\b", re.IGNORECASE)
 _SOURCES: Final = re.compile(r"\n\n\[1\] [^\n]*\Z")
@@ -25,7 +25,7 @@ class Filling:
     said: Sequence[str]
 
     def value(self, schema: JsonObject, name: str = "", depth: int = 0) -> Any:
-        """A value for the schema of the property ``name``; MISSING when the sentences have none."""
+        """A value for the schema of the property ``name``; MISSING if the sentences have none."""
         schema = self._resolved(schema)
         if depth > _DEEPEST:
             return MISSING
@@ -64,7 +64,7 @@ class Filling:
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
-        """The sentence that shares most words with what is wanted; the first of several."""
+        """The sentence with the most words in common with ``wanted``; the first in a tie."""
         words = set(content_words(wanted))
         return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 
@@ -81,14 +81,14 @@ class Filling:
 
 
 def structured(schema: JsonObject, text: str) -> Any:
-    """Fills the schema from an answer; MISSING when that is not possible."""
+    """Fills the schema from an answer; MISSING if that isn't possible."""
     text = _CITED.sub("", _SOURCES.sub("", text))
     said = [sentence.text for sentence in sentences(text)] or [text]
     return Filling(schema, said).value(schema)
 
 
 def _number(sentence: str, *, whole: bool) -> Any:
-    """The result of a calculation, else the first number."""
+    """The result of a calculation, otherwise the first number."""
     found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
     numbers = [float(each) for each in found]
     number = next((each for each in numbers if not whole or each.is_integer()), None)

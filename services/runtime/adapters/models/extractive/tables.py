@@ -1,4 +1,4 @@
-"""The built-in model's SQL, by the words of a question that name columns, and the files that it makes of findings."""
+"""The built-in model's SQL, derived from column names in the question, and its files with results."""
 
 import re
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ def wanted_file(question: str) -> str | None:
 
 
 def rows_of(result: ToolResult) -> list[list[str]]:
-    """The rows of a `table_query` result, its header first."""
+    """The rows of a `table_query` result, starting with its header."""
     lines = [line for line in result.output.strip().splitlines() if not _COUNT.match(line)]
     return [line.split(" | ") for line in lines]
 
 
 def table_told(result: ToolResult) -> str:
-    """One row as a sentence, several as they are."""
+    """Words a single row as a sentence; returns several unchanged."""
     header, *rows = rows_of(result)
     if not rows:
         return "No row of the table fits."
@@ -40,7 +40,7 @@ def table_told(result: ToolResult) -> str:
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """The arguments of `artifact_create`: a table when one was found, else the answer's text."""
+    """The arguments of `artifact_create`: a table if one was found, otherwise the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):
@@ -90,7 +90,7 @@ _NAMED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table from its description in a message: columns with their types."""
+    """A table parsed from its description in a message: columns with their types."""
 
     file: ArtifactPart
     name: str
@@ -98,12 +98,12 @@ class DescribedTable:
 
 
 def tables_in(text: str, file: ArtifactPart) -> list[DescribedTable]:
-    """The tables that a description of this file names."""
+    """The tables in a description of this file."""
     return [DescribedTable(file, name, tuple(_COLUMN.findall(columns))) for name, columns in _TABLE.findall(text)]
 
 
 def wanted_query(question: str, tables: Sequence[DescribedTable]) -> JsonObject | None:
-    """The arguments of `table_query` for a question that names a column of figures; None for any other."""
+    """The arguments of `table_query` if the question names a numeric column, otherwise None."""
     best: tuple[float, DescribedTable, str] | None = None
     for table in tables:
         if _COUNTED.search(question):
@@ -147,7 +147,7 @@ def _group(question: str, table: DescribedTable, measure: str) -> str | None:
 
 
 def _condition(question: str, table: DescribedTable) -> str:
-    """Restricts rows to names in the question, in capitals or quotes: a place, a month."""
+    """Filters rows by names in the question, capitalized or quoted, such as a place or a month."""
     texts = [column for column, kind in table.columns if kind not in _NUMBERS]
     names = ["".join(found) for found in _NAMED.findall(question)]
     names = [name for name in names if not any(_named(column, name) for column, _ in table.columns)]

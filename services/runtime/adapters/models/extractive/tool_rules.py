@@ -1,4 +1,4 @@
-"""The built-in model's tool calls, by plain rules over the question, and by the names of tools in it."""
+"""The built-in model's tool calls: simple rules on the question, and tool names in it."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _WITH_RULES: Final = frozenset(
         "knowledge_search", "table_query",
     }
 )  # fmt: skip
-"""Built-in tools, which rules of their own or nothing calls."""
+"""Built-in tools that have their own rules or are never called."""
 _BETWEEN: Final = re.compile(r"^\s*[:=#]?\s*(?:(?:is|of|number|no\.)\s+)?", re.IGNORECASE)
 _GIVEN_NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
 _QUOTED: Final = re.compile(r"[\"“]([^\"”]{1,500})[\"”]")
@@ -23,7 +23,7 @@ _GIVEN_WORD: Final = re.compile(r"([\w./@-]{0,200}\w)")
 
 
 def named_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
-    """Names and arguments of the calls. A tool whose required arguments the question does not give is left out."""
+    """Names and arguments of the calls. Skips a tool if the question lacks a required argument."""
     calls = []
     for tool in tools:
         if tool.name not in _WITH_RULES and _is_named(tool.name, question):
@@ -60,7 +60,7 @@ def _arguments(question: str, parameters: JsonObject) -> JsonObject | None:
 
 
 def _value(name: str, schema: dict[str, Any], question: str) -> Any:
-    """The value that the question gives a parameter: it stands right after its name, a text perhaps in quotes."""
+    """A parameter's value in the question: it directly follows the parameter's name, and a string may be quoted."""
     said = _said(_words(name), question) if _words(name) else None
     if said is None:
         return None
@@ -120,9 +120,9 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 def wanted_calls(
     question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Names and arguments of the calls to make for `question`, of the tools that are offered.
+    """Names and arguments of the calls of offered tools for `question`.
 
-    `files` are the parts that show files: their contents need no search.
+    `files` are the parts with file contents, which need no search.
     """
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
@@ -143,7 +143,7 @@ def wanted_calls(
 
 
 def arithmetic(question: str) -> str | None:
-    """The longest arithmetic expression that `question` asks the value of."""
+    """The longest arithmetic expression in `question`."""
     text = _NOT_ARITHMETIC.sub(" ; ", question)
     for pattern, sign in _WORDS:
         text = pattern.sub(sign, text)
@@ -163,7 +163,7 @@ def _has_operation(expression: str) -> bool:
 
 
 def _balanced(expression: str) -> str:
-    """Strips brackets that belong to the sentence around the expression."""
+    """Strips brackets that belong to the surrounding sentence."""
     while expression.count("(") > expression.count(")") and expression.startswith("("):
         expression = expression[1:].strip()
     while expression.count(")") > expression.count("(") and expression.endswith(")"):
@@ -172,7 +172,7 @@ def _balanced(expression: str) -> str:
 
 
 def time_zone(question: str) -> str | None:
-    """The IANA zone that `question` names, by its own name or by a city's."""
+    """The IANA zone that `question` names, directly or by a city."""
     zones = available_timezones()
     named = [zone for zone in _ZONE.findall(question) if zone in zones]
     if named:

@@ -60,7 +60,7 @@ class ArtifactCreate:
                 context.session_id,
                 context.caller,
                 name=name,
-                # Ids of calls are unique within their turn only.
+                # Call ids are unique only within their turn.
                 key=f"{context.turn_id}/{context.call_id}",
                 content=content,
             )
@@ -69,7 +69,7 @@ class ArtifactCreate:
 
 
 def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:
-    """The function that writes the file. Raises ToolFailed when name and arguments do not fit."""
+    """Returns the function that writes the file. Raises ToolFailed if name and arguments don't fit."""
     ending = PurePath(name).suffix.lower()
     content: str | None = arguments.get("content")
     sheets: list[JsonObject] | None = arguments.get("sheets")
@@ -109,11 +109,11 @@ def _csv(rows: list[list[Any]]) -> bytes:
 
 
 def _workbook(sheets: list[JsonObject]) -> bytes:
-    # A start does not pay for it.
+    # Imported on demand to keep the startup fast.
     import xlsxwriter
 
     file = io.BytesIO()
-    # Text stays text: no cell becomes a formula or a link by how it begins.
+    # Text stays text: no cell becomes a formula or a link because of its first characters.
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
     with xlsxwriter.Workbook(file, options) as workbook:
         header = workbook.add_format({"bold": True})

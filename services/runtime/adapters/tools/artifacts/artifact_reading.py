@@ -1,4 +1,4 @@
-"""The `artifact_read` and `artifact_search` tools, and the look-up of the artifact that a model names."""
+"""The `artifact_read` and `artifact_search` tools, and the lookup of an artifact named by the model."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> 
         if is_id(named.strip().lower()):
             return await artifacts.get(context.session_id, named.strip().lower(), context.caller)
         known = await artifacts.all(context.session_id, context.caller)
-        # The newest of two files of the same name.
+        # The newest of two files with the same name.
         found = next((facts for facts in known if facts.name.lower() == named.strip().lower()), None)
         if found is None:
             names = ", ".join(facts.name for facts in known[:_MOST_NAMED]) or "none"

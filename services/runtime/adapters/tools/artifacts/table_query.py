@@ -26,7 +26,7 @@ _GONE: Final = "The query needed too much memory or time. Select fewer rows or c
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """``seconds`` for loading and querying together, ``rows`` that are shown."""
+    """Limits: ``seconds`` for loading and querying together, and ``rows`` in the result."""
 
     seconds: int = 20
     memory_bytes: int = 1_500_000_000
@@ -73,7 +73,7 @@ class TableQuery:
         names = query_names(table.name for table in tables)
         place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
         try:
-            # The name's ending alone: the rest of it is somebody else's text.
+            # Only the extension: the rest of the name is untrusted.
             file = place / f"file{Path(facts.name).suffix.lower()}"
             await self._artifacts.save(*where, file)
             job = {
@@ -101,7 +101,7 @@ class TableQuery:
         except JobRefused as problem:
             raise ToolFailed(str(problem)) from None
         except ProcessKilled as killed:
-            # A limit kills it; an error that the worker has no words for ends it with 1.
+            # A limit kills the process; an unexpected error in the worker ends it with status 1.
             raise ToolFailed(_GONE if killed.status < 0 else "the file could not be read as a table") from None
 
 

@@ -1,4 +1,4 @@
-"""Runs one query over one file in DuckDB. Runs as a process of its own, which can do nothing else."""
+"""Runs one query over one file in DuckDB, in a sandboxed process."""
 
 import csv
 import json
@@ -26,11 +26,11 @@ _LONGEST_OUTCOME: Final = 500_000
 
 
 Table = dict[str, Any]
-"""``sheet`` that holds it, ``name`` for queries, ``headers`` and ``types`` of its columns."""
+"""The ``sheet`` of a table, its ``name`` in queries, and its columns' ``headers`` and ``types``."""
 
 
 def run_query(job: dict[str, Any]) -> dict[str, Any]:
-    """Columns and rows. Raises ``DocumentUnreadable`` for a file or query that fails."""
+    """Returns columns and rows. Raises ``DocumentUnreadable`` if the file or query fails."""
     file = Path(job["file"])
     try:
         with duckdb.connect(":memory:", config=_settings(job["memory_bytes"])) as database:
@@ -55,7 +55,7 @@ def _settings(memory_bytes: int) -> dict[str, Any]:
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
         "python_enable_replacements": False,
-        # Relative, because queries and errors show them.
+        # Relative, because queries and errors show it.
         "home_directory": ".",
         "extension_directory": ".",
         "secret_directory": ".",
@@ -103,7 +103,7 @@ def _load(database: Any, file: Path, tables: list[Table]) -> None:
 
 
 def _load_csv(database: Any, file: Path, table: Table) -> bool:
-    """Loads the file as it is, the quickest way in. False when DuckDB cannot read it."""
+    """Loads the file directly, which is the fastest way. Returns False if DuckDB can't read it."""
     form = CsvFormat.of(file)
     first = next(form.rows(file), [])
     if form.encoding != "utf-8-sig" or form.dialect.declared or not first:
@@ -113,13 +113,13 @@ def _load_csv(database: Any, file: Path, table: Table) -> bool:
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
-        # Rows of different lengths, quotes in the middle of cells.
+        # Rows of different lengths, or quotes inside cells.
         return False
     return True
 
 
 def _load_rows(database: Any, written: Path, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-    """Loads rows through a file, which is quicker than inserting them."""
+    """Loads rows through a file, which is faster than inserting them."""
     width = len(table["headers"])
     with written.open("w", encoding="utf-8", errors="replace", newline="") as target:
         writer = csv.writer(target, quoting=csv.QUOTE_ALL)
@@ -131,7 +131,7 @@ def _load_rows(database: Any, written: Path, table: Table, rows: Iterable[Sequen
 
 
 def _create(database: Any, file: Path, table: Table, *, delimiter: str, heading: bool) -> None:
-    # DuckDB's columns are the same in any case.
+    # DuckDB's column names are case-insensitive.
     names = distinct_names(table["headers"], str.lower)
     kinds = [_COLUMN_TYPES.get(kind, "VARCHAR") for kind in table["types"]]
     statement = (
@@ -140,7 +140,7 @@ def _create(database: Any, file: Path, table: Table, *, delimiter: str, heading:
     )
     for types in (kinds, ["VARCHAR"] * len(names)):
         try:
-            # Types were inferred from the first rows; a later one may hold something else.
+            # Types were inferred from the first rows; a later row may not fit them.
             database.execute(statement, [str(file), dict(zip(names, types, strict=True)), heading, delimiter])
             return
         except duckdb.OutOfMemoryException:

@@ -1,4 +1,4 @@
-"""Sends the requests of tools to their targets, and reads the answers as text for models."""
+"""Sends tool requests to their targets, and reads the responses as text for models."""
 
 import codecs
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset
 
-# The time limit of the call is its caller's affair.
+# The caller sets the call's time limit.
 _LIMITS: Final = FetchLimits(timeout=None, largest_bytes=1_000_000, connect=5.0)
 _LONGEST_ERROR: Final = 2_000
 _TEXT_TYPES: Final = frozenset({
@@ -29,12 +29,12 @@ RESERVED_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-"""Headers that the connection and the call itself decide about."""
+"""Headers set by the connection and by the call itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """`headers` may have references to secrets, which are opened when the request is sent."""
+    """A request to a target. `headers` may contain references to secrets, which are resolved when it is sent."""
 
     method: str
     url: str
@@ -53,9 +53,9 @@ class HttpTarget:
     async def send(
         self, request: TargetRequest, toolset: Toolset, tool: ConnectedTool, context: ToolContext
     ) -> ToolOutput:
-        """The answer's text. Raises ToolFailed, also for a status of 400 and above.
+        """Returns the response's text. Raises ToolFailed, also for a status of 400 and above.
 
-        A call that is safe to repeat may use a kept connection of its toolset; any other is sent once, over its own.
+        A call that is safe to repeat may reuse a connection of its toolset; any other is sent once over a new one.
         """
         headers = self._secrets.headers(toolset, request.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in RESERVED_HEADERS}
@@ -109,7 +109,7 @@ def _is_json(kind: str) -> bool:
 def _is_text(kind: str, body: bytes, *, whole: bool) -> bool:
     if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml")):
         return True
-    # What aiohttp says of an answer without a type.
+    # aiohttp's default for a response without a type.
     return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body, whole=whole)
 
 

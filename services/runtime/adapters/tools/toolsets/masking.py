@@ -1,4 +1,4 @@
-"""Hides the secrets of a toolset in results, errors and logs, for connectors of every type."""
+"""Masks a toolset's secrets in results, errors and logs, for connectors of every type."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,10 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 
 @dataclass(frozen=True, slots=True)
 class MaskedConnector:
-    """A ToolsetConnector around another one. What it logs and raises has no secrets, and no cause that has some."""
+    """A ToolsetConnector around another one.
+
+    Its logs and errors contain no secrets, and neither do the errors' causes.
+    """
 
     connector: ToolsetConnector
     secrets: ToolsetSecrets
@@ -65,7 +68,7 @@ class MaskedConnector:
             mask = self.secrets.mask(toolset)
             warnings = tuple(mask.hide(warning) for warning in output.warnings)
             return replace(output, text=mask.hide(output.text), warnings=warnings)
-        # Dependencies of the handler: the original would be its context, and be logged with it.
+        # Raised outside the handler: otherwise the original would be its context and be logged with it.
         raise failure
 
 
@@ -75,7 +78,7 @@ def _masked_tool(mask: Mask, tool: ConnectedTool) -> ConnectedTool:
 
 
 def _masked_texts(mask: Mask, schema: Any, *, within_text: bool = False) -> Any:
-    """The schema with its annotations masked; names and keywords stay, which calls are checked by."""
+    """Masks the schema's annotations; keeps names and keywords, which are used to validate calls."""
     if isinstance(schema, str):
         return mask.hide(schema) if within_text else schema
     if isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""Secrets of toolsets: opened for a request, and hidden in whatever comes back."""
+"""Toolset secrets: decrypted for a request, and masked in everything that comes back."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ToolsetSecrets:
-    """Opens the ciphertexts that a toolset brings along, each time anew: nothing opened is kept."""
+    """Decrypts a toolset's ciphertexts for each use; no plaintext is stored."""
 
     def __init__(self, cipher: SecretCipher | None) -> None:
         self._cipher = cipher
@@ -39,7 +39,7 @@ class ToolsetSecrets:
             try:
                 yield self._open(toolset, name)
             except ToolFailed:
-                # It was in no request either.
+                # An unreadable secret was in no request either.
                 continue
 
     def _open(self, toolset: Toolset, name: str) -> str:
@@ -59,13 +59,13 @@ class ToolsetSecrets:
 
 
 class Mask:
-    """Hides values of four characters or more, also where a target echoes them quoted or encoded."""
+    """Masks values of at least four characters, including quoted or encoded forms in a target's echo."""
 
     def __init__(self, values: Iterable[str]) -> None:
         forms = {form for value in values if len(value) >= _SHORTEST_MASKED for form in _forms(value)}
-        # The longest first: one value may be a part of another.
+        # Longest first, because one value may be part of another.
         alternatives = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-        # In either case: media types and host names come back in lower case, whatever the target wrote.
+        # Case-insensitive: media types and host names come back in lower case.
         self._pattern = re.compile(alternatives, re.IGNORECASE) if forms else None
 
     def __bool__(self) -> bool:
@@ -93,6 +93,6 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes, before: int) -> str:
-    """The characters of a longer text's base64 that are of `value` alone, when so many bytes (mod 3) precede it."""
+    """The characters in a longer text's base64 that encode only `value`, after ``before`` bytes (mod 3)."""
     encoded = base64.b64encode(b"\0" * before + value).decode()
     return encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

@@ -1,4 +1,4 @@
-"""Toolsets of type `http`: requests that are described one by one."""
+"""Toolsets of type `http`: individually described requests."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class HttpConnector:
-    """A ToolsetConnector. A description is compiled without asking its target anything."""
+    """A ToolsetConnector. Compiles a description without calling its target."""
 
     def __init__(self, target: HttpTarget) -> None:
         self._target = target
@@ -60,7 +60,7 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
 
 
 def _require_fixed_host(tool: HttpTool) -> None:
-    """The model decides about paths and values, never about the host that is given the toolset's headers."""
+    """The model chooses paths and values, never the host, which gets the toolset's headers."""
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
@@ -85,7 +85,7 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """The schema for a tool that has none: its placeholders, those of the path required."""
+    """The schema for a tool without one: its placeholders, with the path's required."""
     names = sorted(template.placeholders())
     in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()
     return {

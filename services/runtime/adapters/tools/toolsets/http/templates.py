@@ -1,4 +1,4 @@
-"""Placeholders of a described request, and the request that they make with a call's arguments."""
+"""Placeholders of a described request, and the request for a call's arguments."""
 
 import json
 import re
@@ -12,14 +12,14 @@ from services.runtime.adapters.tools.toolsets.http_target import TargetRequest
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolFailed
 
-# A doubled one, `{{name}}`, stands for the text `{name}`.
+# A doubled placeholder, `{{name}}`, stands for the literal text `{name}`.
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_-]*)\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _WHOLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class RequestTemplate(BaseModel):
-    """A request with placeholders, as the description has it."""
+    """A request with placeholders, from the toolset's description."""
 
     method: str
     url: str
@@ -31,7 +31,7 @@ class RequestTemplate(BaseModel):
         return set(_names([self.url, self.query, self.body]))
 
     def request(self, arguments: JsonObject) -> TargetRequest:
-        """Raises ToolFailed for arguments that the URL cannot carry."""
+        """Fills in the arguments. Raises ToolFailed for arguments that don't fit into a URL."""
         path, _, own_query = self.url.partition("#")[0].partition("?")
         url = _path(path, arguments)
         pairs = list(_pairs([*parse_qsl(own_query, keep_blank_values=True), *self.query.items()], arguments))
@@ -65,7 +65,7 @@ class RequestTemplate(BaseModel):
 
 
 class _Missing:
-    """An optional argument that was not given."""
+    """Stands for an omitted optional argument."""
 
 
 _MISSING: Final = _Missing()
@@ -83,7 +83,7 @@ def _names(template: Any) -> Iterator[str]:
 
 
 def _path(template: str, arguments: JsonObject) -> str:
-    """The URL before its query. A placeholder stays within its segment, whatever its argument is."""
+    """The URL before its query. A placeholder stays within its segment, whatever its argument."""
     segments = template.split("/")
     return "/".join(_segment(segment, arguments) if _PLACEHOLDER.search(segment) else segment for segment in segments)
 
@@ -93,7 +93,7 @@ def _segment(template: str, arguments: JsonObject) -> str:
         if name not in arguments:
             raise ToolFailed(f"The call was not made: the URL needs the argument {name!r}.")
     text = _substituted(template, arguments, lambda value: quote(_plain(value), safe="", errors="replace"))
-    # These would make the request one for another path.
+    # These segments would change the request's path.
     if text in ("", ".", ".."):
         raise ToolFailed(f"The call was not made: {text!r} cannot be a part of a path.")
     return text
@@ -115,7 +115,7 @@ def _form(fields: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _filled(template: Any, arguments: JsonObject) -> Any:
-    """The value with arguments in place of placeholders; fields and items with a missing one are left out."""
+    """Replaces placeholders with arguments; leaves out fields and items with a missing one."""
     if isinstance(template, str):
         if whole := _WHOLE.fullmatch(template):
             return arguments.get(whole[1], _MISSING)
@@ -146,7 +146,7 @@ def _plain(value: Any) -> str:
 
 
 def _json_inner(value: Any) -> str:
-    """For a place within the text of a JSON document: a string without its quotes."""
+    """For a placeholder inside a JSON string: the escaped string without its quotes."""
     return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,6 +1,6 @@
-"""Answers of MCP servers, made into what the SDK accepts before it sees them.
+"""Repairs responses of MCP servers before the SDK reads them.
 
-The SDK refuses a whole answer for one wrong part of it. Here a wrong part is left out, and what is left out is said.
+The SDK rejects a whole response for one invalid part. This module leaves the invalid part out and reports it.
 """
 
 from collections.abc import Iterator
@@ -16,20 +16,20 @@ from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 LEFT_OUT: Final = "aes/left-out"
-"""In `_meta` of a list of tools: name and reason of each tool that isn't in it."""
+"""In `_meta` of a list of tools: name and reason of each omitted tool."""
 LISTED: Final = "aes/listed"
-"""In `_meta` of a list of tools: the names of those that the SDK is given, which may drop some."""
+"""In `_meta` of a list of tools: the names passed to the SDK, which may drop some."""
 CUT: Final = "aes/cut"
-"""In `_meta` of a result: only its beginning was read."""
+"""In `_meta` of a result: only its start was read."""
 
 _BLOCK: Final[TypeAdapter[ContentBlock]] = TypeAdapter(ContentBlock)
-# A tool that suits this version suits those before it and the one after it.
+# A tool that is valid in this version is also valid in earlier versions and in the next one.
 _VERSION: Final = "2025-11-25"
 _USED: Final = ("name", "title", "description", "inputSchema", "annotations")
 
 
 def readable(body: bytes) -> bytes:
-    """The answer without its malformed parts; the same bytes where there is nothing to change."""
+    """The response without its malformed parts; the same bytes if there is nothing to change."""
     message = _message(body)
     if message is None:
         return body
@@ -42,9 +42,9 @@ def readable(body: bytes) -> bytes:
 
 
 def beginning(part: bytes, request: bytes) -> bytes | None:
-    """An answer of what was read of a larger one; None where it isn't the result of a call.
+    """Builds a response from the start of a large one; None if it isn't the result of a call.
 
-    `request` is the JSON-RPC request, whose id the unread rest may have had.
+    `request` is the JSON-RPC request, because the response's id may be in the unread rest.
     """
     try:
         message = from_json(part.decode("utf-8", "ignore"), allow_partial="trailing-strings")
@@ -56,7 +56,8 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
         return None
     content = result.get("content")
     if isinstance(content, list) and content:
-        # Structured content repeats the content, and may be a part of itself. What comes after the content is whole.
+        # Structured content repeats the content and may itself be incomplete. Content before another member is
+        # complete.
         if list(result)[-1] == "content":
             content[-1] = _cut_block(content[-1])
         result.pop("structuredContent", None)
@@ -117,7 +118,7 @@ def _name(tool: Any, number: int) -> str:
 
 
 def _complete_result(result: JsonObject) -> bool:
-    """Puts in place what a call's result lacks, and says whether anything was changed."""
+    """Adds missing members to a call's result; returns whether it changed anything."""
     before = dict(result)
     structured = result.get("structuredContent")
     if "content" not in result and structured is None:
@@ -125,7 +126,7 @@ def _complete_result(result: JsonObject) -> bool:
     if result.get("content") is None and structured is not None:
         result["content"] = []
     if structured is not None and not isinstance(structured, dict):
-        # Protocol versions before 2026 know objects alone.
+        # Protocol versions before 2026 support only objects.
         result["structuredContent"] = {"result": structured}
     if "isError" in result and result["isError"] is None:
         del result["isError"]
@@ -149,7 +150,7 @@ def _blocks(content: list[Any]) -> Iterator[Any]:
 
 
 def _cut_block(block: Any) -> Any:
-    """The last block of a part, with what the unread rest may have had. A part of a binary is worth nothing."""
+    """Completes the last block of a partial response. Partial binary data is worthless."""
     if not isinstance(block, dict):
         return block
     resource = block.get("resource")

@@ -1,4 +1,4 @@
-"""Connections to MCP servers, shared by the calls of a toolset's version and ended when nobody uses them."""
+"""Connections to MCP servers, shared by the calls of a toolset version and closed when unused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -23,7 +23,10 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class McpConnection:
-    """A negotiated connection. A task of its own owns it, because the SDK's scopes must be left by who entered them."""
+    """A negotiated connection.
+
+    It has its own task, because the SDK's scopes must be exited by the task that entered them.
+    """
 
     def __init__(self, url: str, transport: GuardedTransport) -> None:
         self.used = False
@@ -38,7 +41,7 @@ class McpConnection:
         return not self._owner.done() and not self._closing.is_set()
 
     async def session(self) -> ClientSession:
-        """Waits until the connection is negotiated. Raises MCPError when that fails."""
+        """Waits until the connection is negotiated. Raises MCPError if that fails."""
         return await asyncio.shield(self._opened)
 
     async def close(self) -> None:
@@ -50,9 +53,9 @@ class McpConnection:
 
     async def _own(self) -> None:
         http = httpx2.AsyncClient(transport=self._transport, timeout=None, trust_env=False)
-        # The transport bounds answers.
+        # The transport limits responses.
         streams = streamable_http_client(self._url, http_client=http, max_sse_event_size=None)
-        # The SDK's cache of listings would outlive a server that was restarted with other tools.
+        # The SDK's listing cache would survive a restart of the server with other tools.
         client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
         try:
             async with http:
@@ -80,7 +83,7 @@ class McpConnection:
         late = isinstance(problem, TimeoutError)
         text = f"no session within {_CONNECT_SECONDS:g} seconds" if late else "the server does not speak MCP"
         self._opened.set_exception(known or MCPError(0, text))
-        # Nobody may be waiting any more.
+        # Retrieved here, since no caller may be waiting for it.
         self._opened.exception()
 
 
@@ -92,7 +95,7 @@ class _Entry:
 
 
 class McpConnections:
-    """At most `most` connections at a time; one that nobody used for `idle_seconds` is ended."""
+    """At most `most` connections; closes one that was unused for `idle_seconds`."""
 
     def __init__(self, *, most: int = 200, idle_seconds: float = 60.0) -> None:
         self._most = most
@@ -105,7 +108,7 @@ class McpConnections:
 
     @asynccontextmanager
     async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
-        """The connection of this key, made by `connect` where there is none. Raises ToolFailed when all are in use."""
+        """The connection for this key, created with `connect` if missing. Raises ToolFailed if all are in use."""
         entry = self._entry(key, connect)
         entry.users += 1
         try:
@@ -116,7 +119,7 @@ class McpConnections:
                 self._release(key, entry)
 
     def retire(self, connection: McpConnection) -> None:
-        """Lets no further call use it; it is ended after those that do."""
+        """Stops new calls from using the connection, and closes it after the current ones."""
         for key, entry in list(self._entries.items()):
             if entry.connection is connection:
                 self._remove(key, entry)
@@ -136,7 +139,7 @@ class McpConnections:
             self._make_room()
             entry = _Entry(connect())
         self._stop_timer(entry)
-        # At the end again: the first ones were used the longest time ago.
+        # Moves it to the end: the first entries are the least recently used.
         self._entries[key] = entry
         return entry
 

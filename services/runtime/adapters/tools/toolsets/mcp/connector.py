@@ -51,7 +51,7 @@ class McpConnector:
         artifacts: SessionArtifacts | None = None,
         connections: McpConnections | None = None,
     ) -> None:
-        # The SDK logs what servers send, which may echo secrets.
+        # The SDK logs server messages, which may echo secrets.
         logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
         self._resolver = resolver
         self._secrets = secrets
@@ -59,7 +59,7 @@ class McpConnector:
         self._connections = McpConnections() if connections is None else connections
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        # A connection of its own: what is known of the server so far may be the reason for asking.
+        # A new connection, since the state of the existing one may be the reason for the request.
         connection = self._connect(toolset)
         try:
             listed, left_out = await _list_tools(await connection.session())
@@ -92,7 +92,7 @@ class McpConnector:
                 except ValidationError:
                     raise ToolFailed("the server's answer is not what the protocol asks for") from None
                 except BaseException:
-                    # A server that did not answer in time is asked over another connection the next time.
+                    # After a timeout, the next call to this server uses another connection.
                     self._connections.retire(connection)
                     raise
         if isinstance(result, InputRequiredResult):
@@ -108,7 +108,7 @@ class McpConnector:
 
 
 def _key(toolset: Toolset) -> Hashable:
-    """The key of a connection; a secret that was set anew has another ciphertext, and so another connection."""
+    """The key of a connection. A changed secret has another ciphertext and so gets another connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
@@ -119,7 +119,7 @@ def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
 async def _send(
     session: ClientSession, tool: ConnectedTool, arguments: JsonObject, context: ToolContext
 ) -> CallToolResult | InputRequiredResult:
-    """The result of one call. The SDK's own `call_tool` would list tools after it, and fail when that fails."""
+    """The result of one call. The SDK's own `call_tool` would list tools afterwards, and fail if that fails."""
     params = CallToolRequestParams(
         name=tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
     )
@@ -129,13 +129,13 @@ async def _send(
     except MCPError as problem:
         if problem.code != HEADER_MISMATCH:
             raise
-    # The server did nothing yet: it wants arguments in headers too, which its list of tools names.
+    # The server hasn't run the call: it also expects arguments in headers, which its tool list names.
     await _list_tools(session)
     return await session.send_request(request, _RESULT)
 
 
 def _did_nothing(problem: MCPError) -> bool:
-    """Whether the server refused the request before it looked at the call, as one that was restarted does."""
+    """Whether the server rejected the request before the call ran, for example after a restart."""
     return problem.code in (Failure.SESSION_GONE, UNSUPPORTED_PROTOCOL_VERSION)
 
 
@@ -148,7 +148,7 @@ def _failure(problem: MCPError) -> ToolFailed:
 
 
 async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription], list[LeftOutTool]]:
-    """All pages. Raises MCPError, ToolFailed for a list that does not end."""
+    """Reads all pages. Raises MCPError, and ToolFailed for an endless list."""
     tools: list[McpToolDescription] = []
     left_out: list[LeftOutTool] = []
     cursor: str | None = None
@@ -172,7 +172,7 @@ async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription],
 def _chosen(
     listed: Sequence[McpToolDescription], left_out: Sequence[LeftOutTool], allowed: Sequence[str] | None
 ) -> DiscoveredTools:
-    """The tools that can be used. One that `allowed` names has to be among them."""
+    """The usable tools. A tool in `allowed` must be among them."""
     usable: dict[str, ConnectedTool] = {}
     unusable = {tool.name: tool for tool in left_out}
     for tool in listed:

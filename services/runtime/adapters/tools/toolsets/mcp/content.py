@@ -30,7 +30,7 @@ _IMAGES: Final = {ending: TYPES[ending] for ending in ("png", "jpg", "gif", "web
 async def tool_output(
     result: CallToolResult, tool: str, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ToolOutput:
-    """Text and resources as text, structured content as JSON, images as artifacts; what is left out is said.
+    """Text and resources as text, structured content as JSON, images as artifacts; omissions are reported.
 
     Raises ToolFailed.
     """
@@ -56,7 +56,7 @@ async def tool_output(
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Whether a text is the structured content once more, as the protocol recommends."""
+    """Whether a text repeats the structured content, as the protocol recommends."""
     wrapped = structured.get("result") if isinstance(structured, dict) and list(structured) == ["result"] else None
     whole = "\n".join(texts)
     if isinstance(wrapped, str) and whole == wrapped:
@@ -65,12 +65,12 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
         parsed = [read_json(text) for text in texts]
     except NotJson:
         return False
-    # A list is often sent as a text for each of its items.
+    # A list is often sent as one text per item.
     return structured in parsed or (wrapped is not None and (wrapped in parsed or wrapped == parsed))
 
 
 def _image(block: ContentBlock) -> tuple[str, str] | None:
-    """The MIME type and the base64 of an image, or of a resource that says that it is one."""
+    """The MIME type and base64 data of an image, or of a resource with an image type."""
     if isinstance(block, ImageContent):
         return block.mime_type, block.data
     if not isinstance(block, EmbeddedResource) or isinstance(block.resource, TextResourceContents):
@@ -82,9 +82,9 @@ def _image(block: ContentBlock) -> tuple[str, str] | None:
 async def _kept(
     kind: str, data: str, name: str, number: int, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ArtifactRef | str:
-    """The image as an artifact of the session, or why it is none. A repeated call gets the same one.
+    """Stores the image as a session artifact, or returns why it can't. A repeated call gets the same artifact.
 
-    `kind` is what the server calls it. What it is shows in its first bytes.
+    `kind` is the server's MIME type. The first bytes show the actual type.
     """
     kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:
@@ -111,7 +111,7 @@ async def _kept(
 
 
 def _as_text(block: ContentBlock) -> str:
-    """A resource's text or a link, or that there was something else."""
+    """A resource's text or a link, or a note about unsupported content."""
     if isinstance(block, EmbeddedResource):
         uri = str(block.resource.uri)[:500]
         if isinstance(block.resource, TextResourceContents):

@@ -1,4 +1,4 @@
-"""The connector of MCP toolsets, imported with the first one: its SDK is a fifth of what a start would import."""
+"""Imports the MCP connector on first use, since its SDK would add a fifth to the startup imports."""
 
 import asyncio
 from importlib import import_module
@@ -31,7 +31,7 @@ class LateMcpConnector:
 
     async def _late(self) -> "McpConnector":
         if self._connector is None:
-            # In a thread: turns and leases go on meanwhile.
+            # In a thread, so that turns and leases aren't blocked.
             module = await asyncio.to_thread(import_module, _CONNECTOR)
             if self._connector is None:
                 self._connector = module.McpConnector(self._resolver, self._secrets, self._artifacts)

@@ -1,4 +1,4 @@
-"""The HTTP transport of the MCP SDK: guarded addresses, opened headers, bounded answers."""
+"""The HTTP transport for the MCP SDK: guarded addresses, resolved secrets in headers, limited responses."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,36 +22,36 @@ _SESSION: Final = "mcp-session-id"
 _RESUMES: Final = "last-event-id"
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-# What servers say that were restarted, and answer 400 in place of the protocol's 404.
+# Messages of restarted servers that answer 400 instead of the protocol's 404.
 _OF_SESSION: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 _INVALID_PARAMS: Final = -32602
 
 
 class Failure(IntEnum):
-    """Codes of the JSON-RPC errors that stand for failed requests; a server's own are negative."""
+    """JSON-RPC error codes for failed requests; a server's own codes are negative."""
 
     REFUSED = 7_300_001
-    """The address may not be connected to, or a header cannot be made."""
+    """The address isn't allowed, or a header can't be built."""
     UNREACHABLE = 7_300_002
-    """There was no connection, the request was not sent."""
+    """Connecting failed; the request was not sent."""
     BROKEN = 7_300_003
-    """The connection failed after the request, or its answer cannot be read."""
+    """The connection failed after the request, or its response can't be read."""
     TOO_LARGE = 7_300_004
     PASSING_STATUS = 7_300_005
     """429 or 5xx."""
     STATUS = 7_300_006
     SESSION_GONE = 7_300_007
-    """The server does not know the session any more and did nothing."""
+    """The server no longer knows the session and did nothing."""
     UNEXPLAINED = 7_300_008
-    """400 without a word about the reason, which may be a session that the server doesn't know."""
+    """A 400 without a reason, possibly for an unknown session."""
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends the requests of one MCP connection by aiohttp, whose resolver refuses addresses that are not allowed.
+    """Sends the requests of one MCP connection through aiohttp, whose resolver rejects forbidden addresses.
 
-    A failed request is answered with a JSON-RPC error: an exception would end the SDK's connection with all calls that
-    run over it. `headers` are made for each request, so that no opened secret is kept; they may raise ToolFailed.
-    Nothing is sent twice: aiohttp repeats requests of idempotent methods alone, the SDK sends POST.
+    A failed request is answered with a JSON-RPC error: an exception would end the SDK's connection with all its calls.
+    `headers` are built for each request, so that no resolved secret is stored; they may raise ToolFailed. Requests are
+    sent once: aiohttp repeats only idempotent methods, and the SDK sends POST.
     """
 
     def __init__(self, resolver: GuardedResolver, headers: Callable[[], Mapping[str, str]]) -> None:
@@ -61,7 +61,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET" and _RESUMES not in request.headers:
-            # A stream for messages outside of calls, which nobody here reads.
+            # A stream for messages outside of calls, which nothing here reads.
             return httpx2.Response(405, request=request)
         try:
             return await self._send(request)
@@ -98,7 +98,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, limit=0),
-                # Calls have limits of their own, which cover everything.
+                # Calls have their own limits, which cover the whole request.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
                 headers={"Accept-Encoding": "identity", "User-Agent": "aes"},
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -150,7 +150,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of whole events, up to the size of an answer."""
+    """A stream of whole events, limited to a response's maximum size."""
 
     def __init__(self, response: aiohttp.ClientResponse, request: bytes) -> None:
         self._response = response
@@ -160,7 +160,7 @@ class _Events(httpx2.AsyncByteStream):
         size, held = 0, bytearray()
         async for piece in self._response.content.iter_any():
             size += len(piece)
-            # An end may lie in two pieces.
+            # A line end may be split across two pieces.
             searched = max(len(held) - 3, 0)
             held += piece if size <= LARGEST_ANSWER else piece[: LARGEST_ANSWER - size]
             while end := _EVENT_END.search(held, searched):
@@ -170,7 +170,7 @@ class _Events(httpx2.AsyncByteStream):
             if size > LARGEST_ANSWER:
                 part = beginning(without_half_escapes(_data(held)), self._request)
                 if part is None:
-                    # The one error that the SDK does not answer by asking for the rest.
+                    # The only error to which the SDK doesn't react by requesting the rest.
                     raise httpx2.SSEError(TOO_LARGE)
                 yield _event(part)
                 return
@@ -185,7 +185,7 @@ def _readable_event(event: bytes) -> bytes:
     made = readable(data)
     if made is data:
         return event
-    # Its id is what the rest of an interrupted stream is asked for by.
+    # The SDK would use the id to request the rest of an interrupted stream.
     kept = [line for line in _LINE_END.split(event) if line and not line.startswith((b"data:", b":"))]
     return b"".join(line + b"\n" for line in kept) + _event(made)
 
@@ -200,7 +200,7 @@ def _data(event: bytes | bytearray) -> bytes:
 
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """The body, as far as it isn't too large, and whether that is all of it."""
+    """Reads the body up to the limit; returns it and whether it is complete."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -211,7 +211,7 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def _is_about_the_session(body: bytes) -> bool:
-    """Whether the text of a 400 says that the session isn't known; one about arguments may name a session as well."""
+    """Whether a 400's text is about an unknown session. An error about arguments may mention a session too."""
     try:
         error: Any = read_json(body)["error"]
         return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None

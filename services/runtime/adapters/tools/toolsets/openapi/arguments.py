@@ -1,4 +1,4 @@
-"""The arguments of an operation: one object of its parameters and its body."""
+"""The arguments of an operation: one object for its parameters and its body."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ _COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties",
 
 @dataclass(slots=True)
 class Arguments:
-    """Collects the arguments of one operation. `headers`, lower-case, are set by the toolset. Raises JobRefused."""
+    """Collects the arguments of one operation. The toolset sets `headers`, in lower case. Raises JobRefused."""
 
     operation: Operation
     schemas: Schemas
@@ -48,7 +48,7 @@ class Arguments:
     _references: set[str] = field(default_factory=set)
 
     def schema(self) -> JsonObject:
-        """The JSON Schema of all that was added."""
+        """The JSON Schema of all added arguments."""
         label = self.operation.label
         made: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
@@ -63,7 +63,7 @@ class Arguments:
         return made
 
     def parameters(self) -> list[ParameterBinding]:
-        """Adds those of the path first, then those of query and headers: the first has its plain name."""
+        """Adds path parameters first, then query and headers: the first use of a name keeps it unchanged."""
         declared = list(self._declared())
         bindings = []
         for place in ("path", "query", "header", "cookie"):
@@ -76,7 +76,7 @@ class Arguments:
         return bindings
 
     def body(self) -> BodyBinding | None:
-        """Adds the body's fields, or the body as one argument when their names could clash with other arguments."""
+        """Adds the body's fields, or the whole body as one argument if names could clash."""
         raw = self.operation.raw.get("requestBody")
         if raw is None or self.operation.safe:
             return None
@@ -101,7 +101,7 @@ class Arguments:
         return BodyBinding(content_type=content_type, form=form, argument=argument, encoding=encoding)
 
     def _encoding(self, media: JsonObject, label: str) -> Iterator[StyledValue]:
-        """The fields of a form that have a style of their own."""
+        """The form fields that have their own style."""
         listed = media.get("encoding", {})
         if not isinstance(listed, dict):
             raise JobRefused(f"{label}: `encoding` isn't an object")
@@ -129,7 +129,7 @@ class Arguments:
             self._required.append(argument)
 
     def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
-        """The parameters as models and as they stand there; the operation's replace those of its path."""
+        """The parameters as parsed models and as raw objects; the operation's override its path's."""
         found: dict[tuple[str, str], tuple[Any, JsonObject]] = {}
         document = self.operation.document
         for holder in (self.operation.item, self.operation.raw):
@@ -175,9 +175,10 @@ class Arguments:
         return place == "query" or (place == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)
 
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
-        """Schema and necessity of each field of an object; None for a body that has to be one argument.
+        """Each field's schema and whether it is required; None if the body must be one argument.
 
-        Such a body isn't a plain object, has a field with a parameter's name, or is optional with required fields.
+        That is the case if the body isn't a plain object, has a field with a parameter's name, or is optional with
+        required fields.
         """
         plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
         properties, required = plain.get("properties"), plain.get("required") or []
@@ -194,9 +195,9 @@ class Arguments:
 
 
 def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
-    """The content type that is sent, its schema and all that is said about it.
+    """The content type to send, its schema and its description.
 
-    JSON before a form; None where there is neither.
+    Prefers JSON to a form; None if the body supports neither.
     """
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():

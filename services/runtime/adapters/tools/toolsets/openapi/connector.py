@@ -1,4 +1,4 @@
-"""Toolsets of type `openapi`: operations of an OpenAPI document, called as any other HTTP tool is."""
+"""Toolsets of type `openapi`: operations of an OpenAPI document, called like any other HTTP tool."""
 
 import asyncio
 from typing import Any, Final
@@ -21,7 +21,7 @@ _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class OpenApiConnector:
-    """A ToolsetConnector. Documents are compiled one at a time, in processes with limits of time and memory."""
+    """A ToolsetConnector. Compiles documents one at a time, in processes with time and memory limits."""
 
     def __init__(self, target: HttpTarget, resolver: GuardedResolver) -> None:
         self._target = target
@@ -53,7 +53,7 @@ class OpenApiConnector:
         return await self._target.send(request, toolset, tool, context)
 
     async def _fetched(self, address: str) -> str:
-        """The document's text. The toolset's headers are for its operations and are not sent."""
+        """Fetches the document's text. The toolset's headers are for its operations and aren't sent."""
         try:
             async with self._http.get(address) as response:
                 if response.status >= 400:

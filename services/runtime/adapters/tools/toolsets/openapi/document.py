@@ -1,4 +1,4 @@
-"""OpenAPI documents: text to values, references within the document, and its operations."""
+"""OpenAPI documents: parsing, references within the document, and operations."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
-    """YAML as JSON knows it: dates stay text."""
+    """YAML limited to JSON's types: dates stay text."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
@@ -33,7 +33,7 @@ class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
 
 
 def parse_document(text: str) -> Any:
-    """JSON or YAML. Raises JobRefused."""
+    """Parses JSON or YAML. Raises JobRefused."""
     text = text.removeprefix("\ufeff")
     try:
         text = without_half_escapes(text.encode()).decode()
@@ -54,7 +54,7 @@ def parse_document(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document of version 3.0 or 3.1. Nothing outside of it is ever read."""
+    """A document of version 3.0 or 3.1. Never reads anything outside the document."""
 
     contents: JsonObject
     version: str
@@ -72,13 +72,13 @@ class Document:
             raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; versions 3.0 and 3.1 are supported")
         if not isinstance(contents.get("paths"), dict):
             raise JobRefused("`paths` is missing or isn't an object")
-        # Opaque: references are JSON pointers, and an `$id` somewhere inside changes nothing.
+        # Opaque: references are JSON pointers, and a nested `$id` changes nothing.
         resource: Resource[Any] = Specification.OPAQUE.create_resource(contents)
         registry: Registry[Any] = Registry()
         return cls(contents, version, registry.with_resource("", resource).resolver(""))
 
     def lookup(self, reference: Any, place: str) -> Any:
-        """The target of a reference. Raises JobRefused for one that leads nowhere or out of the document."""
+        """The target of a reference. Raises JobRefused for a broken or external one."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise JobRefused(
                 f"{place}: `$ref` {str(reference)[:200]!r} leads out of the document: bundle everything into one"
@@ -89,7 +89,7 @@ class Document:
             raise JobRefused(f"{place}: `$ref` {reference[:200]!r} leads nowhere") from None
 
     def resolved(self, value: Any, place: str) -> JsonObject:
-        """The object that `value` is or refers to. Raises JobRefused."""
+        """Returns `value`, or the object that it refers to. Raises JobRefused."""
         for _ in range(_REFERENCES):
             if not isinstance(value, dict):
                 raise JobRefused(f"{place} isn't an object")
@@ -99,7 +99,7 @@ class Document:
         raise JobRefused(f"{place}: a chain of references does not end")
 
     def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
-        """`value` as the model of that name and the document's version. Raises JobRefused and says what is wrong."""
+        """Parses `value` as the model `kind` of the document's version. Raises JobRefused and names the error."""
         model: type[BaseModel] = getattr(_MODELS[self.version], kind)
         try:
             return model.model_validate(value)
@@ -121,7 +121,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The base URL of operations. `headers`: sent with every request, and therefore not arguments."""
+    """The base URL of operations. `headers` are sent with every request, so they aren't arguments."""
 
     base_url: str | None = None
     document_url: str | None = None
@@ -130,7 +130,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """`item` is the path's object, which holds what its operations share."""
+    """An operation. `item` is its path object with the parts shared by all operations of the path."""
 
     document: Document
     method: str
@@ -152,7 +152,7 @@ class Operation:
         return self.method in ("get", "head")
 
     def parsed(self) -> Any:
-        """The model of it, without responses and without the parts that are parsed one by one. Raises JobRefused."""
+        """The parsed operation, without responses and separately parsed parts. Raises JobRefused."""
         kept: JsonObject = {"responses": {}}
         for name in ("summary", "description", "servers"):
             if name in self.raw:
@@ -160,7 +160,7 @@ class Operation:
         return self.document.parsed("Operation", kept, self.label)
 
     def url(self, servers: Any, target: Target) -> str:
-        """The URL with the placeholders of the path. Raises JobRefused when no server has a full address."""
+        """The URL with the path's placeholders. Raises JobRefused if no server has an absolute address."""
         return (target.base_url or self._server(servers, target)).rstrip("/") + self.path
 
     def _server(self, servers: Any, target: Target) -> str:

@@ -1,4 +1,4 @@
-"""The operations of an OpenAPI document as tools. Compiled in a process of its own, which can do nothing else."""
+"""Compiles the operations of an OpenAPI document to tools, in a sandboxed process."""
 
 import json
 import re
@@ -19,9 +19,9 @@ _LARGEST_OF_ALL: Final = 3_000_000
 
 
 def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
-    """The tools of a document, only the `chosen` operations where some are. Raises JobRefused.
+    """The tools of a document, limited to the `chosen` operations if any are given. Raises JobRefused.
 
-    An operation that cannot be a tool is left out, unless it is chosen.
+    An operation that can't be a tool is left out, or raises JobRefused if it is chosen.
     """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]

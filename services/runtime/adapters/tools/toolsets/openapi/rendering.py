@@ -1,4 +1,4 @@
-"""The request of an operation: what is known before its arguments, and how those are written into it."""
+"""The request of an operation: its fixed parts, and how arguments are written into it."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject
 
 
 class StyledValue(BaseModel):
-    """A named value and the style that it is written in. Style `json`: its JSON text."""
+    """A named value and its serialization style. Style `json`: its JSON text."""
 
     name: str
     style: Style
@@ -24,16 +24,16 @@ class StyledValue(BaseModel):
 
 
 class ParameterBinding(StyledValue):
-    """The parameter that an argument goes into."""
+    """The parameter for an argument."""
 
     argument: str
     place: ParameterPlace
 
 
 class BodyBinding(BaseModel):
-    """The body: one argument as a whole, or an object of the arguments that `fields` names.
+    """The body: one whole argument, or an object of the arguments named by `fields`.
 
-    `encoding`: the fields of a form that are not written as `form` with `explode`.
+    `encoding`: form fields with another style than `form` with `explode`.
     """
 
     content_type: str
@@ -44,7 +44,7 @@ class BodyBinding(BaseModel):
 
 
 class OperationBinding(BaseModel):
-    """`url` has the placeholders of the path, such as `{id}`."""
+    """An operation's request. `url` has the path's placeholders, such as `{id}`."""
 
     method: str
     url: str
@@ -57,7 +57,7 @@ Pairs = list[tuple[str, str]]
 
 
 def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[str, str], bytes | None]:
-    """URL, headers and body. Raises ToolFailed for arguments that no URL or header can carry."""
+    """URL, headers and body. Raises ToolFailed for arguments that don't fit into a URL or header."""
     url, query, headers = binding.url, Pairs(), dict[str, str]()
     for parameter in binding.parameters:
         if parameter.argument not in arguments:
@@ -79,7 +79,7 @@ def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[
 
 def _segment(parameter: ParameterBinding, value: Any) -> str:
     text = _joined(parameter, value, lambda part: quote(part, safe="", errors="replace"))
-    # These would make the request one for another path.
+    # These segments would change the request's path.
     if text in ("", ".", ".."):
         raise ToolFailed(f"the argument {parameter.argument!r} is {text!r}, which cannot be a part of a path")
     return text
@@ -89,7 +89,7 @@ def _header(parameter: ParameterBinding, value: Any) -> str:
     text = _joined(parameter, value, str)
     if not (text.isascii() and (text.isprintable() or not text)):
         raise ToolFailed(f"the argument {parameter.argument!r} goes into a header: printable ASCII alone")
-    # The toolset refers to secrets, a model never does.
+    # The toolset may refer to secrets, a model may not.
     if SECRET_REFERENCE.search(text):
         raise ToolFailed(f"the argument {parameter.argument!r} refers to a secret")
     return text
@@ -107,7 +107,7 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """OpenAPI defines one level of an object; `a[b][c]` and `a[0]` are what servers read that know the style."""
+    """OpenAPI defines only one level; servers that support the style read `a[b][c]` and `a[0]`."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep_pairs(f"{name}[{key}]", each)

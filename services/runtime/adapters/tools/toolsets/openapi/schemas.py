@@ -1,4 +1,4 @@
-"""Schemas of OpenAPI documents to JSON Schemas that stand alone."""
+"""Converts OpenAPI schemas to self-contained JSON Schemas."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def distinct(name: str, taken: set[str]) -> str:
-    """The name, numbered when it is taken; it is taken from now on."""
+    """Returns the name, numbered if it is taken, and reserves it."""
     made, number = name, 1
     while made in taken:
         number += 1
@@ -44,10 +44,10 @@ class _Definition:
 
 @dataclass(slots=True)
 class Schemas:
-    """Converts the schemas of one document; each one that is referred to is converted once.
+    """Converts a document's schemas; each referenced schema is converted once.
 
-    What only OpenAPI knows is left out, what 3.0 spells in its own way is translated, and read-only properties, which
-    requests do not have, go away.
+    It drops OpenAPI-specific keywords, translates 3.0 syntax, and removes read-only properties, which requests don't
+    have.
     """
 
     document: Document
@@ -56,12 +56,12 @@ class Schemas:
     _taken: set[str] = field(default_factory=set)
 
     def convert(self, schema: Any, place: str) -> tuple[Any, set[str], int]:
-        """The schema, the references in it and its size in nodes. Raises JobRefused."""
+        """The schema, its references and its size in nodes. Raises JobRefused."""
         conversion = _Conversion(self, place)
         return conversion.schema(schema, 0), conversion.references, conversion.nodes
 
     def definitions(self, references: set[str], place: str) -> JsonObject:
-        """`$defs` for these references and for all that those need. Raises JobRefused when they are too large."""
+        """`$defs` for these references and their dependencies. Raises JobRefused if they are too large."""
         waiting, found = list(references), dict[str, _Definition]()
         nodes = 0
         while waiting:
@@ -137,13 +137,13 @@ class _Conversion:
         }
 
     def _reference(self, reference: Any) -> str:
-        # Found out here that it leads somewhere, so that the message names the place.
+        # Checked here, so that the message names the location.
         self.schemas.document.lookup(reference, self.place)
         self.references.add(reference)
         return f"#/$defs/{self.schemas.name(reference)}"
 
     def _value(self, value: Any, depth: int) -> Any:
-        """A plain value. It is copied, because YAML can make it larger than its text, and no JSON."""
+        """Copies a plain value and checks it, because YAML can make it larger than its text, or invalid as JSON."""
         self._count(depth)
         if isinstance(value, dict):
             return {str(name): self._value(each, depth + 1) for name, each in value.items()}
@@ -177,7 +177,7 @@ def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
         made["type"] = [made["type"], "null"]
     if isinstance(made.get("enum"), list) and None not in made["enum"]:
         made["enum"] = [*made["enum"], None]
-    # `nullable` without a type says nothing about null but where alternatives are meant.
+    # `nullable` without a type affects null only where alternatives are used.
     if "type" not in made and any(keyword in made for keyword in ("allOf", "anyOf", "oneOf")):
         described = {"description": made.pop("description")} if "description" in made else {}
         return {"anyOf": [made, {"type": "null"}], **described}

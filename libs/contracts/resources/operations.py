@@ -1,4 +1,4 @@
-"""Answers to operators."""
+"""Operations: states of services and consumers, for operators."""
 
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class Replica(BaseModel):
-    """One process. ``reason`` says what it waits for, or why it could not be asked."""
+    """One process. ``reason``: what it waits for, or why it couldn't be asked."""
 
     address: str
     status: Literal["ready", "not ready", "unreachable"]
@@ -17,7 +17,7 @@ class Replica(BaseModel):
 
 
 class ServiceState(BaseModel):
-    """``ready`` of ``total`` replicas; ``replicas`` are for operators of the installation, and none for others."""
+    """``ready`` of ``total`` replicas; ``replicas`` are listed for operators of the installation only."""
 
     service: str
     status: Literal["ready", "degraded", "unavailable"]
@@ -41,7 +41,7 @@ class PartitionState(BaseModel):
 
 
 class ConsumerState(BaseModel):
-    """A consumer group at one topic. ``state`` is Kafka's word for the group."""
+    """A consumer group at one topic. ``state`` is Kafka's state of the group."""
 
     group: str
     topic: str
@@ -58,7 +58,7 @@ class ConsumerStates(BaseModel):
 
 
 class Failure(BaseModel):
-    """An event that reports an internal error. ``cause`` is the type and place of the exception behind it."""
+    """An event that reports an internal error. ``cause`` is the type and location of the exception behind it."""
 
     service: str
     type: str
@@ -70,21 +70,21 @@ class Failure(BaseModel):
 
 
 class FailureList(BaseModel):
-    """``unreachable`` services could not be asked."""
+    """``unreachable`` services couldn't be asked."""
 
     failures: list[Failure]
     unreachable: list[str]
 
 
 class DeadLetterCause(BaseModel):
-    """``code`` is the error's name, or ``poison_message`` for one that could not be read."""
+    """``code`` is the error's name, or ``poison_message`` for an unreadable message."""
 
     code: str
     message: str
 
 
 class DeadLetter(BaseModel):
-    """A message that its consumer gave up. ``replayed``: it was sent again since."""
+    """A message that its consumer failed to process. ``replayed``: it has been sent again."""
 
     id: str
     topic: str
@@ -108,7 +108,7 @@ class TopicLetters(BaseModel):
 
 
 class DeadLetterList(BaseModel):
-    """``next`` goes into ``after``, null at the end. ``topics``, of those that hold letters, is for operators only."""
+    """``next`` goes into ``after``, null at the end. ``topics``, those with messages, is for operators only."""
 
     dead_letters: list[DeadLetter]
     has_more: bool
@@ -117,14 +117,14 @@ class DeadLetterList(BaseModel):
 
 
 class DeadLetterPayload(BaseModel):
-    """``value`` is JSON without secrets; null when ``note`` says why it is not shown."""
+    """``value`` is JSON without secrets; null if ``note`` says why it is hidden."""
 
     value: Any
     note: str | None
 
 
 class DeadLetterDetail(DeadLetter):
-    """``partition`` and ``offset`` of the message in its topic; headers that may hold secrets are not shown."""
+    """``partition`` and ``offset`` of the message in its topic; headers that may contain secrets are hidden."""
 
     partition: int | None
     offset: int | None
@@ -133,7 +133,7 @@ class DeadLetterDetail(DeadLetter):
 
 
 class ReplayResult(BaseModel):
-    """A letter that was sent again. ``repeated``: it had been replayed before, and nothing was sent now."""
+    """A replayed message. ``repeated``: it was replayed before, and nothing was sent now."""
 
     dead_letter: DeadLetter
     repeated: bool

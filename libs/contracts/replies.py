@@ -1,0 +1,125 @@
+"""Replies of turns, and what they took."""
+
+import operator
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from libs.contracts.citations import Citation
+from libs.contracts.models import WireModel, is_none
+
+
+class Usage(WireModel):
+    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
+
+    ``cost`` is an exact decimal at the price that its model had then; null without a price.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of two model calls": {
+            "input_tokens": 412,
+            "output_tokens": 38,
+            "model_calls": 2,
+            "tool_calls": 1,
+            "seconds": 1.384,
+            "cost": "0.000391",
+        }
+    }
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    seconds: float = 0.0
+    cost: str | None = None
+
+
+class Attribution(WireModel):
+    """The agent and model of a turn, and the user and key that began it."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a user's key": {
+            "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
+            "model": "openai:gpt-5-mini",
+            "user_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
+            "key_id": "01980f4e-2d11-7e02-9c4d-2a1b0c9d8e03",
+        }
+    }
+
+    agent_id: str | None = None
+    model: str = ""
+    user_id: str = ""
+    key_id: str = ""
+
+
+class ToolCallRecord(WireModel):
+    """A tool call of a turn.
+
+    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
+    caller runs, with which the turn has ended.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    status: str
+    output: str | None = None
+
+
+FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
+
+
+class Reply(WireModel):
+    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a tool call": {
+            "content": "17 * 23 = 391",
+            "tool_calls": [
+                {
+                    "id": "call_7Qm2",
+                    "name": "calculator",
+                    "arguments": {"expression": "17 * 23"},
+                    "status": "completed",
+                    "output": "17 * 23 = 391",
+                }
+            ],
+        }
+    }
+
+    content: str
+    output: Any = Field(default=None, exclude_if=is_none)
+    tool_calls: list[ToolCallRecord] = []
+    citations: list[Citation] = []
+    artifacts: list[dict[str, Any]] = []
+
+
+class ExecuteReply(Attribution):
+    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
+
+    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
+    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a tool call": {
+            **Attribution.EXAMPLES["of a user's key"],
+            "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
+            "correlation_id": "ferry-desk-2026-05-04",
+            "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",
+            "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
+        }
+    }
+
+    success: bool = True
+    message_id: str
+    response: Reply
+    correlation_id: str
+    session_id: str
+    turn_id: str
+    user_message_id: str
+    usage: Usage
+    config_hash: str
+    warnings: list[str] = []
+    finish_reason: FinishReason = Field(default="stop", exclude_if=partial(operator.eq, "stop"))
