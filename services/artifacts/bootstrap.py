@@ -22,17 +22,15 @@ from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
 from services.artifacts.adapters.tables.reader import TableProcesses
 from services.artifacts.domain.links import LinkSigner
-from services.artifacts.entrypoints.commands import register_commands
 from services.artifacts.entrypoints.events import follow_ingestion, follow_sessions
-from services.artifacts.entrypoints.http.artifacts import artifacts_router, downloads_router, uploads_router
-from services.artifacts.entrypoints.http.contents import contents_router
 from services.artifacts.entrypoints.maintenance import PeriodicWork
+from services.artifacts.entrypoints.resources.artifacts import serve_artifacts
+from services.artifacts.entrypoints.resources.contents import serve_contents
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 from services.artifacts.use_cases.copy_to_platform import ResendCommands
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
 from services.artifacts.use_cases.links import Links
-from services.artifacts.use_cases.pack_artifacts import PackArtifacts
 from services.artifacts.use_cases.read_contents import OpenContent, PreviewTables, ReadText, SearchDocuments
 from services.artifacts.use_cases.read_tables import ReadTables
 from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
@@ -62,8 +60,8 @@ def build(settings: ArtifactsSettings) -> Service:
     collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
     service.count_amounts(amounts)
-    _add_http(service, settings, store, tables.wake, amounts)
-    _add_messages(service, collect.wake)
+    _add_resources(service, settings, store, tables.wake, amounts)
+    _follow(service, collect.wake)
     service.background("tables.read", tables.run)
     service.reclaim(jobs, settings.lease_seconds / 4)
     service.background("commands.resend", commands.run)
@@ -84,7 +82,7 @@ def _read_tables(
     )
 
 
-def _add_http(
+def _add_resources(
     service: Service, settings: ArtifactsSettings, store: ObjectStore, wake_tables: Wake, amounts: CompanyAmounts
 ) -> None:
     artifacts = PostgresArtifactReader(service.database)
@@ -103,18 +101,13 @@ def _add_http(
         limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
         on_stored=wake_tables,
     )
-    documents, open_content = HttpDocuments(service.calls), OpenContent(store)
-    contents = contents_router(
-        PreviewTables(access, store), ReadText(access, documents), SearchDocuments(sessions, artifacts, documents)
-    )
-    # `download-all` comes before `{artifact_id}`, which would match it, too.
-    downloads = downloads_router(access, open_content, PackArtifacts(sessions, artifacts, open_content))
-    for router in (contents, uploads_router(upload), downloads, artifacts_router(access, sessions, artifacts, links)):
-        service.http.include_router(router)
+    commands, http, documents = service.commands, service.http, HttpDocuments(service.calls)
+    searching = SearchDocuments(sessions, artifacts, documents)
+    serve_contents(http, PreviewTables(access, store), ReadText(access, documents), searching)
+    serve_artifacts(commands, http, sessions, access, artifacts, links, upload, OpenContent(store))
 
 
-def _add_messages(service: Service, wake_deleted: Wake) -> None:
-    register_commands(service.commands)
+def _follow(service: Service, wake_deleted: Wake) -> None:
     follow_sessions(service.follow("sessions", linger=True), DeleteSessionArtifacts(wake_deleted))
     follow_ingestion(service.follow("ingestion"))
 

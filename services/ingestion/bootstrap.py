@@ -30,17 +30,15 @@ from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
-from services.ingestion.entrypoints.commands import register_commands
 from services.ingestion.entrypoints.events import artifact_events
-from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
-from services.ingestion.entrypoints.http.collections import collections_router
-from services.ingestion.entrypoints.http.files import files_router
-from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
+from services.ingestion.entrypoints.resources.artifact_texts import serve_artifact_texts
+from services.ingestion.entrypoints.resources.collections import serve_collections
+from services.ingestion.entrypoints.resources.files import serve_files
+from services.ingestion.entrypoints.resources.knowledge_bases import serve_knowledge_bases
 from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_run import AdvanceRun
-from services.ingestion.use_cases.change_knowledge_bases import ChangeKnowledgeBases
 from services.ingestion.use_cases.copy_artifacts import CopyArtifacts
 from services.ingestion.use_cases.dispatch_work import BATCH as DISPATCHED_AT_ONCE
 from services.ingestion.use_cases.dispatch_work import DispatchWork, ReconcileWork
@@ -49,6 +47,7 @@ from services.ingestion.use_cases.document_loader import DocumentLoader, ParseAh
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
 from services.ingestion.use_cases.index_care import DropIndexes, InspectArtifactIndexes, InspectIndexes, LostIndexes
 from services.ingestion.use_cases.ingest_items import IngestItems
+from services.ingestion.use_cases.knowledge_bases import KnowledgeBases
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
 from services.ingestion.use_cases.read_text import ReadArtifactText, ReadFileText
 from services.ingestion.use_cases.search import SearchArtifacts, SearchKnowledgeBase
@@ -77,7 +76,7 @@ def build(settings: IngestionSettings) -> Service:
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [FILES, FILE_BYTES])
     service.count_amounts(amounts)
     _add_files(service, settings, store, amounts)
-    _add_knowledge_bases(service, settings, store, amounts)
+    _add_knowledge_bases(service, settings, store)
     return service
 
 
@@ -142,25 +141,24 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
     upload = UploadFiles(Blobs(database, store), outbox, amounts, limits)
+    copy = CopyArtifacts(Blobs(database, store), HttpArtifactSource(service.calls), amounts)
     read_text = ReadFileText(files, PostgresTexts(database), store)
-    service.http.include_router(files_router(upload, files, read_text, store))
-    service.http.include_router(collections_router(collections, files))
+    serve_files(service.commands, service.http, upload, copy, files, read_text, store)
+    # `available-collections` comes before knowledge bases' `{knowledge_base_id}`, which would match it, too.
+    serve_collections(service.commands, service.http, collections, files)
     publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
     collect = CollectBlobs(database=database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
     service.background("blobs.collect", lambda: repeat(collect, _COLLECT_SECONDS), role=API)
 
 
-def _add_knowledge_bases(
-    service: Service, settings: IngestionSettings, store: ObjectStore, amounts: CompanyAmounts
-) -> None:
+def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
     database, outbox = service.database, service.outbox
     search = _Search.of(service, settings)
     reader = PostgresKnowledgeBaseReader(database)
-    copy = CopyArtifacts(Blobs(database, store), HttpArtifactSource(service.calls), amounts)
-    register_commands(service.commands, ChangeKnowledgeBases(reader, search.resolver), copy)
+    bases = KnowledgeBases(reader, search.resolver)
     searching = SearchKnowledgeBase(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
-    service.http.include_router(knowledge_bases_router(reader, searching))
+    serve_knowledge_bases(service.commands, service.http, bases, reader, searching)
     service.on_stop(search.close)
     _add_artifacts(service, store, search)
     service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
@@ -181,7 +179,7 @@ def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> Non
     artifact_events(service.follow("artifacts"))
     places = PostgresArtifactLocator(service.database)
     searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)
-    service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
+    serve_artifact_texts(service.http, ReadArtifactText(places, store), searching)
 
 
 def _add_ingestion(

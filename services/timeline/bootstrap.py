@@ -20,13 +20,12 @@ from services.timeline.adapters.postgres.webhook_maintenance import PostgresWebh
 from services.timeline.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.timeline.adapters.postgres.webhooks import PostgresWebhookReader, PostgresWebhookWriter
 from services.timeline.adapters.webhook_http import HttpWebhookClient
-from services.timeline.entrypoints.commands import register_commands
 from services.timeline.entrypoints.events import follow_keys
-from services.timeline.entrypoints.http.events import events_router
-from services.timeline.entrypoints.http.usage import usage_router
-from services.timeline.entrypoints.http.webhooks import webhooks_router
 from services.timeline.entrypoints.log import TimelineEvents
 from services.timeline.entrypoints.maintenance import keep_timeline, purge_usage
+from services.timeline.entrypoints.resources.events import serve_events
+from services.timeline.entrypoints.resources.usage import serve_usage
+from services.timeline.entrypoints.resources.webhooks import serve_webhooks
 from services.timeline.settings import TimelineSettings
 from services.timeline.use_cases.delivering.attempts import WebhookAttempts
 from services.timeline.use_cases.delivering.delivery import DeliveryTools
@@ -46,8 +45,8 @@ _now: Final = partial(datetime.now, UTC)
 def build(settings: TimelineSettings) -> Service:
     """The service, ready to run; role ``api`` serves pages and usage."""
     service = _service(settings)
-    service.http.include_router(events_router(PostgresTimeline(service.database)))
-    service.http.include_router(usage_router(PostgresUsage(service.database)))
+    serve_events(service.http, PostgresTimeline(service.database))
+    serve_usage(service.http, PostgresUsage(service.database))
     service.expire(*EXPIRIES, entities=ENTITIES)
     _fill_log(service, settings)
     _serve_webhooks(service, settings)
@@ -88,8 +87,7 @@ def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
     metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)
-    service.http.include_router(webhooks_router(webhooks))
-    register_commands(service.commands, webhooks)
+    serve_webhooks(service.commands, service.http, webhooks)
     follow_keys(service.follow("keys"), webhooks)
     tools = DeliveryTools(
         queue=PostgresWebhookQueue(service.database, service.outbox, service.presence),

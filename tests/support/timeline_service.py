@@ -9,10 +9,9 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandContext, CommandRejected, Event, MessageContext
 from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner, Transaction
-from services.timeline.entrypoints.commands import register_commands
-from services.timeline.entrypoints.http.events import events_router
-from services.timeline.entrypoints.http.usage import usage_router
-from services.timeline.entrypoints.http.webhooks import webhooks_router
+from services.timeline.entrypoints.resources.events import serve_events
+from services.timeline.entrypoints.resources.usage import serve_usage
+from services.timeline.entrypoints.resources.webhooks import serve_webhooks
 from services.timeline.use_cases.webhooks import Webhooks
 from tests.support.internal_api import InternalApi
 from tests.support.timeline import FakeTimeline
@@ -49,11 +48,11 @@ class TimelineService:
         self.use_cases = Webhooks(webhooks, lambda _: webhooks, endpoints, now)
         self._now = now
         self._handlers = _Handlers()
-        register_commands(self._handlers, self.use_cases)  # type: ignore[arg-type]
         internal = InternalApi(IdentitySigner("k" * 40))
         self.answer = internal.answer
-        for router in (events_router(timeline), usage_router(usage), webhooks_router(self.use_cases)):
-            internal.app.include_router(router)
+        serve_events(internal.app, timeline)
+        serve_usage(internal.app, usage)
+        serve_webhooks(self._handlers, internal.app, self.use_cases)  # type: ignore[arg-type]
 
     async def dispatch(self, command: Command, command_id: str, correlation_id: str, identity: Identity) -> Event:
         """Returns the command's terminal event."""

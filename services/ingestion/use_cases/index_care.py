@@ -16,7 +16,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 from services.ingestion.domain.engines import Engine, Engines, EngineUnavailable, IndexMissing
 from services.ingestion.domain.indexes import DocumentIndexes, KnownIndex
 from services.ingestion.domain.runs import ClaimedRun, RunRef
-from services.ingestion.use_cases.change_knowledge_bases import replace_index
+from services.ingestion.use_cases.knowledge_bases import replace_index
 
 _log: Final = structlog.get_logger(__name__)
 

@@ -1,21 +1,33 @@
-"""Files over the internal API, with the public API's responses."""
+"""Commands, uploads and reads of files."""
 
 from functools import partial
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
 from starlette.responses import Response
 
 from libs.blobs import downloads, original_key
 from libs.blobs.forms import body_of, file_parts
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.resources.files import File, FilePage, FileStatus, FileText, UploadedFiles
+from libs.contracts.resources.files import (
+    ChangeFiles,
+    CopyArtifact,
+    DeleteFile,
+    File,
+    FilePage,
+    FileStatus,
+    FileText,
+    UploadedFiles,
+)
+from libs.eventing import CommandRouter
 from libs.objects import ObjectMissing, ObjectStore
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.ingestion.adapters.postgres.files import PostgresFileReader
 from services.ingestion.domain.files import FileFilter, FileNotFound, StoredFile
+from services.ingestion.use_cases.copy_artifacts import CopyArtifacts
+from services.ingestion.use_cases.files import change_files, delete_file
 from services.ingestion.use_cases.read_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
 
@@ -39,7 +51,22 @@ async def _file_filter(
 Which = Annotated[FileFilter, Depends(_file_filter)]
 
 
-def files_router(
+def serve_files(
+    commands: CommandRouter,
+    http: FastAPI,
+    upload: UploadFiles,
+    copy: CopyArtifacts,
+    files: PostgresFileReader,
+    read_text: ReadFileText,
+    store: ObjectStore,
+) -> None:
+    commands.handle(DeleteFile, delete_file)
+    commands.handle(ChangeFiles, change_files)
+    commands.handle_prepared(CopyArtifact, copy.fetch, copy.store)
+    http.include_router(_router(upload, files, read_text, store))
+
+
+def _router(
     upload_files: UploadFiles, files: PostgresFileReader, read_text: ReadFileText, store: ObjectStore
 ) -> APIRouter:
     router = APIRouter(prefix="/internal/files")

@@ -1,13 +1,31 @@
-"""Webhooks and their deliveries over the internal API, with the replies of the public API."""
+"""Commands and reads of webhooks and their deliveries."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 
-from libs.contracts.resources.webhooks import Delivery, DeliveryPage, Webhook, WebhookPage
+from libs.contracts.resources.webhooks import (
+    CreateWebhook,
+    DeleteWebhook,
+    Delivery,
+    DeliveryPage,
+    Redeliver,
+    RotateWebhookSecret,
+    SendTestEvent,
+    UpdateWebhook,
+    Webhook,
+    WebhookPage,
+)
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.timeline.use_cases.webhooks import Webhooks
 
 
-def webhooks_router(webhooks: Webhooks) -> APIRouter:
+def serve_webhooks(commands: CommandRouter, http: FastAPI, webhooks: Webhooks) -> None:
+    commands.handle_prepared(CreateWebhook, webhooks.check_new, webhooks.create)
+    commands.handle_prepared(UpdateWebhook, webhooks.check_change, webhooks.change)
+    commands.handle(DeleteWebhook, webhooks.delete)
+    commands.handle(RotateWebhookSecret, webhooks.rotate_secret)
+    commands.handle(SendTestEvent, webhooks.send_test)
+    commands.handle(Redeliver, webhooks.deliver_again)
     router = APIRouter(prefix="/internal/webhooks")
 
     @router.get("")
@@ -30,4 +48,4 @@ def webhooks_router(webhooks: Webhooks) -> APIRouter:
     async def get_delivery(webhook_id: str, delivery_id: str, who: Caller) -> Delivery:
         return (await webhooks.delivery(who, webhook_id, delivery_id)).public()
 
-    return router
+    http.include_router(router)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, FastAPI, Query
 
 from libs.contracts.resources.artifacts import ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import Caller, Offset
@@ -10,7 +10,7 @@ from services.ingestion.use_cases.read_text import ReadArtifactText
 from services.ingestion.use_cases.search import SearchArtifacts
 
 
-def artifact_texts_router(read: ReadArtifactText, search: SearchArtifacts) -> APIRouter:
+def serve_artifact_texts(http: FastAPI, read: ReadArtifactText, search: SearchArtifacts) -> None:
     router = APIRouter(prefix="/internal/artifact-texts")
 
     @router.post("/search")
@@ -26,4 +26,4 @@ def artifact_texts_router(read: ReadArtifactText, search: SearchArtifacts) -> AP
     ) -> ArtifactText:
         return await read(caller, artifact_id, offset=offset, limit=limit)
 
-    return router
+    http.include_router(router)

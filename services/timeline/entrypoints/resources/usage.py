@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import FastAPI, Query
 from starlette.responses import Response
 
 from libs.contracts.resources.usage import UsageGroup, UsageReport
@@ -13,10 +13,8 @@ from services.timeline.domain.usage import UsageSpan, UsageStore
 Groups = Annotated[list[UsageGroup], Query()]
 
 
-def usage_router(usage: UsageStore) -> APIRouter:
-    router = APIRouter(prefix="/internal")
-
-    @router.get("/usage")
+def serve_usage(http: FastAPI, usage: UsageStore) -> None:
+    @http.get("/internal/usage")
     async def get_usage(
         who: Caller,
         begin: datetime,
@@ -49,5 +47,3 @@ def usage_router(usage: UsageStore) -> APIRouter:
         )
         body = report.model_dump_json(by_alias=True, exclude_unset=True)
         return Response(body, media_type="application/json")
-
-    return router

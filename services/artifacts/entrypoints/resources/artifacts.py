@@ -1,22 +1,32 @@
-"""Artifacts over the internal API, with the replies of the public API."""
+"""Commands, uploads, downloads and reads of artifacts."""
 
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, FastAPI, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from libs.blobs import downloads
 from libs.blobs.forms import FilePart, body_of, file_parts
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.artifacts import Artifact, ArtifactLinkBody, ArtifactPage, ArtifactState, ArtifactUrl
+from libs.contracts.resources.artifacts import (
+    Artifact,
+    ArtifactLinkBody,
+    ArtifactPage,
+    ArtifactState,
+    ArtifactUrl,
+    CopyArtifactToPlatform,
+    RemoveArtifactFromPlatform,
+)
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
+from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import PackArtifacts
 from services.artifacts.use_cases.read_contents import OpenContent
@@ -27,7 +37,26 @@ Key = Annotated[str | None, Header()]
 _OF_SESSION = "/sessions/{session_id}/artifacts"
 
 
-def uploads_router(upload: UploadArtifact) -> APIRouter:
+def serve_artifacts(
+    commands: CommandRouter,
+    http: FastAPI,
+    sessions: SessionAccess,
+    access: ArtifactAccess,
+    reads: PostgresArtifactReader,
+    links: Links,
+    upload: UploadArtifact,
+    open_content: OpenContent,
+) -> None:
+    # They end when ingestion has answered.
+    commands.handle(CopyArtifactToPlatform, copy_to_platform, ends_later=True)
+    commands.handle(RemoveArtifactFromPlatform, remove_from_platform, ends_later=True)
+    http.include_router(_uploads(upload))
+    # `download-all` comes before `{artifact_id}`, which would match it, too.
+    http.include_router(_downloads(access, open_content, PackArtifacts(sessions, reads, open_content)))
+    http.include_router(_reads(access, sessions, reads, links))
+
+
+def _uploads(upload: UploadArtifact) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.post(_OF_SESSION, status_code=201)
@@ -53,7 +82,7 @@ def uploads_router(upload: UploadArtifact) -> APIRouter:
     return router
 
 
-def artifacts_router(
+def _reads(
     access: ArtifactAccess, sessions: SessionAccess, artifacts: PostgresArtifactReader, links: Links
 ) -> APIRouter:
     router = APIRouter(prefix="/internal")
@@ -93,7 +122,7 @@ def artifacts_router(
     return router
 
 
-def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: PackArtifacts) -> APIRouter:
+def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArtifacts) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.get(f"{_OF_SESSION}/download-all", response_model=None)

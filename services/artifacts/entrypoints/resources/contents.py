@@ -1,8 +1,8 @@
-"""Contents of artifacts over the internal API: tables, texts and passages."""
+"""Reads of artifacts' contents: tables, texts and passages."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, FastAPI, Query
 
 from libs.contracts.resources.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import Caller, Offset
@@ -12,7 +12,9 @@ Characters = Annotated[int, Query(ge=1, le=1_000_000)]
 Rows = Annotated[int, Query(ge=1, le=100)]
 
 
-def contents_router(preview: PreviewTables, read_text: ReadText, search_documents: SearchDocuments) -> APIRouter:
+def serve_contents(
+    http: FastAPI, preview: PreviewTables, read_text: ReadText, search_documents: SearchDocuments
+) -> None:
     router = APIRouter(prefix="/internal/sessions/{session_id}/artifacts")
 
     @router.get("/{artifact_id}/preview")
@@ -29,4 +31,4 @@ def contents_router(preview: PreviewTables, read_text: ReadText, search_document
     ) -> ArtifactText:
         return await read_text(who, artifact_id, session_id, offset=offset, limit=limit)
 
-    return router
+    http.include_router(router)

@@ -1,22 +1,28 @@
-"""Reads and searches of knowledge bases over the internal API, with the public API's responses."""
+"""Commands, reads and searches of knowledge bases."""
 
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 
 from libs.contracts.identity import Identity
 from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
     DatasourcePage,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
     KnowledgeBase,
     KnowledgeBasePage,
     KnowledgeBaseState,
     SearchBody,
     SearchReply,
+    UpdateKnowledgeBase,
 )
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
-from services.ingestion.entrypoints.http.files import Order
+from services.ingestion.entrypoints.resources.files import Order
+from services.ingestion.use_cases.knowledge_bases import KnowledgeBases
 from services.ingestion.use_cases.search import SearchKnowledgeBase
 
 _MESSAGES: Final = {
@@ -27,7 +33,21 @@ _MESSAGES: Final = {
 }
 
 
-def knowledge_bases_router(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> APIRouter:
+def serve_knowledge_bases(
+    commands: CommandRouter,
+    http: FastAPI,
+    bases: KnowledgeBases,
+    reads: PostgresKnowledgeBaseReader,
+    search: SearchKnowledgeBase,
+) -> None:
+    commands.handle_prepared(CreateKnowledgeBase, bases.check_new, bases.create)
+    commands.handle_prepared(UpdateKnowledgeBase, bases.check_change, bases.update)
+    commands.handle(IngestKnowledgeBase, bases.ingest)
+    commands.handle(DeleteKnowledgeBase, bases.delete, ends_later=True)
+    http.include_router(_reads(reads, search))
+
+
+def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> APIRouter:
     router = APIRouter(prefix="/internal/knowledge-bases")
 
     async def view_of(caller: Identity, knowledge_base_id: str) -> KnowledgeBaseView:

@@ -39,19 +39,19 @@ Edit = tuple[UpdateKnowledgeBaseBody, IndexSettings | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeKnowledgeBases:
+class KnowledgeBases:
     """Resolves settings first, since the embedding's provider is called outside the transaction."""
 
     reader: PostgresKnowledgeBaseReader
     resolver: SettingsResolver
 
-    async def resolve_new(self, command: CreateKnowledgeBase, _: CommandContext) -> New:
+    async def check_new(self, command: CreateKnowledgeBase, _: CommandContext) -> New:
         """Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(CreateKnowledgeBaseBody, command.settings)
         settings = await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
         return body, settings
 
-    async def add(
+    async def create(
         self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: New
     ) -> None:
         """Adds a knowledge base and starts its first run, unless the command defers it.
@@ -82,7 +82,7 @@ class ChangeKnowledgeBases:
         event = KnowledgeBaseCreated(knowledge_base=(await _view(bases, created)).public())
         transaction.emit(event, subject=created.id)
 
-    async def resolve_edit(self, command: UpdateKnowledgeBase, context: CommandContext) -> Edit:
+    async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> Edit:
         """Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(UpdateKnowledgeBaseBody, command.changes)
         stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
@@ -97,7 +97,7 @@ class ChangeKnowledgeBases:
         )
         return body, settings
 
-    async def edit(
+    async def update(
         self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: Edit
     ) -> None:
         """Edits a knowledge base. New content and settings apply from the next ingestion.
@@ -126,25 +126,21 @@ class ChangeKnowledgeBases:
         event = KnowledgeBaseUpdated(knowledge_base=(await _view(bases, changed)).public())
         transaction.emit(event, subject=changed.id)
 
+    async def ingest(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
+        """Starts a run, or makes the active one plan again. Raises ``KnowledgeBaseNotFound``."""
+        bases = PostgresKnowledgeBaseWriter(transaction)
+        stored = await _locked(bases, command.knowledge_base_id, context)
+        started = await bases.start_run(stored, _new_run(stored.id, context))
+        transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
-async def start_ingestion(transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
-    """Starts a run, or makes the active one plan again. Raises ``KnowledgeBaseNotFound``."""
-    bases = PostgresKnowledgeBaseWriter(transaction)
-    stored = await _locked(bases, command.knowledge_base_id, context)
-    started = await bases.start_run(stored, _new_run(stored.id, context))
-    transaction.emit(await _queued(bases, stored, started), subject=stored.id)
+    async def delete(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
+        """Hides a knowledge base immediately. The command ends once its indexes are dropped.
 
-
-async def delete_knowledge_base(
-    transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext
-) -> None:
-    """Hides a knowledge base immediately. The command ends once its indexes are dropped.
-
-    Raises ``KnowledgeBaseNotFound``.
-    """
-    bases = PostgresKnowledgeBaseWriter(transaction)
-    stored = await _locked(bases, command.knowledge_base_id, context)
-    await bases.begin_deletion(stored.id, _new_run(stored.id, context))
+        Raises ``KnowledgeBaseNotFound``.
+        """
+        bases = PostgresKnowledgeBaseWriter(transaction)
+        stored = await _locked(bases, command.knowledge_base_id, context)
+        await bases.begin_deletion(stored.id, _new_run(stored.id, context))
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, FastAPI, Query
 from starlette.responses import Response
 
 from libs.contracts.errors import PermissionDenied
@@ -42,7 +42,7 @@ async def _asked_for(
 Wanted = Annotated[TimelineFilter, Depends(_asked_for)]
 
 
-def events_router(timeline: Timeline) -> APIRouter:
+def serve_events(http: FastAPI, timeline: Timeline) -> None:
     router = APIRouter(prefix="/internal")
 
     @router.get("/events")
@@ -73,7 +73,7 @@ def events_router(timeline: Timeline) -> APIRouter:
         found = await timeline.turn(who.company_id, turn_id, after_sequence=after)
         return _reply([event for event in found if _is_visible(event, who)])
 
-    return router
+    http.include_router(router)
 
 
 def _is_visible(event: RecordedEvent, who: Identity) -> bool:

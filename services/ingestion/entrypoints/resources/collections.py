@@ -1,19 +1,47 @@
-"""Reads of collections over the internal API, with the public API's responses."""
+"""Commands and reads of collections."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, FastAPI
 
 from libs.contracts.identity import Identity
-from libs.contracts.resources.collections import AvailableCollections, Collection, CollectionPage
+from libs.contracts.resources.collections import (
+    AddCollectionFiles,
+    AvailableCollections,
+    Collection,
+    CollectionPage,
+    CreateCollection,
+    DeleteCollection,
+    RemoveCollectionFile,
+    UpdateCollection,
+)
 from libs.contracts.resources.files import FilePage
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.files import FileFilter
-from services.ingestion.entrypoints.http.files import file_page
+from services.ingestion.entrypoints.resources.files import file_page
+from services.ingestion.use_cases.collections import (
+    add_files,
+    create_collection,
+    delete_collection,
+    remove_file,
+    update_collection,
+)
 
 
-def collections_router(collections: PostgresCollectionReader, files: PostgresFileReader) -> APIRouter:
+def serve_collections(
+    commands: CommandRouter, http: FastAPI, collections: PostgresCollectionReader, files: PostgresFileReader
+) -> None:
+    commands.handle(CreateCollection, create_collection)
+    commands.handle(UpdateCollection, update_collection)
+    commands.handle(DeleteCollection, delete_collection)
+    commands.handle(AddCollectionFiles, add_files)
+    commands.handle(RemoveCollectionFile, remove_file)
+    http.include_router(_reads(collections, files))
+
+
+def _reads(collections: PostgresCollectionReader, files: PostgresFileReader) -> APIRouter:
     router = APIRouter()
 
     async def stored(caller: Identity, collection_id: str) -> StoredCollection:

@@ -1,0 +1,1 @@
+"""Entry points by resource: commands and reads."""
