@@ -291,7 +291,7 @@ class CommandRouter:
     async def _repeat_outcome(self, context: CommandContext) -> None:
         metrics.inbox_hits(_CONSUMER).inc()
         outcome = await self._outbox.outcome(context.command_id)
-        _log.info("command.repeated", command_id=context.command_id, ended=outcome is not None)
+        _log.info("command.redelivered", command_id=context.command_id, ended=outcome is not None)
         if outcome is not None:
             await self._outbox.republish(outcome)
 

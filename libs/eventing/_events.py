@@ -67,7 +67,7 @@ class EventRouter:
             raise PoisonMessage(f"not a {envelope.type}: {problem.error_count()} errors") from problem
         except inbox.AlreadyProcessed:
             metrics.inbox_hits(self._consumer).inc()
-            _log.debug("event.repeated", event_id=envelope.id)
+            _log.debug("event.redelivered", event_id=envelope.id)
 
     async def give_up(self, record: Record, cause: str) -> None:
         """Does nothing: a reaction has no outcome."""

@@ -283,7 +283,7 @@ class KafkaConsumer(_Reader):
             raise BusUnavailable("the offsets were not committed in time") from problem
         except CommitFailedError:
             # A rebalance came first; the partition's new owner reads from the last commit.
-            _log.info("consumer.commit_overtaken", partitions=len(held))
+            _log.info("consumer.commit_after_rebalance", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
 

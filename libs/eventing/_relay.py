@@ -192,7 +192,7 @@ class Relay:
                 raise BusUnavailable("the broker does not answer")
             acknowledged = await self._send(message)
         except (BusUnavailable, MessageRefused) as problem:
-            _log.warning("message.behind", **message.log_ids(), problem=str(problem))
+            _log.warning("message.send_failed", **message.log_ids(), problem=str(problem))
             self._fall_behind(message)
         except BaseException:
             # Cancelled between the queue and the broker; no other part of this process has the message.

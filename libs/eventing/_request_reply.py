@@ -328,7 +328,7 @@ class CommandSender:
             ) from problem
         except MessageRefused as problem:
             # The broker's message is for operators.
-            _log.error("command.refused_by_broker", topic=topic.name, problem=str(problem))
+            _log.error("command.rejected_by_broker", topic=topic.name, problem=str(problem))
             raise ServiceUnavailable("The message bus refused the request.") from problem
 
     def _on_record(self, record: Record) -> None:

@@ -181,24 +181,26 @@ class Presence:
             if row is not None and row[0]:
                 self._got()
             else:
-                self._missed("a connection of before holds it, whose end the server has not noticed yet")
+                self._missed("an earlier connection still holds the lock")
             return
         if self._tracker.looked(frozenset(present), self._clock()):
-            _log.info("presence.processes_gone", numbers=sorted(self._tracker.gone))
+            _log.info("presence.processes_died", numbers=sorted(self._tracker.gone))
             self._call_back()
 
     def _missed(self, reason: str) -> None:
         """Logs the loss of the lock once."""
         if not self._is_missed:
             self._is_missed = True
-            _log.warning("presence.not_held", reason=reason, instead="leases and sessions of groups decide alone")
+            _log.warning(
+                "presence.not_held", reason=reason, fallback="only leases and Kafka sessions detect dead processes"
+            )
 
     def _got(self) -> None:
         again, self._has_held, self._is_missed = self._has_held, True, False
         self._tracker.begin(self._clock() + (self._distrust if again else 0.0))
         self.held.set()
         if again:
-            _log.info("presence.held_again")
+            _log.info("presence.reacquired")
             self._call_back()
 
     def _lost(self) -> None:

@@ -162,7 +162,7 @@ class Lifecycle:
                 loop.add_signal_handler(number, self.stop)
             except (RuntimeError, ValueError):
                 # Only the main thread may handle signals; elsewhere, the caller of `run` stops the service.
-                _log.debug("service.signals_left_alone", signal=number)
+                _log.debug("service.signals_not_handled", signal=number)
 
 
 class _StopDeadlines:
@@ -183,6 +183,6 @@ class _StopDeadlines:
             async with asyncio.timeout(self.left(phase)):
                 await work()
         except TimeoutError:
-            _log.warning("service.stop_cut_short", phase=name)
+            _log.warning("service.stop_timed_out", phase=name)
         except Exception:
             _log.exception("service.stop_failed", phase=name)

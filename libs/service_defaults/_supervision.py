@@ -21,7 +21,7 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 
     def log(problem: Exception, _attempt: int) -> None:
         if is_outage(problem) or is_bus_outage(problem):
-            _log.warning("background.waits", task=name, problem=repr(problem))
+            _log.warning("background.outage", task=name, problem=repr(problem))
         else:
             _log.error("background.failed", task=name, exc_info=problem)
 
@@ -33,7 +33,7 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
             if task is None or task.cancelling():
                 raise
             # A library leaked the cancellation of its own task, which would end this one silently.
-            raise RuntimeError("cancelled, though nobody has asked for it") from problem
+            raise RuntimeError("the task was cancelled unexpectedly") from problem
 
     async def supervise() -> None:
         await _RESTARTS.run(attempt, before_sleep=log)
@@ -66,7 +66,7 @@ async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
         if stepping.done():
             stepping.result()
             return not stop.is_set()
-        _log.info("service.start_cut_short")
+        _log.info("service.start_aborted")
         return False
     finally:
         for task in (stepping, stopping):

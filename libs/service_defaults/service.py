@@ -84,7 +84,7 @@ class AwaitedSchema:
             self._behind = True
             await asyncio.sleep(_LOOK_SECONDS)
         if self._behind:
-            _log.info("database.caught_up")
+            _log.info("database.migrated")
         self._behind = False
 
 

@@ -428,6 +428,7 @@ class RotateKeyBody(TypedDict, total=False):
     """``POST /api-keys/{id}/rotate/``."""
 
     expires_at: str | None
+    grace_seconds: int
 
 
 class RotateWebhookBody(TypedDict, total=False):

@@ -41,6 +41,8 @@ class RotateKeyBody(StrictModel):
     expires_at: Moment | None = Field(
         default=None, description="Expiry of the new key; by default it lives as long as the old one."
     )
+    # At least as long as keys are cached: before that, the old key may still be accepted.
+    grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 
 class Key(BaseModel):

@@ -50,7 +50,7 @@ class Watchdog:
                 await asyncio.sleep(self._look)
                 self._beat = time.monotonic()
                 if self._beat - started > self._limit and await self._is_stuck():
-                    _log.critical("watchdog.work_stands_still", seconds=self._limit)
+                    _log.critical("watchdog.work_stuck", seconds=self._limit)
                     self._end()
         finally:
             self._stopped.set()
@@ -64,5 +64,5 @@ class Watchdog:
     def _watch_loop(self) -> None:
         while not self._stopped.wait(self._look):
             if time.monotonic() - self._beat > self._limit:
-                _log.critical("watchdog.loop_hangs", seconds=self._limit)
+                _log.critical("watchdog.loop_blocked", seconds=self._limit)
                 self._end()

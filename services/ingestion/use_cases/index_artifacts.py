@@ -70,7 +70,7 @@ class IndexArtifacts:
                 await retry_until_available(ending)
             except Exception:
                 # The lease expires, and the attempt counts.
-                _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
+                _log.exception("artifact.result_not_recorded", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
         """Indexes the document; returns the transaction that records the result."""

@@ -32,7 +32,7 @@ async def first_log_of(problem: BaseException) -> Any:
 )
 async def test_an_outage_is_one_warning_without_a_traceback(outage: Exception) -> None:
     logged = await first_log_of(outage)
-    assert (logged["event"], logged["log_level"]) == ("background.waits", "warning")
+    assert (logged["event"], logged["log_level"]) == ("background.outage", "warning")
     assert "exc_info" not in logged
 
 
@@ -45,7 +45,7 @@ async def test_any_other_failure_has_its_traceback() -> None:
 async def test_a_cancellation_that_nobody_asked_for_is_a_failure() -> None:
     logged = await first_log_of(asyncio.CancelledError())
     assert (logged["event"], logged["log_level"]) == ("background.failed", "error")
-    assert "nobody has asked for it" in str(logged["exc_info"])
+    assert "cancelled unexpectedly" in str(logged["exc_info"])
 
 
 async def test_a_task_that_is_cancelled_ends() -> None:

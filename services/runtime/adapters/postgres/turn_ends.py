@@ -127,7 +127,7 @@ class PostgresTurnOutcomes:
             if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
                 raise
         # The command was given up while its turn ran. Its outcome is final; only the row needs to end.
-        _log.error("turn.outcome_taken", turn_id=outcomes[0].turn.id)
+        _log.error("turn.outcome_exists", turn_id=outcomes[0].turn.id)
         return await self._commit(outcomes, claim_in=claim_in, with_events=False)
 
     async def _commit(

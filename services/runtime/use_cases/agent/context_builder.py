@@ -145,7 +145,7 @@ class _FileReader:
             # Without the file that the question is about, the answer would be wrong.
             if asked and isinstance(error, NotFound | ServiceUnavailable):
                 raise
-            _log.warning("artifact.not_shown", artifact_id=part.artifact_id, kind=error.kind)
+            _log.warning("artifact.left_out", artifact_id=part.artifact_id, kind=error.kind)
             problem = error.message
         self.warnings.append(f"the file {part.name} could not be read: {problem}")
         return [TextPart(f"[{_title(part)} could not be read: {problem}]", part)]

@@ -178,7 +178,7 @@ class TurnEngine:
                 next_turn = await self._end(running, outcome, began)
         except Exception:
             # The reconciler finds the turn, because this worker holds it without running it.
-            _log.exception("turn.not_ended", turn_id=turn.id)
+            _log.exception("turn.outcome_not_committed", turn_id=turn.id)
         finally:
             if self._running.get(turn.id) is running:
                 del self._running[turn.id]

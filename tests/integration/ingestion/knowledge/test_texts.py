@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import StoreUnavailable
 from libs.service_defaults.repeating import repeat
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.files import TextKey
-from services.ingestion.domain.parsing import Reason, Unparsable
+from services.ingestion.domain.parsing import Unparsable
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker, PlainTextReader
@@ -31,7 +32,7 @@ class SlowReader(PlainTextReader):
 
 
 class RefusingReader(PlainTextReader):
-    def __init__(self, code: Reason) -> None:
+    def __init__(self, code: FileErrorCode) -> None:
         super().__init__()
         self._code = code
 
@@ -101,7 +102,7 @@ async def test_a_text_that_could_not_be_noted_is_made_again(
 
 @pytest.mark.parametrize(("code", "times"), [("ocr_missing", 1), ("timeout", 2)])
 async def test_only_what_may_pass_is_tried_again_by_itself(
-    ingestion: Ingestion, bases: KnowledgeBases, code: Reason, times: int
+    ingestion: Ingestion, bases: KnowledgeBases, code: FileErrorCode, times: int
 ) -> None:
     worker = InlineWorker(ingestion.service, ingestion.objects, bases.engine, reader=RefusingReader(code))
     [file_id] = await bases.upload(documents(1))
