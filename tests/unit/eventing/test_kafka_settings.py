@@ -54,7 +54,7 @@ def test_clients_get_their_user_and_the_trusted_authorities(monkeypatch: pytest.
         ),
         ({"SECURITY_PROTOCOL": "ssl", "PASSWORD": SECRET}, "AES_KAFKA_PASSWORD: not used"),
         ({"CA_FILE": "/ca.pem"}, "AES_KAFKA_CA_FILE: not used"),
-        ({"SECURITY_PROTOCOL": "ssl", "CA_FILE": "/nowhere/ca.pem"}, "AES_KAFKA_CA_FILE: cannot be read as PEM"),
+        ({"SECURITY_PROTOCOL": "ssl", "CA_FILE": "/nowhere/ca.pem"}, "AES_KAFKA_CA_FILE: can't be read as PEM"),
         ({"SECURITY_PROTOCOL": "ssl", "KEY_FILE": "/k.pem"}, "AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE"),
         ({"SECURITY_PROTOCOL": "tls"}, "AES_KAFKA_SECURITY_PROTOCOL"),
         ({"SASL_MECHANISM": "GSSAPI"}, "AES_KAFKA_SASL_MECHANISM"),

@@ -328,7 +328,7 @@ def test_fields_of_a_form_have_their_encoding(
 @pytest.mark.parametrize(
     ("encoding", "reason"),
     [
-        ({"x": {"style": "matrix"}}, "encoding.x: style 'matrix' is not supported in a form"),
+        ({"x": {"style": "matrix"}}, "encoding.x: style 'matrix' isn't supported in a form"),
         ({"x": {"explode": "perhaps"}}, "encoding.x: explode"),
         ({"x": 3}, "encoding.x isn't an object"),
         ([], "`encoding` isn't an object"),
