@@ -137,5 +137,5 @@ async def test_documents_that_cannot_be_fetched() -> None:
         assert "status 404" in await unusable(made, document_url=target.url("/none"))
         before = len(target.received)
         async with connector(GuardedResolver(is_public)) as guarded:
-            assert "not public" in await unusable(guarded, document_url=target.url("/large"))
+            assert "isn't public" in await unusable(guarded, document_url=target.url("/large"))
         assert len(target.received) == before
