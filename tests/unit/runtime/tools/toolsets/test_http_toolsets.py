@@ -217,7 +217,7 @@ async def test_a_description_that_cannot_work_is_refused(world: World, described
         (breaking_off, "the connection failed: ClientPayloadError"),
         (closing, "the connection failed: ServerDisconnectedError"),
         (not_http, "the connection failed"),
-        (answering(b'{"half": '), "isn't valid JSON, despite its content type: {\"half\":"),
+        (answering(b'{"half": '), 'isn\'t valid JSON, despite its content type: {"half":'),
         (answering(b"\x89PNG\0\0", kind="image/png"), "content of type image/png, which isn't text"),
         (answering(b"\0\1\2", kind="application/octet-stream"), "which isn't text"),
         (answering(b"nothing here", status="404 Not Found", kind="text/plain"), "status 404: nothing here"),

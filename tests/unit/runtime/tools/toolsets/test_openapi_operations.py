@@ -452,7 +452,7 @@ def test_a_server_without_a_host_is_that_of_the_document() -> None:
         (document({"/x": {"get": {"parameters": [query("a", schema={"properties": 3})]}}}), "`properties` in a schema"),
         (document({"/x": {"get": {"parameters": [query("a", schema=3)]}}}), "a schema is int"),
         (document({"/x": {"post": {"requestBody": {"required": True}}}}), "neither JSON nor a form"),
-            (document({"/x": {"get": {"parameters": [query("a", schema={"default": {1, 2}})]}}}), "JSON doesn't support"),
+            (document({"/x": {"get": {"parameters": [query("a", schema={"default": {1, 2}})]}}}), "doesn't support"),
         (document({"/x": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}), "leads nowhere"),
         (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "#/nowhere"})]}}}), "leads nowhere"),
         (document({"/x": {"get": {"parameters": [{"$ref": "http://inside/x"}]}}}), "out of the document"),
