@@ -300,7 +300,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "unsupported_parameter": "The parameter isn't supported.",
     "unsupported_value": "The value isn't supported.",
     "missing_required_parameter": "A required parameter is missing.",
-    "missing_user_message": "There is no message of the user.",
+    "missing_user_message": "The conversation has no user message. Add one.",
     "invalid_request_error": "Two parameters exclude each other.",
     "conflict": "Two parameters exclude each other.",
     "reserved": "The name is reserved.",

@@ -1,4 +1,4 @@
-"""Each table's rows: their purpose, their size with indexes, and their removal, for docs/operate/data.md."""
+"""The purpose, size and retention of each table's rows, for docs/operate/data.md."""
 
 TABLES = {
     "company_amounts": {

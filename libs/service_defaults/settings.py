@@ -40,7 +40,7 @@ class ServiceSettings(KafkaSettings):
     log_format: Literal["json", "console"] = Field(
         "json",
         validation_alias="AES_LOG_FORMAT",
-        description="`json`, or `console` for people (default in the embedded stack).",
+        description="`json`, or the human-readable `console` (default in the embedded stack).",
     )
     auto_migrate: bool = Field(
         False,
@@ -92,7 +92,7 @@ class ServiceSettings(KafkaSettings):
     @classmethod
     def _long_enough(cls, keys: SecretStr) -> SecretStr:
         if keys.get_secret_value().lstrip().startswith("["):
-            raise ValueError("commas separate the keys; a list in brackets would be taken for one key")
+            raise ValueError("separate keys by commas; a list in brackets would count as a single key")
         if any(len(key) < _SHORTEST_KEY for key in _separated(keys)):
             raise ValueError(f"each key needs at least {_SHORTEST_KEY} characters")
         return keys

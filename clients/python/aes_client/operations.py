@@ -710,7 +710,7 @@ class ApiKeys(Resource[R]):
     def create(self, **body: Unpack[schemas.CreateKeyBody]) -> Request[schemas.IssuedKeyReply]:
         """Create an API key.
 
-        The secret is only returned this once; only its hash is stored. A key cannot have scopes that its creator
+        The secret is only returned this once; only its hash is stored. A key can't have scopes that its creator
         lacks. Without `scopes` it gets its maker's, those of the installation.
 
         Requires the scope `keys:write`.

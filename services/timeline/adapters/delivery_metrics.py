@@ -16,7 +16,7 @@ _SECONDS: Final = Histogram(
     "aes_webhook_attempt_duration_seconds", "Duration of webhook calls.", buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15)
 )
 _PENDING: Final = Gauge(
-    "aes_webhook_pending_deliveries", "Deliveries that wait for their next attempt, in the whole installation."
+    "aes_webhook_pending_deliveries", "Deliveries waiting for their next attempt, across the installation."
 )
 _OVERDUE: Final = Gauge(
     "aes_webhook_overdue_seconds",

@@ -117,7 +117,7 @@ def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) ->
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("approval", "The call was not made: nobody allowed or denied it in time."),
+        ("approval", "The call wasn't made: nobody allowed or denied it in time."),
         ("tool_result", "There is no result: nobody gave it in time."),
     ],
 )

@@ -82,7 +82,7 @@ def message_of(values: dict[str, Any]) -> ClientMessage:
     if model is None:
         hint = f"one of {', '.join(MODELS)}"
         detail = ErrorDetail(loc=["type"], type="enum", message="there is no message of this type", hint=hint)
-        raise ValidationFailed("The message is not valid: type: there is no message of this type.", details=[detail])
+        raise ValidationFailed("Invalid message: type: there is no message of this type.", details=[detail])
     try:
         return model.model_validate(values, strict=True)
     except ValidationError as problem:

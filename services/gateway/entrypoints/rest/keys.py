@@ -69,7 +69,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     operation_id="api_keys.create",
     summary="Create an API key",
     description=(
-        f"{_ONCE} A key cannot have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
+        f"{_ONCE} A key can't have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
         " installation."
     ),
     status_code=201,

@@ -72,7 +72,7 @@ async def put_secret(
         detail = ErrorDetail(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
-        raise ValidationFailed(f"The path is not valid: {message}.", details=[detail])
+        raise ValidationFailed(f"Invalid path: {message}.", details=[detail])
     return rendered(await resources.secrets.put(write, name, body.value), "secret")
 
 
