@@ -105,7 +105,7 @@ else:
 
 
 class Agent(Model):
-    """A stored agent. ``owner`` and ``company`` are identifiers."""
+    """A stored agent. ``owner`` and ``company`` are IDs."""
 
     id: str
     agent_key: str
@@ -126,7 +126,7 @@ class Agent(Model):
 
 
 class AgentVersion(Model):
-    """One immutable version of an agent's configuration."""
+    """An immutable version of an agent's configuration."""
 
     version_number: str
     config_hash: str
@@ -136,7 +136,7 @@ class AgentVersion(Model):
 
 
 class Artifact(Model):
-    """A file of one session. ``url`` is a signed download link that works until ``url_expires_at``."""
+    """A file of a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
 
     artifact_id: str
     session_id: str
@@ -157,11 +157,13 @@ class Artifact(Model):
 
 
 class ArtifactPreview(Model):
+    """The tables of an artifact."""
+
     sheets: list[Sheet]
 
 
 class ArtifactState(Model):
-    """``progress`` in percent."""
+    """``progress`` is a percentage."""
 
     artifact_id: str
     processing_status: ArtifactStateProcessingStatus
@@ -170,13 +172,15 @@ class ArtifactState(Model):
 
 
 class ArtifactUrl(Model):
-    """A signed link, good until ``expires_at``."""
+    """A signed download link, valid until ``expires_at``."""
 
     url: str
     expires_at: datetime
 
 
 class AvailableCollection(Model):
+    """A collection that a knowledge base can use."""
+
     id: str
     name: str
     description: str
@@ -185,20 +189,24 @@ class AvailableCollection(Model):
 
 
 class AvailableCollections(Model):
+    """The collections that a knowledge base can use."""
+
     success: bool
     collections: list[AvailableCollection]
     count: int
 
 
 class BlockedBy(Model):
-    """The waiting turn that a queued one comes after, and the answers that it needs."""
+    """The waiting turn that blocks a queued one, and the actions that it requires."""
 
     turn_id: str
     required_actions: list[RequiredAction] = []
 
 
 class Budget(Model):
-    """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
+    """A budget in its current period. ``renews_at`` is null for ``total``. A budget without a user and key is the
+    company's.
+    """
 
     id: str
     description: str
@@ -217,14 +225,14 @@ class Budget(Model):
 
 
 class BudgetUse(Model):
-    """Use of a budget in its period, by both measures."""
+    """The usage that counts towards a budget in its current period."""
 
     cost: str = "0"
     tokens: int = 0
 
 
 class BulkReply(Model):
-    """``processed`` counts the successes; ``success`` is false only when there was none."""
+    """``processed`` counts successes. ``success`` is false only if every file failed."""
 
     success: bool
     processed: int
@@ -233,7 +241,7 @@ class BulkReply(Model):
 
 
 class CallToolReply(Model):
-    """The result of a call; ``output`` is the text that a model would get."""
+    """The result of a call. ``output`` is the text that a model would receive."""
 
     status: CallToolReplyStatus
     output: str
@@ -241,7 +249,7 @@ class CallToolReply(Model):
 
 
 class Citation(Model):
-    """A passage that a reply rests on."""
+    """A passage that supports a reply."""
 
     knowledge_base_id: str | None = None
     knowledge_base_name: str | None = None
@@ -255,13 +263,15 @@ class Citation(Model):
 
 
 class CitationAdded(Model):
+    """A passage was cited."""
+
     session_id: str
     turn_id: str
     citation: Citation
 
 
 class Collection(Model):
-    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+    """A group of files. ``status`` and ``progress`` are those of parsing its files; ``total_size`` is in bytes."""
 
     id: str
     name: str
@@ -275,6 +285,8 @@ class Collection(Model):
 
 
 class CollectionFilesReply(Model):
+    """The result for each file. ``added`` and ``failed`` count them."""
+
     success: bool
     added: int
     failed: int
@@ -282,7 +294,7 @@ class CollectionFilesReply(Model):
 
 
 class Connection(Model):
-    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota`` is in requests per minute."""
 
     id: str
     name: str
@@ -298,7 +310,7 @@ class Connection(Model):
 
 
 class ConsumerState(Model):
-    """A consumer group at one topic. ``state`` is Kafka's state of the group."""
+    """A consumer group's lag on one topic. ``state`` is the group's state in Kafka."""
 
     group: str
     topic: str
@@ -309,12 +321,16 @@ class ConsumerState(Model):
 
 
 class ConsumerStates(Model):
+    """The lag of every consumer group. ``lag`` is the sum."""
+
     consumers: list[ConsumerState]
     lag: int
     measured_at: datetime
 
 
 class Datasource(Model):
+    """A file of a knowledge base."""
+
     id: str
     name: str
     type: str = "file-upload"
@@ -322,7 +338,7 @@ class Datasource(Model):
 
 
 class DatasourceError(Model):
-    """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
+    """Why a datasource couldn't be ingested. If ``retryable``, another ingestion may succeed."""
 
     code: str
     message: str
@@ -332,6 +348,8 @@ class DatasourceError(Model):
 
 
 class DatasourceSnapshot(Model):
+    """A file of a knowledge base with its ingestion status."""
+
     id: str
     name: str
     type: str = "file-upload"
@@ -339,7 +357,7 @@ class DatasourceSnapshot(Model):
 
 
 class DeadLetter(Model):
-    """A message that its consumer failed to process. ``replayed``: it has been sent again."""
+    """A message that its consumer couldn't process. ``replayed`` is true once it has been sent again."""
 
     id: str
     topic: str
@@ -364,7 +382,7 @@ class DeadLetterCause(Model):
 
 
 class DeadLetterDetail(Model):
-    """``partition`` and ``offset`` of the message in its topic; headers that may contain secrets are hidden."""
+    """A dead-lettered message with its ``partition`` and ``offset``. Headers that may contain secrets are hidden."""
 
     id: str
     topic: str
@@ -386,7 +404,7 @@ class DeadLetterDetail(Model):
 
 
 class DeadLetterList(Model):
-    """``next`` goes into ``after``, null at the end. ``topics``, those with messages, is for operators only."""
+    """Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is for operators only."""
 
     dead_letters: list[DeadLetter]
     has_more: bool
@@ -395,17 +413,17 @@ class DeadLetterList(Model):
 
 
 class DeadLetterPayload(Model):
-    """``value`` is JSON without secrets; null if ``note`` says why it is hidden."""
+    """``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
 
     value: Any
     note: str | None
 
 
 class Delivery(Model):
-    """An event on its way to a webhook.
+    """A delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null for one that waits for an earlier event of its subject. ``last_response`` is the
-    beginning of the last answer, or why there was none.
+    ``next_attempt_at`` is null while it's waiting for an earlier event of the same subject. ``last_response`` is the
+    start of the last response, or the reason why there was none.
     """
 
     id: str
@@ -420,7 +438,7 @@ class Delivery(Model):
 
 
 class ErrorDetail(Model):
-    """One finding about one place of a document, or about a limit."""
+    """A problem with one field of a document, or with a limit."""
 
     loc: list[str | int]
     type: str
@@ -431,7 +449,7 @@ class ErrorDetail(Model):
 
 
 class ErrorInfo(Model):
-    """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
+    """The body of every error: ``error`` in HTTP responses and in ``….rejected`` events."""
 
     type: ErrorKind
     message: str
@@ -441,7 +459,7 @@ class ErrorInfo(Model):
 
 
 class ExceededBudget(Model):
-    """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
+    """A budget that is used up. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as text."""
 
     budget_id: str
     unit: ExceededBudgetUnit
@@ -451,7 +469,7 @@ class ExceededBudget(Model):
 
 
 class ExceededLimit(Model):
-    """A limit of the company, by its name in `GET /me/`, and what of it is used."""
+    """A limit of the company, by its name in `GET /me/`, and its current use."""
 
     name: str
     limit: int
@@ -459,10 +477,10 @@ class ExceededLimit(Model):
 
 
 class ExecuteReply(Model):
-    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
+    """The response to ``execute``. ``message_id`` is the assistant's message, ``turn_id`` the turn.
 
-    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
-    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
+    ``finish_reason`` is omitted after a normal stop. Otherwise it's ``length`` (truncated reply), ``content_filter``,
+    or ``tool_calls`` (the turn ended with calls for the caller to run).
     """
 
     agent_id: str | None = None
@@ -483,7 +501,7 @@ class ExecuteReply(Model):
 
 
 class Failure(Model):
-    """An event that reports an internal error. ``cause`` is the type and location of the exception behind it."""
+    """An event that reports an internal error. ``cause`` is the type and location of the underlying exception."""
 
     service: str
     type: str
@@ -495,14 +513,16 @@ class Failure(Model):
 
 
 class FailureList(Model):
-    """``unreachable`` services couldn't be asked."""
+    """Internal errors, newest first. ``unreachable`` lists the services that couldn't be queried."""
 
     failures: list[Failure]
     unreachable: list[str]
 
 
 class File(Model):
-    """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+    """A document of a company. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
+    company.
+    """
 
     id: str
     name: str
@@ -517,7 +537,7 @@ class File(Model):
 
 
 class FileResult(Model):
-    """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+    """The result for one file. ``error`` is set if ``status`` is ``failed``."""
 
     file_id: str
     status: str
@@ -525,7 +545,7 @@ class FileResult(Model):
 
 
 class FileText(Model):
-    """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
+    """A part of a file's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
 
     file_id: str
     text: str
@@ -534,6 +554,8 @@ class FileText(Model):
 
 
 class HttpToolset(Model):
+    """A toolset of HTTP requests."""
+
     safe_to_repeat: bool | None = None
     approval: HttpToolsetApproval | None = None
     timeout_seconds: float | None = None
@@ -551,7 +573,7 @@ class HttpToolset(Model):
 
 
 class HttpToolsetTool(Model):
-    """A tool together with the request that it makes."""
+    """A tool and its HTTP request."""
 
     name: str
     description: str = ""
@@ -568,7 +590,7 @@ class HttpToolsetTool(Model):
 
 
 class IssuedKeyReply(Model):
-    """A new key with its secret, which is only returned this once."""
+    """A new key with its secret, which is shown only once."""
 
     id: str
     name: str
@@ -584,7 +606,7 @@ class IssuedKeyReply(Model):
 
 
 class IssuedWebhookReply(Model):
-    """A webhook with its newest secret, which is shown this once."""
+    """A webhook with its newest secret, which is shown only once."""
 
     id: str
     url: str
@@ -601,7 +623,7 @@ class IssuedWebhookReply(Model):
 
 
 class Key(Model):
-    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
+    """An API key. ``prefix`` is the start of its secret. ``rate_limit`` is requests per minute; null is unlimited."""
 
     id: str
     name: str
@@ -616,7 +638,7 @@ class Key(Model):
 
 
 class KnowledgeBase(Model):
-    """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
+    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty when done."""
 
     id: str
     name: str
@@ -647,7 +669,7 @@ class KnowledgeBase(Model):
 
 
 class KnowledgeBaseState(Model):
-    """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
+    """The response to ``check_status``. ``status_updated`` is true if the status changed since your last request."""
 
     success: bool = True
     message: str
@@ -656,13 +678,15 @@ class KnowledgeBaseState(Model):
 
 
 class LimitOfCompany(Model):
-    """`limit` is null if there is none, `used` while the service that counts doesn't answer."""
+    """`limit` is null if the company has none. `used` is null while the service that counts it doesn't respond."""
 
     limit: int | None
     used: int | None
 
 
 class McpToolset(Model):
+    """A toolset of an MCP server."""
+
     safe_to_repeat: bool | None = None
     approval: McpToolsetApproval | None = None
     timeout_seconds: float | None = None
@@ -683,10 +707,10 @@ class McpToolset(Model):
 
 
 class Me(Model):
-    """The credential's owner and rights, and the company's limits with their use.
+    """The caller's user and permissions, and the company's limits with their current use.
 
-    For rates, `used` counts requests or turns not yet refilled: a sixtieth of the limit returns every second. Each
-    gateway reserves some in advance, so up to a twentieth per gateway may be unused.
+    For rates, `used` counts recent requests or turns: a sixtieth of the limit is refilled every second. Each gateway
+    reserves up to a twentieth of a rate in advance, and that share may go unused.
     """
 
     user_id: str
@@ -701,9 +725,9 @@ class Me(Model):
 
 
 class Message(Model):
-    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+    """A message of the history. ``content`` joins the text of ``content_blocks``.
 
-    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    In imported histories, a message with the role ``tool`` is the result of a call; its ``content`` is the output.
     """
 
     id: str
@@ -715,7 +739,7 @@ class Message(Model):
 
 
 class OpenAction(Model):
-    """An action of ``GET /actions/``, with the turn that waits for it."""
+    """An action in ``GET /actions/``, with its waiting turn."""
 
     action_id: str
     kind: OpenActionKind
@@ -727,7 +751,7 @@ class OpenAction(Model):
 
 
 class OpenApiToolset(Model):
-    """``document`` is in the answer to ``GET /toolsets/{name}/`` alone: it may be large."""
+    """A toolset of an OpenAPI document. Only ``GET /toolsets/{name}/`` returns ``document``, which may be large."""
 
     safe_to_repeat: bool | None = None
     approval: OpenApiToolsetApproval | None = None
@@ -751,7 +775,9 @@ class OpenApiToolset(Model):
 
 
 class OutputInvalid(Model):
-    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+    """The model's response doesn't match the output schema. The model is asked again. ``text_length`` is the length of
+    the response's text.
+    """
 
     session_id: str
     turn_id: str
@@ -761,7 +787,7 @@ class OutputInvalid(Model):
 
 
 class OutputTextDelta(Model):
-    """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
+    """A piece of a step's text. ``offset`` is its position in that text, in characters."""
 
     session_id: str
     turn_id: str
@@ -772,7 +798,7 @@ class OutputTextDelta(Model):
 
 
 class OutputTextDone(Model):
-    """A step's text is complete; ``length`` counts its characters."""
+    """A step's text is complete. ``length`` is its length in characters."""
 
     session_id: str
     turn_id: str
@@ -791,14 +817,14 @@ class PartitionState(Model):
 
 
 class PlatformCopy(Model):
-    """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
+    """The response to ``copy-to-platform`` and ``remove-from-platform``."""
 
     success: bool = True
     file_id: str
 
 
 class ReplayResult(Model):
-    """A replayed message. ``repeated``: it was replayed before, and nothing was sent now."""
+    """A replayed message. If ``repeated`` is true, it had already been replayed, and nothing was sent now."""
 
     dead_letter: DeadLetter
     repeated: bool
@@ -814,7 +840,9 @@ class Replica(Model):
 
 
 class Reply(Model):
-    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+    """The agent's reply. If the turn has an output schema, ``output`` is ``content`` parsed as JSON; otherwise it's
+    omitted.
+    """
 
     content: str
     output: Any = None
@@ -824,7 +852,7 @@ class Reply(Model):
 
 
 class RequestedToolCall(Model):
-    """A tool call that the model asked for and that has not been made."""
+    """A tool call that the model requested and that hasn't run."""
 
     id: str
     name: str
@@ -832,10 +860,10 @@ class RequestedToolCall(Model):
 
 
 class RequiredAction(Model):
-    """An answer from outside that a waiting turn needs before it goes on.
+    """An external answer that a waiting turn needs before it can resume.
 
-    ``approval``: a person decides whether the call is made, with exactly these arguments. ``tool_result``: the caller
-    runs the tool and gives its result. At ``expires_at`` the call fails and the turn goes on.
+    ``approval``: a user decides whether the call runs with exactly these arguments. ``tool_result``: the caller runs
+    the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn resumes.
     """
 
     action_id: str
@@ -845,9 +873,9 @@ class RequiredAction(Model):
 
 
 class Retention(Model):
-    """Sessions without a turn for ``session_retention_days`` are deleted, with null none.
+    """Sessions without a turn for ``session_retention_days`` are deleted. null keeps them forever.
 
-    It is the company's own number, else ``default_session_retention_days``, that of the installation.
+    The value is the company's own setting, or ``default_session_retention_days``, the installation's default.
     """
 
     session_retention_days: int | None
@@ -855,7 +883,7 @@ class Retention(Model):
 
 
 class SearchReply(Model):
-    """Passages, best first; ``score`` 0 to 1."""
+    """Passages, best first. ``score`` is from 0 to 1."""
 
     success: bool = True
     query: str
@@ -864,7 +892,7 @@ class SearchReply(Model):
 
 
 class Secret(Model):
-    """A secret without its value, which nobody gets to see again."""
+    """A secret without its value, which can't be read back."""
 
     name: str
     created_at: datetime
@@ -882,14 +910,17 @@ class ServiceState(Model):
 
 
 class ServiceStates(Model):
+    """The state of every service."""
+
     services: list[ServiceState]
     checked_at: datetime
 
 
 class Session(Model):
-    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
+    """A conversation with the agent it was created with. ``forked_from`` is the session that its history was copied
+    from.
 
-    ``metadata``: pairs that another protocol's client gave it; left out when there are none.
+    ``metadata`` is set by clients of other protocols; it's omitted if empty.
     """
 
     session_id: str
@@ -904,13 +935,15 @@ class Session(Model):
 
 
 class SessionCreatedReply(Model):
+    """The new session's ID, and the hash of its configuration."""
+
     success: bool = True
     session_id: str
     config_hash: str
 
 
 class Sheet(Model):
-    """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
+    """A table: the ``headers`` and ``types`` of its columns, its first ``rows``, and its total number of rows."""
 
     name: str
     headers: list[str]
@@ -920,7 +953,7 @@ class Sheet(Model):
 
 
 class TimelineEventView(Model):
-    """An event of the timeline. `position` counts the company's events; `type` has no prefix or version."""
+    """An event of the timeline. `position` is its number in the company's timeline. `type` has no prefix or version."""
 
     id: str
     position: int
@@ -937,7 +970,7 @@ class TimelineEventView(Model):
 
 
 class TokenReply(Model):
-    """A bearer token, which isn't stored. It ends with its key at the latest."""
+    """A bearer token, which isn't stored. It expires when its key does, if not sooner."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -947,6 +980,8 @@ class TokenReply(Model):
 
 
 class ToolCallCompleted(Model):
+    """A tool call completed. ``output`` is its result."""
+
     session_id: str
     turn_id: str
     step: int
@@ -956,7 +991,7 @@ class ToolCallCompleted(Model):
 
 
 class ToolCallFailed(Model):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason``, a text, as the result."""
+    """A tool call failed, or its outcome is unknown after a crash. The model receives ``reason`` as the result."""
 
     session_id: str
     turn_id: str
@@ -969,8 +1004,8 @@ class ToolCallFailed(Model):
 class ToolCallRecord(Model):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
-    caller runs, with which the turn has ended.
+    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` (the turn ended
+    with this call, for the caller to run).
     """
 
     id: str
@@ -981,7 +1016,9 @@ class ToolCallRecord(Model):
 
 
 class ToolCallStarted(Model):
-    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
+    """The model requested a tool call. On a step's first call, ``text_length`` is the length of the step's text in
+    characters.
+    """
 
     session_id: str
     turn_id: str
@@ -993,7 +1030,7 @@ class ToolCallStarted(Model):
 
 
 class ToolsetTool(Model):
-    """A tool of a toolset, with the settings that hold for its calls."""
+    """A tool of a toolset, with its effective call settings."""
 
     name: str
     description: str = ""
@@ -1005,15 +1042,17 @@ class ToolsetTool(Model):
 
 
 class TopicLetters(Model):
+    """The number of dead-lettered messages in a topic."""
+
     topic: str
     letters: int
     not_replayed: int
 
 
 class Turn(Model):
-    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting.
+    """The state of a turn: ``reply`` once completed, ``error`` once failed, ``required_actions`` while waiting.
 
-    ``blocked_by`` while it is queued behind a waiting turn.
+    ``blocked_by`` is set while it's queued behind a waiting turn.
     """
 
     turn_id: str
@@ -1037,9 +1076,10 @@ class Turn(Model):
 
 
 class TurnAccepted(Model):
-    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs.
+    """The body of a 202 response. The turn continues; ``Location`` is its URL.
 
-    ``blocked_by``: the turn of its session that a queued one waits for, when that one waits for answers itself.
+    ``required_actions`` are the open actions of a waiting turn. ``blocked_by`` is the waiting turn that blocks a queued
+    one.
     """
 
     success: bool = True
@@ -1052,7 +1092,9 @@ class TurnAccepted(Model):
 
 
 class TurnActionRequired(Model):
-    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+    """A turn is waiting for an answer to this action. A turn can wait for several actions and resumes when all are
+    resolved.
+    """
 
     session_id: str
     turn_id: str
@@ -1061,10 +1103,10 @@ class TurnActionRequired(Model):
 
 
 class TurnActionResolved(Model):
-    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
+    """An action was answered, or it expired. ``decision`` is null for a tool result; ``by`` is empty after expiry.
 
-    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
-    approval once the call was made. The end of the turn closes its open actions without this event.
+    ``tool_call.completed`` or ``tool_call.failed`` follows: after an approval once the call has run, otherwise
+    immediately. If the turn ends first, its open actions close without this event.
     """
 
     session_id: str
@@ -1077,9 +1119,9 @@ class TurnActionResolved(Model):
 
 
 class TurnCancelled(Model):
-    """``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
+    """A turn was cancelled. ``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
 
-    ``usage`` is that of the model's answers that were recorded until then.
+    ``usage`` covers the model responses recorded before the cancellation.
     """
 
     agent_id: str | None = None
@@ -1093,6 +1135,8 @@ class TurnCancelled(Model):
 
 
 class TurnCancelledReply(Model):
+    """The response to a cancel request."""
+
     success: bool = True
     turn_id: str
     session_id: str
@@ -1100,7 +1144,7 @@ class TurnCancelledReply(Model):
 
 
 class TurnFailed(Model):
-    """``usage`` is that of the model's answers that were recorded or came with the failure."""
+    """A turn failed. ``usage`` covers the model responses recorded before or with the failure."""
 
     agent_id: str | None = None
     model: str = ""
@@ -1113,9 +1157,10 @@ class TurnFailed(Model):
 
 
 class TurnQueued(Model):
-    """The turn waits for earlier turns of its session, or for a free worker.
+    """A turn was queued. It's waiting for earlier turns of its session, or for a free worker.
 
-    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
+    ``blocked_by`` is the earlier turn, if it's waiting for actions. The session's turns can't run until they're
+    resolved.
     """
 
     session_id: str
@@ -1126,7 +1171,7 @@ class TurnQueued(Model):
 
 
 class TurnRestarted(Model):
-    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
+    """Another worker took over the turn. Discard text of steps after ``resumed_from_step``."""
 
     session_id: str
     turn_id: str
@@ -1135,6 +1180,8 @@ class TurnRestarted(Model):
 
 
 class TurnStarted(Model):
+    """A turn started."""
+
     session_id: str
     turn_id: str
     attempt: int
@@ -1142,23 +1189,23 @@ class TurnStarted(Model):
 
 
 class TurnToolset(Model):
-    """The version of a toolset that a turn works with."""
+    """The version of a toolset that a turn uses."""
 
     name: str
     version: int
 
 
 class UploadedFiles(Model):
-    """The reply to an upload of several files."""
+    """The response to an upload of several files."""
 
     success: bool
     files: list[File]
 
 
 class Usage(Model):
-    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
+    """A turn's usage. ``seconds`` is working time, without the time spent waiting.
 
-    ``cost`` is an exact decimal at the price that its model had then; null without a price.
+    ``cost`` is an exact decimal at the model's price at the time; null if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1170,7 +1217,7 @@ class Usage(Model):
 
 
 class UsageItem(Model):
-    """A group, named by the fields that were asked for; null where a turn has none."""
+    """The totals of a group. The requested grouping fields identify it; null if a turn has no value."""
 
     turns: int
     input_tokens: int
@@ -1187,7 +1234,7 @@ class UsageItem(Model):
 
 
 class UsageReport(Model):
-    """Usage ``from`` one time ``to`` before another; ``total`` counts all groups."""
+    """Usage ``from`` a time up to but excluding ``to``. ``total`` is the number of groups."""
 
     begin: datetime = Field(alias="from")
     end: datetime = Field(alias="to")
@@ -1199,7 +1246,7 @@ class UsageReport(Model):
 
 
 class UsageTotals(Model):
-    """Sums over turns. ``cost`` in the currency of the prices, without the ``unpriced_turns``."""
+    """Totals over turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
 
     turns: int
     input_tokens: int
@@ -1211,7 +1258,7 @@ class UsageTotals(Model):
 
 
 class ValidationReport(Model):
-    """The findings of a validation; ``config_hash`` only for a valid configuration."""
+    """The result of a validation. ``config_hash`` is set only if the configuration is valid."""
 
     valid: bool
     errors: list[ErrorDetail] = []
@@ -1220,9 +1267,9 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
+    """A webhook. If ``company_wide``, it receives events of all users' private sessions, like its creator.
 
-    ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
+    ``failing_since`` is the time of the first failed attempt since the last success, or null.
     """
 
     id: str

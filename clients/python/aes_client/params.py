@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class AgentConfiguration(TypedDict, total=False):
-    """The type, instructions, model, tools and knowledge of an agent.
+    """An agent's type, instructions, model, tools and knowledge bases.
 
-    ``tools``: names of built-in tools, ``<toolset>.<tool>``, or ``<toolset>.*`` for all of a toolset.
+    ``tools`` lists built-in tools by name, ``<toolset>.<tool>``, or ``<toolset>.*`` for all tools of a toolset.
     """
 
     name: Required[str]
@@ -28,26 +28,30 @@ class AgentConfiguration(TypedDict, total=False):
 
 
 class ArtifactSource(TypedDict, total=False):
+    """The ID of an artifact."""
+
     artifact_id: Required[str]
 
 
 class BulkBody(TypedDict, total=False):
+    """``POST /files/bulk/``: one operation for many files."""
+
     operation: Required[Literal["delete", "update_tags", "change_status"]]
     file_ids: Required[list[str]]
     parameters: BulkParameters
 
 
 class BulkParameters(TypedDict, total=False):
-    """``tags`` for ``update_tags`` (they replace), ``status`` for ``change_status``."""
+    """``tags`` for ``update_tags``, which replaces all tags; ``status`` for ``change_status``."""
 
     tags: list[str] | None
     status: Literal["active", "inactive"] | None
 
 
 class CallSettings(TypedDict, total=False):
-    """Settings for calls of a tool; what is left out has the default of its tool.
+    """Settings for tool calls. Omitted settings have the tool's defaults.
 
-    ``safe_to_repeat``: by default GET, or what MCP's ``idempotentHint`` and ``readOnlyHint`` say.
+    ``safe_to_repeat`` defaults to true for GET requests, or to the MCP hints ``idempotentHint`` and ``readOnlyHint``.
     """
 
     safe_to_repeat: bool | None
@@ -63,9 +67,9 @@ class CallToolBody(TypedDict, total=False):
 
 
 class ChunkingStrategy(TypedDict, total=False):
-    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
+    """How documents are split into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    An overlap that is not given is an eighth of the size, 64 at most.
+    ``chunk_overlap`` defaults to an eighth of the size, at most 64.
     """
 
     strategy: Literal["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"]
@@ -76,7 +80,7 @@ class ChunkingStrategy(TypedDict, total=False):
 
 
 class ClientTool(TypedDict, total=False):
-    """A tool that the caller runs: its calls are actions of the turn. ``parameters``: the JSON Schema of an object."""
+    """A tool that the caller runs. Each call is an action of the turn. ``parameters`` is a JSON Schema of an object."""
 
     name: Required[str]
     description: str
@@ -84,11 +88,13 @@ class ClientTool(TypedDict, total=False):
 
 
 class CollectionFilesBody(TypedDict, total=False):
+    """``POST /collections/{id}/files/``."""
+
     file_ids: Required[list[str]]
 
 
 class ConfiguredSession(TypedDict, total=False):
-    """``POST /sessions/`` with an agent of its own."""
+    """``POST /sessions/`` with an agent configuration."""
 
     messages: list[GivenMessage]
     name: Required[str]
@@ -103,7 +109,7 @@ class ConfiguredSession(TypedDict, total=False):
 
 
 class CreateAgentBody(TypedDict, total=False):
-    """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
+    """``POST /agent/``: the configuration and the settings of a stored agent."""
 
     is_public: bool
     is_shared: bool
@@ -122,10 +128,10 @@ class CreateAgentBody(TypedDict, total=False):
 
 
 class CreateBudgetBody(TypedDict, total=False):
-    """``POST /budgets/``: of the company, or of one of its users or keys.
+    """``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
-    Either ``cost``, an exact decimal, or ``tokens``, input and output together. A ``day`` and a ``month`` are those of
-    UTC. At ``warning_percent`` of it there is an event, null for none.
+    Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
+    event is published when usage reaches ``warning_percent``; null turns it off.
     """
 
     description: str
@@ -138,12 +144,14 @@ class CreateBudgetBody(TypedDict, total=False):
 
 
 class CreateCollectionBody(TypedDict, total=False):
+    """``POST /collections/``."""
+
     name: Required[str]
     description: str
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """``POST /connections/``: a public key for one agent, given by its ID or key."""
+    """``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     name: str
     agent_id: str | None
@@ -162,7 +170,7 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
+    """``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except those of the installation."""
 
     name: str
     scopes: (
@@ -204,7 +212,9 @@ class CreateKeyBody(TypedDict, total=False):
 
 
 class CreateKnowledgeBaseBody(TypedDict, total=False):
-    """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
+    """``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to
+    the installation's.
+    """
 
     name: Required[str]
     description: str
@@ -237,7 +247,7 @@ class EmbeddingConfig(TypedDict, total=False):
 class ExecuteBody(TypedDict, total=False):
     """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
 
-    Models refuse texts of white space only.
+    Text must not be blank.
     """
 
     content: Required[str | list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]]
@@ -246,7 +256,7 @@ class ExecuteBody(TypedDict, total=False):
 
 
 class FileBlock(TypedDict, total=False):
-    """An artifact of this session, by id."""
+    """An artifact of this session, by ID."""
 
     type: Required[Literal["file"]]
     source: Required[ArtifactSource]
@@ -254,17 +264,17 @@ class FileBlock(TypedDict, total=False):
 
 
 class ForkSessionBody(TypedDict, total=False):
-    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
+    """``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is copied."""
 
     up_to_turn_id: str | None
     before_turn_id: str | None
 
 
 class GivenMessage(TypedDict, total=False):
-    """A message of a conversation that took place elsewhere.
+    """A message of an imported conversation.
 
-    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
-    message before it.
+    An assistant's message can request ``tool_calls``. A tool's message is the result of an earlier call,
+    ``tool_call_id``.
     """
 
     role: Required[Literal["user", "assistant", "tool"]]
@@ -274,7 +284,7 @@ class GivenMessage(TypedDict, total=False):
 
 
 class GivenToolCall(TypedDict, total=False):
-    """A tool call of a given message. ``id``: unique in the conversation."""
+    """A tool call in an imported message. ``id`` is unique in the conversation."""
 
     id: Required[str]
     name: Required[str]
@@ -282,9 +292,9 @@ class GivenToolCall(TypedDict, total=False):
 
 
 class HttpTool(TypedDict, total=False):
-    """One HTTP request, with ``{argument}`` placeholders in ``url``, ``query`` and ``body``.
+    """A tool that sends one HTTP request. ``url``, ``query`` and ``body`` can contain ``{argument}`` placeholders.
 
-    A placeholder that is a whole JSON value keeps its argument's type.
+    A placeholder that is an entire JSON value keeps its argument's type.
     """
 
     safe_to_repeat: bool | None
@@ -302,7 +312,7 @@ class HttpTool(TypedDict, total=False):
 
 
 class HttpToolsetBody(TypedDict, total=False):
-    """Requests to HTTP services, described one by one."""
+    """Tools that each send one HTTP request."""
 
     safe_to_repeat: bool | None
     approval: Literal["never", "always"] | None
@@ -324,19 +334,21 @@ class ImageBlock(TypedDict, total=False):
 
 
 class ImageUrl(TypedDict, total=False):
+    """The URL of an image."""
+
     url: Required[str]
     detail: Literal["auto", "low", "high", "original"] | None
 
 
 class ImageUrlBlock(TypedDict, total=False):
-    """An image on the web; ``data:`` URLs are refused."""
+    """An image on the web. ``data:`` URLs are rejected."""
 
     type: Required[Literal["image_url"]]
     image_url: Required[ImageUrl]
 
 
 class KnowledgeBaseLink(TypedDict, total=False):
-    """A knowledge base that an agent draws on, with how to search it."""
+    """A knowledge base that the agent can search, with its search settings."""
 
     id: Required[str]
     top_k: int
@@ -345,7 +357,7 @@ class KnowledgeBaseLink(TypedDict, total=False):
 
 
 class LlmConfig(TypedDict, total=False):
-    """Model settings. ``model`` is ``provider:name``; ``temperature`` 0 to 2."""
+    """Model settings. ``model`` is ``provider:name``; ``temperature`` is from 0 to 2."""
 
     model: str
     temperature: float | None
@@ -355,7 +367,7 @@ class LlmConfig(TypedDict, total=False):
 
 
 class McpToolsetBody(TypedDict, total=False):
-    """An MCP server over streamable HTTP; with ``allowed_tools``, only these of its tools."""
+    """The tools of an MCP server, over streamable HTTP. ``allowed_tools`` limits them."""
 
     safe_to_repeat: bool | None
     approval: Literal["never", "always"] | None
@@ -371,15 +383,15 @@ class McpToolsetBody(TypedDict, total=False):
 
 
 class NamedTool(TypedDict, total=False):
-    """A tool that the model has to call."""
+    """A tool that the model must call."""
 
     name: Required[str]
 
 
 class OpenApiToolsetBody(TypedDict, total=False):
-    """Operations of an OpenAPI document (3.0 or 3.1), given or fetched; with ``operations``, only those.
+    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL. ``operations`` limits them.
 
-    ``operations``: ``operationId``, or method and path such as ``GET /tickets/{id}``.
+    Identify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
     """
 
     safe_to_repeat: bool | None
@@ -398,13 +410,13 @@ class OpenApiToolsetBody(TypedDict, total=False):
 
 
 class PutSecretBody(TypedDict, total=False):
-    """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
+    """``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
 
     value: Required[str]
 
 
 class ReferencedSession(TypedDict, total=False):
-    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+    """``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
 
     messages: list[GivenMessage]
     agent_id: str | None
@@ -414,8 +426,8 @@ class ReferencedSession(TypedDict, total=False):
 class ResolveActionBody(TypedDict, total=False):
     """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval, with an optional ``reason`` for a denial; ``output`` (a text or any JSON, null as
-    well) and ``error`` answer a call that the caller ran.
+    ``decision`` answers an approval; a denial may give a ``reason``. ``output`` and ``error`` are the result of a tool
+    call that you ran. ``output`` may be any JSON value, including null.
     """
 
     decision: Literal["approve", "deny"] | None
@@ -438,6 +450,8 @@ class RotateWebhookBody(TypedDict, total=False):
 
 
 class SearchBody(TypedDict, total=False):
+    """``POST /knowledge-bases/{id}/search/``."""
+
     query: Required[str]
     mode: Literal["hybrid", "semantic", "keyword"]
     top_k: int
@@ -446,24 +460,28 @@ class SearchBody(TypedDict, total=False):
 
 
 class SearchFilters(TypedDict, total=False):
+    """Limits a search to files in these collections, with these IDs, or with these tags."""
+
     collection_ids: list[str]
     file_ids: list[str]
     tags: list[str]
 
 
 class SetRetentionBody(TypedDict, total=False):
-    """``PUT /retention/``; with null the installation's default holds."""
+    """``PUT /retention/``. null restores the installation's default."""
 
     session_retention_days: Required[int | None]
 
 
 class TextBlock(TypedDict, total=False):
+    """Text."""
+
     type: Required[Literal["text"]]
     text: Required[str]
 
 
 class TokenBody(TypedDict, total=False):
-    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
+    """``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
 
     scopes: (
         list[
@@ -503,9 +521,9 @@ class TokenBody(TypedDict, total=False):
 
 
 class ToolPolicy(TypedDict, total=False):
-    """Settings for an agent's calls of some tools; what is left out stays as the tool has it.
+    """Settings for an agent's calls of matching tools. Omitted settings keep the tool's own values.
 
-    Of two approvals, the tool's and the policy's, the stricter one holds.
+    If the tool and the policy disagree on approval, the stricter setting applies.
     """
 
     approval: Literal["never", "always"] | None
@@ -514,11 +532,11 @@ class ToolPolicy(TypedDict, total=False):
 
 
 class TurnOptions(TypedDict, total=False):
-    """Settings of one turn, which go before the agent's own. ``instructions`` are added to the agent's.
+    """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop``: the model's answer ends before the first of these texts. ``tool_choice``: whether tools may be called, or
-    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``. ``metadata``
-    changes nothing: it is kept with the turn.
+    ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
+    call, until the first one. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata`` is stored
+    with the turn and doesn't affect it.
     """
 
     instructions: str | None
@@ -534,7 +552,7 @@ class TurnOptions(TypedDict, total=False):
 
 
 class UpdateAgentBody(TypedDict, total=False):
-    """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
+    """``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes the schema."""
 
     name: str | None
     agent_type: Literal["llm_agent", "react_agent"] | None
@@ -553,7 +571,7 @@ class UpdateAgentBody(TypedDict, total=False):
 
 
 class UpdateBudgetBody(TypedDict, total=False):
-    """``PATCH /budgets/{id}/``. What is left out stays; ``cost`` and ``tokens`` take each other's place."""
+    """``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa."""
 
     description: str | None
     cost: str | None
@@ -562,12 +580,16 @@ class UpdateBudgetBody(TypedDict, total=False):
 
 
 class UpdateCollectionBody(TypedDict, total=False):
+    """``PATCH /collections/{id}/``. Omitted fields keep their values."""
+
     name: str | None
     description: str | None
 
 
 class UpdateKnowledgeBaseBody(TypedDict, total=False):
-    """Replaces the given fields; other content or settings take effect with the next ingestion."""
+    """``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply from the next
+    ingestion.
+    """
 
     name: str | None
     description: str | None
@@ -580,9 +602,9 @@ class UpdateKnowledgeBaseBody(TypedDict, total=False):
 
 
 class UpdateToolsetBody(TypedDict, total=False):
-    """``PATCH /toolsets/{name}/``: whatever is given replaces what stands; null removes what may be left out.
+    """``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
-    Name and type stay. A ``document`` replaces a ``document_url``, and the other way round.
+    Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
     """
 
     safe_to_repeat: bool | None
@@ -602,7 +624,7 @@ class UpdateToolsetBody(TypedDict, total=False):
 
 
 class UpdateWebhookBody(TypedDict, total=False):
-    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
+    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     url: str | None
     event_types: list[str] | None

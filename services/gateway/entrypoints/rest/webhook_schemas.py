@@ -36,11 +36,15 @@ EventTypeName = Annotated[
 ]
 EventTypes = Annotated[
     list[EventTypeName],
-    Field(min_length=1, max_length=50, description="Names of events, or prefixes that end in `*`."),
+    Field(min_length=1, max_length=50, description="Event types, or prefixes that end in `*`."),
 ]
 Url = Annotated[
     str,
-    Field(min_length=1, max_length=2000, description="Receives POST requests. A public address, `https` or `http`."),
+    Field(
+        min_length=1,
+        max_length=2000,
+        description="The URL that receives POST requests. It must be public, with `https` or `http`.",
+    ),
 ]
 Status = Literal["enabled", "disabled"]
 
@@ -64,7 +68,7 @@ class CreateWebhookBody(StrictModel):
 
 
 class UpdateWebhookBody(StrictModel):
-    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
+    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
@@ -75,7 +79,7 @@ class UpdateWebhookBody(StrictModel):
     event_types: EventTypes | None = None
     description: str | None = Field(default=None, max_length=1000)
     status: Status | None = Field(
-        default=None, description="A re-enabled webhook receives the events since then, as far as they are recorded."
+        default=None, description="A re-enabled webhook receives the recorded events since it was disabled."
     )
 
 
@@ -84,4 +88,6 @@ class RotateWebhookBody(StrictModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
 
-    grace_seconds: int = Field(default=_DAY, ge=0, le=30 * _DAY, description="How long the previous secret also signs.")
+    grace_seconds: int = Field(
+        default=_DAY, ge=0, le=30 * _DAY, description="How long deliveries are also signed with the previous secret."
+    )
