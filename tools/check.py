@@ -33,7 +33,7 @@ _FIXING: Final[Commands] = [("ruff", "check", "--fix-only", "--exit-zero", "."),
 @app.command()
 def check(
     only: Annotated[list[Check] | None, typer.Argument(help="Only these.")] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Fix what ruff can fix, and format, before.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Fix and format with ruff first.")] = False,
 ) -> None:
     """Run the linters, the type check, the import rules and the project's own; exits with 1 on a finding."""
     from deploy.local.home import PROJECT_ROOT

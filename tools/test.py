@@ -10,9 +10,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(context: typer.Context) -> None:
-    """Run the tests but for the slow ones; --all runs every test.
+    """Run all tests except the slow ones; --all runs every test.
 
-    Arguments go to pytest: its own are listed by ./aes test -- --help
+    Arguments go to pytest; ./aes test -- --help lists its own.
     """
     from deploy.local.home import PROJECT_ROOT
 
@@ -21,9 +21,9 @@ def test(context: typer.Context) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Keeps bytecode out of the source tree where the caller wants none in it, instead of doing without.
+    """Writes bytecode outside the source tree if the caller wants none in it.
 
-    The tests start hundreds of processes, and each would compile all that it imports.
+    The tests start hundreds of processes, each of which would otherwise compile all its imports.
     """
     from deploy.local.home import Home
 

@@ -32,7 +32,7 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "The event's number for its subject, from 1. Commands have 0; deltas have the preceding event's.",
+        "description": "The event's number for its subject, from 1. Commands have 0; deltas have the preceding one's.",
     },
     "ce_dataref": {
         **_TEXT,

@@ -20,7 +20,7 @@ SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "chara
 
 
 class ChunkingStrategy(StrictModel):
-    """How documents are split into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
+    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
     ``chunk_overlap`` defaults to an eighth of the size, at most 64.
     """
@@ -92,6 +92,12 @@ class UpdateKnowledgeBaseBody(StrictModel):
     chunking_strategy: ChunkingStrategy | None = None
     embedding_config: EmbeddingConfig | None = None
     llm_config: dict[str, Any] | None = None
+
+
+class IngestBody(StrictModel):
+    """No fields are required."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
 
 
 class Datasource(BaseModel):

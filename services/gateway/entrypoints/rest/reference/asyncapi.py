@@ -18,9 +18,9 @@ from services.gateway.entrypoints.rest.session_socket import route
 CHANNEL: Final = "session-socket"
 _DESCRIPTION: Final = """\
 Messages are JSON objects in text frames of at most 512 KiB. The service sends the events of all turns of the session,
-whoever started them. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols
-`aes.v1` and `aes.token.<bearer token>`, or a public key in the query. If the service rejects a connection, it accepts
-the handshake and then closes with 4401, 4403, 4404 or 4429. After 1012 or 1013, reconnect.
+including those of other callers. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the
+subprotocols `aes.v1` and `aes.token.<bearer token>`, or a public key in the query. If the service rejects a connection,
+it accepts the handshake and then closes with 4401, 4403, 4404 or 4429. After 1012 or 1013, reconnect.
 """
 _REF: Final = {"type": "string", "description": "The `ref` of the message that caused this one."}
 _ID: Final = {

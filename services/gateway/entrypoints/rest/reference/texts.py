@@ -65,7 +65,7 @@ Answers an action of `required_actions`. For an `approval`, send a `decision`; t
 `runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the `output` or
 `error` of the call; this requires `runtime:execute`. The turn resumes when its last action is resolved.
 
-The first answer counts. Repeating it returns 200; a different answer returns 409, as does an answer after the action
+The first answer counts. Repeating it returns 200. A different answer returns 409, as does any answer after the action
 expired or its turn ended.
 """.strip()
 TURN_EVENTS: Final = """
