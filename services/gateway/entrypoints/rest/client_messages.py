@@ -36,7 +36,7 @@ class Cancel(StrictModel):
 
 
 class Resolve(ResolveActionBody):
-    """An answer to an open action of a turn: exactly one of ``decision``, ``output`` and ``error``."""
+    """Answers an open action of a turn with exactly one of ``decision``, ``output`` and ``error``."""
 
     type: Literal["resolve"]
     turn_id: str = _Id
@@ -45,7 +45,7 @@ class Resolve(ResolveActionBody):
 
 
 class Subscribe(StrictModel):
-    """Replays what came ``after`` a message; without it, a running turn from its start."""
+    """Replays the messages ``after`` a position. Without it, replays a running turn from its start."""
 
     type: Literal["subscribe"]
     after: str | None = Field(default=None, max_length=200)
@@ -53,7 +53,7 @@ class Subscribe(StrictModel):
 
 
 class Ping(StrictModel):
-    """Requests a sign of life."""
+    """Checks that the connection is alive."""
 
     type: Literal["ping"]
     ref: str | None = _Ref
