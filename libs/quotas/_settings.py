@@ -41,22 +41,25 @@ class QuotaSettings(BaseSettings):
         60_000,
         ge=0,
         validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE",
-        description="Requests per minute, over all gateways.",
+        description="Requests per minute, across all gateways.",
     )
     company_turns_per_minute: int = Field(
         30_000,
         ge=0,
         validation_alias="AES_COMPANY_TURNS_PER_MINUTE",
-        description="Turns per minute, over all gateways.",
+        description="Turns per minute, across all gateways.",
     )
     company_streams: int = Field(
         2_000,
         ge=0,
         validation_alias="AES_COMPANY_STREAMS",
-        description="Open event streams and WebSockets, over all gateways.",
+        description="Open event streams and WebSockets, across all gateways.",
     )
     company_api_keys: int = Field(
-        1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS", description="Valid keys; the `aes` command may exceed it."
+        1_000,
+        ge=0,
+        validation_alias="AES_COMPANY_API_KEYS",
+        description="Valid API keys; the `aes` command may exceed this limit.",
     )
     company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
     company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")

@@ -1,4 +1,4 @@
-"""Counts requests and turns against the rates of keys and companies, over all gateways."""
+"""Counts requests and turns against the rates of keys and companies, across all gateways."""
 
 import asyncio
 import math
