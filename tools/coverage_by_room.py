@@ -1,10 +1,10 @@
-"""Prints the branch coverage of each room, as JSON, from what `coverage run` has measured.
+"""Prints the branch coverage of each folder, as JSON, from the data of `coverage run`.
 
     coverage run -m pytest --all        # in the project's environment; writes .coverage.* files
     coverage combine --quiet
     python -m tools.coverage_by_room > benchmarks/results/coverage-DATE.json
 
-A room is a service, a library, or a folder at the top. Processes that a test ends with SIGKILL leave no data.
+A folder is a service, a library, or a top-level folder. Processes that a test kills with SIGKILL leave no data.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Makes the locks of packages: `python -m tools.lock`, or with `--upgrade` in the newest versions that are allowed.
+"""Locks packages: `python -m tools.lock`, or with `--upgrade` in the newest allowed versions.
 
-`requirements.lock` is what users install, `requirements-dev.lock` what developers need beyond it. In
-`deploy/images/locks` is what all images need (`base`), and what each of them needs beyond that. All have the same
-versions, and the hashes of all files.
+Users install `requirements.lock`, developers also `requirements-dev.lock`. `deploy/images/locks` has the packages of
+all images (`base`), and those that each image needs in addition. All locks have the same versions, and the hashes of
+all files.
 """
 
 import argparse
@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 _USERS, _DEVELOPERS = _ROOT / "requirements.lock", _ROOT / "requirements-dev.lock"
 _IMAGES = _ROOT / "deploy" / "images" / "locks"
 _EXTRAS = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline", "cli", "backup")
-# No address of a registry gets into a lock.
+# Locks must not contain a registry's address.
 _COMPILE = (
     "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate", "--no-header",
     "--no-emit-index-url", "--no-emit-find-links",

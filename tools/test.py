@@ -21,9 +21,9 @@ def test(context: typer.Context) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Keeps bytecode out of the source tree where the caller wants none in it, instead of doing without.
+    """Writes bytecode outside the source tree if the caller wants none in it.
 
-    The tests start hundreds of processes, and each would compile all that it imports.
+    The tests start hundreds of processes, each of which would otherwise compile all its imports.
     """
     from deploy.local.home import Home
 

@@ -1,4 +1,4 @@
-"""Generates the client's models, parameters, errors and plain operations from the service's OpenAPI document.
+"""Generates the client's models, errors and plain operations from the service's OpenAPI document.
 
     python clients/python/generate.py          # from the project's root
 
@@ -49,7 +49,7 @@ _HEAD: Final = (
     "from datetime import datetime",
     "from typing import TYPE_CHECKING, Any, Literal, TypedDict",
     "from pydantic import BaseModel, ConfigDict, Field",
-    "from aes_client import models as answers",
+    "from aes_client import models as schemas",
     "from aes_client.errors import ApiError",
     "from aes_client.flows import Emit, Emitting",
     "from aes_client.requests import TRANSFER_SECONDS, Request, content, given, nothing, one, path_of",
@@ -57,7 +57,6 @@ _HEAD: Final = (
     "from aes_client.retries import RetryPolicy",
     "if TYPE_CHECKING:",
     "    from typing_extensions import Required, Unpack",
-    "    from aes_client import params",
 )
 _MODEL: Final = '''
 class Model(BaseModel):
@@ -72,8 +71,7 @@ class Model(BaseModel):
 def sources(document: Schema) -> dict[str, str]:
     """The text of each generated module by its name."""
     made = {
-        "models": ['"""Answers of the service."""', *_HEAD, _MODEL, _models(document)],
-        "params": ['"""Bodies of requests."""', *_HEAD, _params(document)],
+        "models": ['"""Answers and bodies of requests."""', *_HEAD, _MODEL, _models(document), _bodies(document)],
         "api_errors": ['"""Errors of the service, by their types."""', *_HEAD, _api_errors(document)],
         "operations": ['"""Plain operations, by resource."""', *_HEAD, _operations(document)],
     }
@@ -106,7 +104,7 @@ def _attribute(types: _Types, model: str, schema: Schema, field: str) -> str:
     return f"{name}: {annotation} = {value}"
 
 
-def _params(document: Schema) -> str:
+def _bodies(document: Schema) -> str:
     schemas = document["components"]["schemas"]
     types = _Types(schemas, is_answer=False)
     classes, unions = [], []
@@ -156,8 +154,8 @@ def _operations(document: Schema) -> str:
 def _method(document: Schema, method: str, path: str, described: Schema) -> str:
     """The source of a plain operation."""
     resource, verb = described["operationId"].split(".")
-    types = _Types(document["components"]["schemas"], is_answer=True, inline="answers.")
-    sent_types = _Types(types.schemas, is_answer=False, inline="params.")
+    types = _Types(document["components"]["schemas"], is_answer=True, inline="schemas.")
+    sent_types = _Types(types.schemas, is_answer=False, inline="schemas.")
     place, arguments = _place(path.removeprefix("/api/v1"), resource)
     fields, body = _body(sent_types, resource, described.get("requestBody", {}))
     answer = next(answer for status, answer in described["responses"].items() if status.startswith("2"))

@@ -1,4 +1,4 @@
-"""``python3 deploy/compose/new_secrets.py > .env``: .env.example with secrets of your own."""
+"""``python3 deploy/compose/new_secrets.py > .env``: .env.example with generated secrets."""
 
 import base64
 import re

@@ -1,5 +1,5 @@
 #!/bin/sh
-# An account of its own for each service named; it makes its bucket itself and nobody else gets in.
+# Creates an account for each named service, which creates its own bucket. No other account has access.
 #     object_accounts.sh SERVICE …      with ADMIN_… for the administrator and <SERVICE>_SECRET for each account
 set -eu
 

@@ -1,6 +1,6 @@
-"""Checks that the service in this container is ready; runs every few seconds, hence with nothing but a socket.
+"""Checks that the service in this container is ready. Uses only a socket, since it runs every few seconds.
 
-``python -IS healthcheck.py [PATH]``; exits with 1 when it is not, and says what it answered.
+``python -IS healthcheck.py [PATH]`` exits with 1 if it isn't ready, and prints its answer.
 """
 
 import socket

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-packages base: the packages that all images need, into the virtual environment.
-# install-packages NAME DIR: those that the image NAME needs beyond them, into a directory beside it.
+# install-packages base: installs the packages of all images into the virtual environment.
+# install-packages NAME DIR: installs the additional packages of image NAME into a separate directory.
 set -eu
 
 environment=$(/opt/venv/bin/python -c 'import site; print(site.getsitepackages()[0])')
@@ -8,7 +8,7 @@ target=${2:-$environment}
 python3 -m pip install --no-cache-dir --no-compile --no-deps --require-hashes --target "$target" --requirement "$1.lock"
 # Programs are run as modules.
 rm -rf "$target/bin"
-# What is added lies in another layer, so that all images share this one.
+# Additional packages are in another layer, so that all images share this one.
 [ "$target" != "$environment" ] || echo /opt/own > "$target/own.pth"
 /opt/venv/bin/python -m compileall -q --invalidation-mode unchecked-hash "$target"
 find /opt/venv "$target" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +

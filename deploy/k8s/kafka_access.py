@@ -1,4 +1,4 @@
-"""Derives Kafka's access rules from the senders and readers of libs/contracts/topics.py."""
+"""Derives Kafka's ACLs from the producers and consumers in libs/contracts/topics.py."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ ResourceType = Literal["topic", "group", "cluster", "transactionalId"]
 
 @dataclass(frozen=True)
 class Rule:
-    """Operations, as Kafka names them, on one resource or on all whose names begin like that."""
+    """Kafka operations on one resource, or on all resources with a prefix."""
 
     type: ResourceType
     name: str
@@ -21,7 +21,7 @@ class Rule:
 
 
 def rules_by_user() -> dict[str, list[Rule]]:
-    """Every user of the bus with its rules."""
+    """Every Kafka user with its rules."""
     return {
         **{f"{service}-kafka": service_rules(service) for service in SERVICES},
         "operator-kafka": operator_rules(),
@@ -40,7 +40,7 @@ def service_rules(service: str) -> list[Rule]:
 
 
 def outside_rules(group: str) -> list[Rule]:
-    """A program of somebody else: reads events, in groups that begin like that."""
+    """A third-party program: reads events, in consumer groups with this prefix."""
     return [
         *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
         Rule("group", group, ("Read",), prefix=True),
@@ -48,7 +48,7 @@ def outside_rules(group: str) -> list[Rule]:
 
 
 def operator_rules() -> list[Rule]:
-    """Rules for `aes topics`, `aes doctor` and `aes dlq`, and for what operators do through the gateway."""
+    """Rules for `aes topics`, `aes doctor` and `aes dlq`, and for operators' requests through the gateway."""
     topics = with_dead_letters()
     return [
         Rule("cluster", "kafka-cluster", ("Describe",)),
@@ -56,7 +56,7 @@ def operator_rules() -> list[Rule]:
         # The doctor reads the broker's clock from a message.
         Rule("topic", "doctor-", ("Create", "Delete", "Describe", "Write"), prefix=True),
         Rule("group", "dead-letter-replay", ("Read",)),
-        # How far the services' groups are behind.
+        # The lag of the services' groups.
         *(Rule("group", f"{service}-", ("Describe",), prefix=True) for service in SERVICES),
         Rule("transactionalId", "dead-letter-replay-", ("Write", "Describe"), prefix=True),
     ]
@@ -70,7 +70,7 @@ def _operated(topic: Topic) -> tuple[str, ...]:
     common = ("Create", "Describe", "DescribeConfigs")
     if topic.kind is TopicKind.DEAD_LETTERS:
         return ("Read", *common)
-    # Letters go back to where they came from; those too large for a letter are read there.
+    # Messages are replayed to their original topic; large payloads are read from there.
     return ("Read", "Write", *common) if topic.consumers else common
 
 

@@ -1,4 +1,4 @@
-"""Writes topics and users as resources of Strimzi's operators: `python -m deploy.k8s.kafka_resources`."""
+"""Writes topics and users as Strimzi resources: `python -m deploy.k8s.kafka_resources`."""
 
 from pathlib import Path
 from typing import Any, Final

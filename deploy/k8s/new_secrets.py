@@ -1,11 +1,11 @@
-"""Makes an installation's namespace and Secrets, those of secrets.example.yaml, with values of its own.
+"""Generates an installation's namespace and Secrets, as in secrets.example.yaml.
 
-    python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
-    kubectl apply -f secrets.yaml
+python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
+kubectl apply -f secrets.yaml
 
-Passwords are new unless the environment sets them: <SERVICE>_PASSWORD is that of a role in PostgreSQL, as for
-deploy/compose/databases.sh, and <SERVICE>_OBJECTS the ACCESS:SECRET of an S3 account. Needs only Python. Keep the
-file: a second run makes other keys, which can't decrypt stored secrets.
+Generates passwords unless the environment sets them: <SERVICE>_PASSWORD for a role in PostgreSQL, as for
+deploy/compose/databases.sh, and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Only needs Python. Keep the
+file: a second run generates other keys, which can't decrypt stored secrets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def manifests(options: argparse.Namespace, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Raises SystemExit for a provider whose variable is not set."""
+    """Raises SystemExit for a provider whose variable isn't set."""
     values: dict[str, dict[str, str]] = {
         "signing-key": {"key": _new(), "accepted": ""},
         "secrets-key": {"keys": base64.b64encode(secrets.token_bytes(32)).decode()},

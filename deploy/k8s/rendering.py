@@ -1,4 +1,4 @@
-"""Writes what kustomize makes of the manifests, for reviews and tests: `python -m deploy.k8s.rendering`."""
+"""Renders the manifests with kustomize, for reviews and tests: `python -m deploy.k8s.rendering`."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ RENDERINGS: Final[dict[str, list[str]]] = {
     **{name: [f"overlays/{name}"] for name in ("dev", "keda", "managed-kafka", "production", "small")},
     "monitoring": ["base", "components/prometheus-operator", "components/tracing"],
 }
-"""By name: what is rendered, and components on top of it."""
+"""Overlays to render, by name, with components on top."""
 _PROJECT: Final = ROOT.parents[1]
 
 
@@ -28,7 +28,7 @@ def file_of(name: str) -> Path:
 
 
 def heading(name: str) -> str:
-    """Names the command and the state of the sources, so that an outdated rendering is noticed without kustomize."""
+    """Names the command and a hash of the sources, so that outdated output is noticed without kustomize."""
     return (
         f"# Generated from {', '.join(RENDERINGS[name])} by: python -m deploy.k8s.rendering\n"
         f"# Sources: sha256 {digest(RENDERINGS[name])}\n"
@@ -36,7 +36,7 @@ def heading(name: str) -> str:
 
 
 def digest(directories: list[str]) -> str:
-    """The hash of all files that the kustomizations are made of."""
+    """The hash of all files that the kustomizations consist of."""
     found: set[Path] = set()
     for directory in directories:
         _add_sources(ROOT / directory, found)
@@ -45,7 +45,7 @@ def digest(directories: list[str]) -> str:
 
 
 def _add_sources(directory: Path, found: set[Path]) -> None:
-    """Adds the kustomization and the files that it names, those of other kustomizations among them."""
+    """Adds the kustomization and all files that it references, including other kustomizations'."""
     kustomization = directory / "kustomization.yaml"
     if kustomization in found:
         return
@@ -76,7 +76,7 @@ def rendered(name: str, kustomize: Path) -> str:
     if not components:
         return build(ROOT / base, kustomize)
     with tempfile.TemporaryDirectory() as directory:
-        # kustomize takes relative paths only.
+        # kustomize only accepts relative paths.
         above = os.path.relpath(ROOT, Path(directory).resolve())
         kustomization = {"resources": [f"{above}/{base}"], "components": [f"{above}/{each}" for each in components]}
         Path(directory, "kustomization.yaml").write_text(yaml.safe_dump(kustomization))

@@ -1,4 +1,4 @@
-"""Checks the settings in the environment of `aes up` and compares them with those of the running stack."""
+"""Validates the settings in the environment of `aes up` and compares them with the running stack's."""
 
 import re
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ COMMAND_VARIABLES: Final = {
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("none", "Home of Java 17 or newer. Defaults to `java` on the path, then a packaged one."),
 }
-"""Variables of the commands without an option of the same meaning: default and meaning, for the documentation."""
-# For the commands alone; or checked against the running stack elsewhere.
+"""Variables for commands, without an equivalent option: default and meaning, for the documentation."""
+# Only for commands, or compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # The stack sets these itself.
 _OF_THE_STACK = re.compile(r"AES_(KAFKA_(?!PORT).*|AUTO_MIGRATE|GATEWAY_REPLICA_URLS|[A-Z]+_(DATABASE_)?URL)")
@@ -29,7 +29,7 @@ _NETWORK = re.compile(r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BU
 
 
 def check_settings(caller: Mapping[str, str]) -> None:
-    """Raises StackError naming the first setting that no service could start with."""
+    """Raises StackError for the first setting that no service could start with."""
     asked_ports(caller)
     for variable in _provider_addresses():
         if (address := caller.get(variable)) and not _is_address(address):
@@ -37,7 +37,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
                 f"{variable} isn't a URL: {address!r}.", "Give one such as http://127.0.0.1:11434/v1, or unset it."
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
-    # Without any, the time to import all settings is saved.
+    # Without any, skip the time to import all settings.
     for service in SERVICES if given else ():
         for variable, message in _invalid(service).items():
             if variable in given:
@@ -45,10 +45,10 @@ def check_settings(caller: Mapping[str, str]) -> None:
 
 
 def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:
-    """Variables of services whose value now isn't the one that the running stack was started with."""
+    """Variables of services whose current value differs from the running stack's."""
     started = _environment_of(state.supervisor.pid) if state.supervisor else {}
     running = dict(started)
-    # A replica has a port of its own: the first process of each service is the one that a variable is about.
+    # Replicas have their own ports: a variable applies to each service's first process.
     for part in reversed(state.parts.values()):
         running |= _environment_of(part.pid) if part.pid else {}
     running |= {f"AES_{name.upper()}_PORT": str(part.port) for name, part in state.parts.items()}

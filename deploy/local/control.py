@@ -1,4 +1,4 @@
-"""Starts and stops the stack, and restarts processes of it, from outside: what `aes up`, `down` and `restart` do."""
+"""Controls the stack from outside: `aes up`, `down` and `restart`."""
 
 import asyncio
 import fcntl
@@ -25,20 +25,20 @@ from deploy.local.status import read_status
 Show = Callable[[StackState], None]
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 60
-# Longer than the longest pause between two attempts to start a part again.
+# Longer than the longest pause between two attempts to restart a part.
 _READY_SECONDS = 30.0
 _RESTARTED_SECONDS = 180.0
-# Longer than the grace that services have to finish or hand back what is in work.
+# Longer than the services' grace period for finishing or handing back work.
 _RESTART_GRACE_SECONDS = 15.0
 # Two database clusters' worth of write-ahead log, Kafka's first segments and the downloads.
 _NEEDED_BYTES = 400 * 1024 * 1024
 
 
 def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
-    """Start the stack, or find it running already; returns its state and whether it was started by this call.
+    """Start the stack, or find it running; returns its state and whether this call started it.
 
-    `replicas` as `parse_replicas` reads it; a stack that runs already must have as many. Raises StackError when
-    it cannot be started; nothing of it runs then.
+    `replicas` comes from `parse_replicas`; a running stack must have as many. Raises StackError if it can't be started;
+    nothing is left running then.
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
@@ -72,13 +72,13 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
 
 
 def development_key(home: Home) -> str:
-    """The development company's key; the gateway must have been ready once."""
+    """The development company's key. Requires that the gateway has been ready once."""
     postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
     return asyncio.run(ensure_key(home, postgres.url("gateway")))
 
 
 def take_down(home: Home, show: Show) -> bool:
-    """Stop the stack, also when its supervisor is gone; returns whether anything ran."""
+    """Stop the stack, even without a supervisor; returns whether anything was running."""
     state = StackState.read(home.state_file)
     supervisor = state.supervisor.process() if state.supervisor else None
     if supervisor is not None:
@@ -100,7 +100,7 @@ def take_down(home: Home, show: Show) -> bool:
 
 
 def purge(home: Home) -> None:
-    """Delete all state but the downloads and the Python environment. The stack must be down."""
+    """Delete all state except downloads and the Python environment. The stack must be down."""
     home.create()
     socket_directory = postgres_of(home, Credentials.load_or_create(home.credentials_file)).socket_directory
     for directory in (socket_directory, home.postgres, home.kafka, home.objects, home.logs):
@@ -111,16 +111,16 @@ def purge(home: Home) -> None:
 
 
 def parts_of(home: Home, names: Sequence[str]) -> list[str]:
-    """Resolves names of services or processes to processes; no names mean all services.
+    """Resolves names of services or processes to processes; without names, all services.
 
-    Raises StackError when the stack does not run or a name is unknown.
+    Raises StackError if the stack isn't running or a name is unknown.
     """
     parts = _running(home).parts
     services = [service.name for service in SERVICES]
     known = [name for service in services for name, part in parts.items() if part.service == service]
     chosen: set[str] = set()
     for name in names or services:
-        # The first of several processes bears the service's name, which here stands for all of them.
+        # The first of several processes has the service's name, which stands for all of them here.
         first = name.removesuffix("-1")
         found = [part for part in known if part == name or parts[part].service == name]
         found = found or [part for part in known if part == first]
@@ -131,7 +131,7 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
 
 
 def restart(home: Home, part: str) -> None:
-    """Restarts a process; returns when its successor is ready. Raises StackError when none comes."""
+    """Restarts a process; returns once its successor is ready. Raises StackError if none becomes ready."""
     old = _running(home).parts[part]
     if old.pid is not None:
         process = Identity(old.pid, old.started or 0).process()
@@ -154,7 +154,7 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
 
 
 def _await_readiness(home: Home, show: Show) -> None:
-    """Waits for the parts of a running stack that are restarting at the moment; raises StackError when one fails."""
+    """Waits for restarting parts of a running stack; raises StackError if one fails."""
     deadline = time.monotonic() + _READY_SECONDS
     while unready := asyncio.run(read_status(home)).unready:
         if time.monotonic() > deadline:
@@ -181,7 +181,7 @@ def _start_supervisor(home: Home, replicas: str) -> subprocess.Popen[bytes]:
 
 
 def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) -> StackState:
-    """Show a starting stack until it runs; no `supervisor` means that somebody else started it."""
+    """Show a starting stack until it runs; without `supervisor`, someone else started it."""
     while True:
         ended = supervisor is not None and supervisor.poll() is not None
         state = StackState.read(home.state_file)

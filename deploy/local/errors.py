@@ -2,7 +2,7 @@
 
 
 class StackError(Exception):
-    """A failure shown at the terminal: the problem and its remedy."""
+    """A failure shown on the terminal: the problem and its remedy."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(problem if not remedy else f"{problem}\n{remedy}")
@@ -11,8 +11,8 @@ class StackError(Exception):
 
 
 class ProcessFailed(StackError):
-    """A process exited while it was being prepared or started."""
+    """A process exited during its preparation or start."""
 
 
 class PortTaken(ProcessFailed):
-    """Another program has bound the process's port since it was chosen."""
+    """Another program has bound the chosen port."""

@@ -1,4 +1,4 @@
-"""Files that are either complete or absent, also when their writer is killed, and the disks that they are on."""
+"""Files that are either complete or absent, even if their writer is killed, and checks of their disks."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; empty when the file is absent or unreadable as JSON."""
+    """The object in a JSON file; empty if the file is missing or invalid."""
     try:
         document = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -32,14 +32,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def tail(path: Path, lines: int, most_bytes: int = 256 * 1024, since: int = 0) -> list[str]:
-    """The last lines of a log file from the byte `since` on, none when it does not exist."""
+    """The last lines of a log file from byte `since` on; none if it doesn't exist."""
     if not path.exists():
         return []
     with path.open("rb") as file:
         skipped = max(since, path.stat().st_size - most_bytes)
         file.seek(skipped)
         found = file.read().decode(errors="replace").splitlines()
-    # The place to start at rarely is the start of a line.
+    # The starting byte is rarely at the start of a line.
     return found[1 if skipped > since else 0 :][-lines:] if lines else []
 
 

@@ -1,4 +1,4 @@
-"""Runs single parts as children of the calling process, for tests and tools that need no supervisor."""
+"""Runs single parts as child processes, for tests and tools that need no supervisor."""
 
 import asyncio
 import signal

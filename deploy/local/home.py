@@ -8,7 +8,7 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 class Home:
-    """The state directory, `.aes/` in the project unless `AES_HOME` names another."""
+    """The state directory: `.aes/` in the project, unless `AES_HOME` names another."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -17,7 +17,7 @@ class Home:
         self.kafka = root / "kafka"
         self.objects = root / "objects"
         self.cache = root / "cache"
-        """Downloads; they survive a purge because they can be fetched again but need a network."""
+        """Downloads, which survive a purge: fetching them again needs a network."""
         self.state_file = root / "state.json"
         self.supervisor_lock = root / "supervisor.lock"
         self.start_lock = root / "up.lock"
@@ -25,9 +25,9 @@ class Home:
         self.credentials_file = root / "credentials.json"
         self.development_key_file = root / "development-key"
         self.kafka_password_file = root / "kafka-password"
-        """The password of the stack's Kafka, for programs outside of the stack."""
+        """The password of the stack's Kafka, for programs outside the stack."""
         self.restore_marker = root / "restoring"
-        """Marker of a restore in progress, or of one that failed."""
+        """Marker of a running or failed restore."""
 
     @classmethod
     def from_environment(cls) -> "Home":
@@ -38,11 +38,11 @@ class Home:
         return self.logs / f"{part}.log"
 
     def create(self) -> None:
-        """Makes the directories; other users can at most pass through, as PostgreSQL's user has to."""
+        """Creates the directories; other users can at most pass through, as PostgreSQL's user must."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.chmod(stat.S_IMODE(self.root.stat().st_mode) & ~0o066)
         self.logs.mkdir(parents=True, exist_ok=True)
-        # Through a link to another disk as well, whose directory may have been cleared away.
+        # Also through a link to another disk, whose directory may have been deleted.
         Path(os.path.realpath(self.cache)).mkdir(parents=True, exist_ok=True)
-        # Keeps the state out of version control wherever the directory is.
+        # Keeps the state out of version control, wherever the directory is.
         (self.root / ".gitignore").write_text("*\n")

@@ -12,7 +12,7 @@ _OLDEST = 17
 
 
 def find_java() -> Path:
-    """Takes the system's Java when it is 17 or newer, else the one of the Python package."""
+    """Returns the system's Java if it is new enough, otherwise that of the Python package."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"))
@@ -26,7 +26,7 @@ def find_java() -> Path:
 
 
 def _version(java: str) -> int:
-    # macOS ships a `java` that only says that none is installed, hence the look at the answer itself.
+    # macOS ships a `java` that only reports that none is installed, so check its output.
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""The processes that the supervisor runs, and those of the project's own services."""
+"""The supervisor's processes, and those of the project's services."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -20,14 +20,14 @@ class ManagedProcess(ABC):
     port: int | None
 
     async def prepare(self, report: Report) -> None:  # noqa: B027
-        """Prepares the start. Runs before every start and does only what is missing."""
+        """Prepares every start, and only does what is missing."""
 
     @abstractmethod
     def command(self) -> Command: ...
 
     @abstractmethod
     async def is_ready(self) -> bool:
-        """Tells whether the running process is ready. Never raises; takes two seconds at most."""
+        """Whether the running process is ready. Never raises; takes at most two seconds."""
 
     async def complete(self, report: Report) -> None:  # noqa: B027
         """Completes a ready process before others use it, such as creating databases."""
@@ -35,7 +35,7 @@ class ManagedProcess(ABC):
 
 @dataclass
 class ServiceProcess(ManagedProcess):
-    """Migrates its database itself when it starts. ``port`` is None without an HTTP server."""
+    """Migrates its database at startup. ``port`` is None without an HTTP server."""
 
     service: str
     name: str

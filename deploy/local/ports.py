@@ -1,4 +1,4 @@
-"""Ports of the stack: chosen once, remembered, chosen anew when another program has taken them."""
+"""Ports of the stack: chosen once, remembered, and chosen again if other programs have taken them."""
 
 import json
 import random
@@ -9,8 +9,8 @@ from pathlib import Path
 from deploy.local.errors import StackError
 from deploy.local.files import read_json, write_atomically
 
-# Below the range that systems hand to outgoing connections: a client retrying a port of that range
-# while its server restarts may connect to itself and keep the server from coming back.
+# Below the range of outgoing connections: a client that retries a port in that range while its server restarts may
+# connect to itself and block the server's return.
 _CANDIDATES = range(20000, 30000)
 _ATTEMPTS = 200
 _share = _CANDIDATES
@@ -18,9 +18,9 @@ _untried: list[int] = []
 
 
 def use_share(number: int, shares: int) -> None:
-    """Has this process choose from one of several equal shares of the candidates.
+    """Makes this process choose from one of several equal shares of the candidates.
 
-    For processes side by side: a port that one has chosen and doesn't listen on yet is free for the others.
+    For concurrent processes: a port that one has chosen but not bound yet looks free to the others.
     """
     global _share
     _share = _CANDIDATES[number::shares]
@@ -49,14 +49,14 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
 
 
 def _next_candidate() -> int:
-    """All candidates in a random order: a port that was chosen is not chosen again before somebody listens on it."""
+    """All candidates in random order, so that a chosen port is unlikely to be chosen again before it is bound."""
     if not _untried:
         _untried.extend(random.sample(_share, len(_share)))
     return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
-    """A port for each name: `fixed` ones must be free, else the remembered, preferred or a random one."""
+    """A port per name: `fixed` ones must be free; others are remembered, preferred or random."""
     remembered = read_json(file)
     ports: dict[str, int] = {}
     for name in names:
@@ -71,7 +71,7 @@ def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: 
         taken = set(ports.values()) | set(fixed.values())
         wishes = [port for port in (remembered.get(name), preferred.get(name)) if isinstance(port, int)]
         ports[name] = next((port for port in wishes if port not in taken and is_free(port)), None) or choose_free(taken)
-    # A port fixed for this start is not remembered for the next.
+    # Don't remember a port that was fixed for this start.
     lasting = {name: port for name, port in ports.items() if name not in fixed}
     write_atomically(file, json.dumps({**remembered, **lasting}, indent=2) + "\n")
     return ports

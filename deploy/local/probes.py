@@ -1,4 +1,4 @@
-"""Readiness probes; none raises or takes longer than two seconds."""
+"""Readiness probes. None raises or takes longer than two seconds."""
 
 import asyncio
 import struct
@@ -10,19 +10,19 @@ from libs.diagnostics.health import ask_health, get
 
 T = TypeVar("T")
 _SECONDS = 2
-# ApiVersions, version 0, correlation id 1, no client id: any client's first question to a broker.
+# ApiVersions, version 0, correlation ID 1, no client ID: any client's first request to a broker.
 _KAFKA_QUESTION = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
 async def is_ready(port: int, service: str) -> bool:
-    """Tells whether the named service listens on the port and is ready."""
+    """Whether the named service listens on the port and is ready."""
     health = await _within_time(ask_health(_address(port), service))
     return health is not None and health.is_ready
 
 
 async def answers_ok(port: int, path: str) -> bool:
-    """Whether a GET of `path` is answered with 200."""
+    """Whether a GET of `path` returns 200."""
     return await _within_time(_status(port, path)) == 200
 
 
@@ -32,12 +32,12 @@ async def broker_answers(port: int) -> bool:
 
 
 async def postgres_listens(port: int) -> bool:
-    """Whether a PostgreSQL server takes connections; it may still be recovering."""
+    """Whether a PostgreSQL server accepts connections; it may still be recovering."""
     return await _within_time(_ask(port, _POSTGRES_SSL_QUESTION, 1)) in (b"N", b"S")
 
 
 async def _within_time(asking: Awaitable[T]) -> T | None:
-    """The answer, or None when there is none."""
+    """The response, or None if there is none."""
     try:
         async with asyncio.timeout(_SECONDS):
             return await asking

@@ -1,4 +1,4 @@
-"""Keeps one process running: starts it, watches it, restarts it when it dies."""
+"""Keeps one process running: starts it, watches it, and restarts it when it dies."""
 
 import asyncio
 import signal
@@ -18,7 +18,7 @@ from libs.retry import RetryPolicy
 
 _POLL_SECONDS = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
-# A process that was ready this long before it died is restarted without a longer delay.
+# A process that was ready this long before it died restarts without a longer delay.
 _STEADY_SECONDS = 30.0
 _FIRST_START = RetryPolicy(first=0.4, attempts=4)
 _FIRST_START_SECONDS = 180.0
@@ -28,8 +28,8 @@ _GRACE_SECONDS = 12.0
 class ProcessSupervisor:
     """Supervises one process of the stack.
 
-    The first start is given up after a few attempts, because a person waits for it and can act on the reason.
-    Later ones are repeated with growing delays for as long as the stack runs.
+    Gives up the first start after a few attempts, because a person waits for it and can fix the reason. Retries later
+    starts with growing delays for as long as the stack runs.
     """
 
     def __init__(self, part: ManagedProcess, state: ProcessState, changed: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class ProcessSupervisor:
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns when the process is ready; raises StackError when it cannot be started."""
+        """Returns once the process is ready; raises StackError if it can't be started."""
 
         async def attempt() -> None:
             async with asyncio.timeout(_FIRST_START_SECONDS):
@@ -51,7 +51,7 @@ class ProcessSupervisor:
             self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")
 
         try:
-            # With a taken port only the stack as a whole can choose another one: the other processes know this one.
+            # If its port is taken, only the whole stack can choose another: the other processes know this one.
             await _FIRST_START.run(
                 attempt, on=ProcessFailed, when=lambda problem: not isinstance(problem, PortTaken), before_sleep=report
             )
@@ -60,7 +60,7 @@ class ProcessSupervisor:
         self._watch = asyncio.create_task(self._keep_running())
 
     async def stop(self, grace: float) -> None:
-        """Asks the process to end and kills it after `grace` seconds."""
+        """Asks the process to stop and kills it after `grace` seconds."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
@@ -75,7 +75,7 @@ class ProcessSupervisor:
         while True:
             assert self._process is not None
             code = await self._process.wait()
-            # A process that was asked to end, as for a restart, exits with 0.
+            # A process that was asked to stop, as for a restart, exits with 0.
             if time.monotonic() - ready_since > _STEADY_SECONDS or code == 0:
                 delay = _FIRST_DELAY
             problem = _ended_with(code)
@@ -92,7 +92,7 @@ class ProcessSupervisor:
             ready_since = time.monotonic()
 
     async def _restart(self) -> str:
-        """Starts the process again. Returns why it could not, or nothing once the process is ready."""
+        """Starts the process again. Returns why that failed, or nothing once the process is ready."""
         try:
             try:
                 await self._bring_up()
@@ -102,7 +102,7 @@ class ProcessSupervisor:
         except StackError as error:
             return error.problem.splitlines()[0]
         except Exception as error:
-            # Any failure is retried, since the process has to come back.
+            # Retry after any failure, since the process has to come back.
             log(traceback.format_exc())
             return f"could not be started: {error!r}"
         return ""
@@ -136,11 +136,11 @@ class ProcessSupervisor:
         self._report("ready")
 
     async def _is_ready(self, pid: int) -> bool:
-        """Tells whether this very process is ready: another stack's would answer at the same port just as well."""
+        """Whether this very process is ready: another stack's could answer at the same port."""
         port = self.managed.port
         if not await self.managed.is_ready():
             return False
-        # In a thread: this loop supervises all other processes meanwhile.
+        # In a thread, since this loop supervises all other processes.
         return port is None or await asyncio.to_thread(listens, pid, port)
 
     async def _end_process(self, grace: float) -> None:
@@ -180,9 +180,9 @@ def _ended_with(code: int) -> str:
 
 
 def log(text: str) -> None:
-    """Writes a line to the supervisor's own log, unless that is on the very disk that is full.
+    """Writes a line to the supervisor's own log, unless its disk is full.
 
-    Never raises: what watches the stack must outlive its log.
+    Never raises: the supervisor must outlive its log.
     """
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)

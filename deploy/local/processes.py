@@ -1,4 +1,4 @@
-"""Starting, recognising and ending operating system processes."""
+"""Starting, recognizing and ending operating system processes."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-# Every process of a stack carries the stack's state directory here, so that orphans are recognised.
+# Every process of a stack has the stack's state directory here, so that orphans are recognized.
 MARKER = "AES_STACK"
 
 
@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Identity:
-    """A process, told apart from a later one that was given the same pid."""
+    """A process, distinct from a later one with the same pid."""
 
     pid: int
     started: float = field(compare=False)
@@ -54,7 +54,7 @@ class Identity:
         return None
 
     def process(self) -> psutil.Process | None:
-        """The living process, or None when it ended or its pid belongs to another one now."""
+        """The living process, or None if it ended or its pid now belongs to another one."""
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
             # Clock adjustments move the reported start by fractions of a second.
@@ -65,10 +65,10 @@ class Identity:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Tells whether the process, or a child of it, is the one that listens on a TCP port."""
+    """Whether the process or one of its children listens on a TCP port."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        # Looking at children takes longer: PostgreSQL has one per connection.
+        # Checking children takes longer: PostgreSQL has one per connection.
         return _listens(process, port) or any(_listens(child, port) for child in process.children(recursive=True))
     return False
 
@@ -83,7 +83,7 @@ def _listens(process: psutil.Process, port: int) -> bool:
 
 
 def marked(value: str) -> list[psutil.Process]:
-    """Processes other than this one that were started for the stack whose state directory is `value`."""
+    """Other processes started for the stack whose state directory is `value`."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -93,7 +93,7 @@ def marked(value: str) -> list[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, grace: float = 15) -> None:
-    """Ask the processes to end and kill those that have not after `grace` seconds."""
+    """Ask the processes to stop and kill those that haven't after `grace` seconds."""
     asked = list(processes)
     for process in asked:
         with suppress(psutil.NoSuchProcess):
@@ -108,15 +108,14 @@ def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTER
 def find_orphans(state: Path, postgres: Path) -> tuple[list[psutil.Process], psutil.Process | None]:
     """Marked processes of the stack in `state`, and its PostgreSQL.
 
-    PostgreSQL overwrites its environment with status texts, so it is recognised by its own pid file and
-    working directory instead of the marker.
+    PostgreSQL overwrites its environment with status texts, so its pid file and working directory identify it instead.
     """
     server = _postmaster(postgres / "data")
     return [process for process in marked(str(state)) if process != server], server
 
 
 def end_orphans(state: Path, postgres: Path) -> int:
-    """End what an earlier run left, services before PostgreSQL; returns how many processes there were."""
+    """End what an earlier run left, services before PostgreSQL; returns the number of processes."""
     others, server = find_orphans(state, postgres)
     end(others)
     if server is not None:
@@ -128,7 +127,7 @@ def _postmaster(data: Path) -> psutil.Process | None:
     with suppress(OSError, ValueError, IndexError, psutil.Error):
         pid = int((data / "postmaster.pid").read_text().split()[0])
         process = psutil.Process(pid)
-        # The pid in a stale file may belong to anything by now.
+        # The pid in a stale file may belong to any process by now.
         if process.name() == "postgres" and Path(process.cwd()) == data.resolve():
             return process
     return None

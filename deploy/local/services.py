@@ -1,4 +1,4 @@
-"""Services of the embedded stack. Adding one is adding its line here."""
+"""Services of the embedded stack. To add one, add a line here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ class ProcessRole:
     role: str
     """Arguments of `python -m services.<name>`."""
     serves_http: bool = True
-    """Whether it answers `/health/ready` on its port; otherwise running counts as ready."""
+    """Whether it answers `/health/ready` on its port; otherwise a running process counts as ready."""
     port_setting: str = ""
-    """The variable with its port where that is not the service's own."""
+    """The variable with its port, if not the service's own."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Service:
     name: str
     processes: tuple[ProcessRole, ...] = (ProcessRole("all"),)
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Settings of its own; `{home}` in a value becomes the state directory."""
+    """Its own settings; `{home}` in a value becomes the state directory."""
 
 
 SERVICES: tuple[Service, ...] = (

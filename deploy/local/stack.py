@@ -1,4 +1,4 @@
-"""Builds the parts of the embedded stack out of its state directory and the caller's environment."""
+"""Builds the parts of the embedded stack from its state directory and the caller's environment."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from deploy.local.processes import MARKER
 from deploy.local.services import DATABASES, PREFERRED_PORTS, SERVICES, ProcessRole, Service
 
 VARIABLE = "AES_REPLICAS"
-# All of them share one machine and one PostgreSQL, which has so many connections.
+# All processes share one machine and one PostgreSQL with a limited number of connections.
 _MOST = 4
 
 
@@ -33,7 +33,7 @@ class Stack:
 
 
 def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> Stack:
-    """Chooses ports and makes secrets where there are none yet. Nothing of the stack may run meanwhile."""
+    """Chooses ports and creates secrets where missing. The stack must not be running."""
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     processes = list(_processes(declared, replicas))
@@ -41,7 +41,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     credentials = Credentials.load_or_create(home.credentials_file)
     if given := caller.get("AES_SECRETS_KEY"):
         credentials = credentials.with_secrets_keys(given, home.credentials_file)
-    # PG… variables would steer the clients of the services to some other server.
+    # PG… variables would direct the services' clients to another server.
     inherited = {name: value for name, value in caller.items() if not name.startswith("PG")}
     inherited[MARKER] = str(home.root)
     postgres = postgres_of(home, credentials, inherited)
@@ -77,7 +77,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
 
 
 def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None) -> Postgres:
-    """The stack's PostgreSQL as its remembered port and credentials describe it."""
+    """The stack's PostgreSQL with its remembered port and credentials."""
     return Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -100,7 +100,7 @@ def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iter
         for process in service.processes:
             several = len(service.processes) > 1
             name = f"{service.name}-{process.role.replace(' ', '-')}" if several else service.name
-            # The first keeps the name that it has when it is alone, and with it its port and its log.
+            # The first process keeps the name it has alone, and so its port and log.
             for replica in range(1, replicas[service.name] + 1):
                 yield _Process(name if replica == 1 else f"{name}-{replica}", service, process)
 
@@ -123,8 +123,8 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
 
 
 def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
-    """Settings that describe the parts that the stack runs itself."""
-    # A caller's variables about another broker do not apply to the stack's own.
+    """Settings for the parts that the stack runs itself."""
+    # A caller's variables for another broker don't apply to the stack's own.
     settings = {**kafka.settings, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
@@ -132,7 +132,7 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
         if process.serves_http:
             variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
             if process.port_setting:
-                # It answers nothing but its health.
+                # It only answers health checks.
                 variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
             settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
@@ -143,7 +143,7 @@ def _port_names(processes: Iterable[_Process]) -> list[str]:
 
 
 def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
-    """Ports that the caller's variables name, by process. Raises StackError for one that isn't a port."""
+    """Ports in the caller's variables, by process. Raises StackError for an invalid port."""
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     asked = {}
@@ -158,7 +158,7 @@ def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICE
 
 
 def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
-    """`runtime=2,gateway=2`, or one number for every service. Services not named have one; raises StackError."""
+    """`runtime=2,gateway=2`, or one number for every service. Other services have one. Raises StackError."""
     counts = dict.fromkeys(services, 1)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, number = part.rpartition("=")

@@ -22,10 +22,10 @@ class ProcessState:
     started: float | None = None
     restarts: int = 0
     asked_restarts: int = 0
-    """Restarts on request among them: the process had ended in order."""
+    """Includes requested restarts, after which the process exited normally."""
     detail: str = ""
     seconds: float | None = None
-    """Seconds that the last start took until it was ready."""
+    """Seconds until the last start was ready."""
 
 
 @dataclass

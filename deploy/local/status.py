@@ -1,4 +1,4 @@
-"""Reads the present state of the stack from its processes."""
+"""Reads the stack's current state from its processes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ProcessStatus:
 @dataclass(frozen=True)
 class Status:
     state: str
-    """The supervisor's phase, but `degraded` when it is running and a part isn't ready, and `unsupervised` when it is
+    """The supervisor's phase, except `degraded` while a part is not ready, and `unsupervised` if it is
     gone and parts of the stack still run.
     """
     base_url: str
@@ -84,7 +84,7 @@ async def _examine(name: str, part: ProcessState) -> ProcessStatus:
 async def _works(part: ProcessState) -> bool:
     if part.port is None:
         return True
-    # In a thread: the probes of other parts have their time limits meanwhile.
+    # In a thread, so that other probes keep their time limits.
     if part.pid is None or not await asyncio.to_thread(listens, part.pid, part.port):
         return False
     if part.service == "postgres":

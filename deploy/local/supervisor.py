@@ -1,4 +1,4 @@
-"""Supervisor process of the embedded stack, from `aes up` to `aes down`."""
+"""The embedded stack's supervisor process, from `aes up` to `aes down`."""
 
 import asyncio
 import fcntl
@@ -72,7 +72,7 @@ class Supervisor:
                 await self._start_processes()
                 return
             except PortTaken as problem:
-                # Between choosing a port and binding it, another stack may have bound it.
+                # Between choosing and binding a port, another stack may have bound it.
                 log(f"ports.chosen_anew: {problem.problem.splitlines()[0]}")
                 await self._stop_processes()
         await self._start_processes()
@@ -114,11 +114,11 @@ class Supervisor:
     async def _stop_processes(self) -> None:
         await asyncio.gather(*(supervisor.stop(_SERVICE_GRACE) for supervisor in self._services))
         await asyncio.gather(*(supervisor.stop(_STORAGE_GRACE) for supervisor in self._storage))
-        # Child processes that an ended process has left behind.
+        # Children left behind by an ended process.
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 
     async def _trim_logs(self) -> None:
-        """Keep one earlier generation of a log that grew too large; writers append, so it can be emptied."""
+        """Keep one earlier generation of a log that grew too large; writers append, so it can be truncated."""
         while True:
             for file in self._home.logs.glob("*.log"):
                 try:
@@ -130,7 +130,7 @@ class Supervisor:
             await asyncio.sleep(_TRIM_SECONDS)
 
     async def _repeat_failed_writes(self) -> None:
-        """Without it a disk that was full for a moment leaves an outdated state behind."""
+        """Writes the state again, since a temporarily full disk leaves an outdated one behind."""
         while True:
             await self._unwritten.wait()
             self._unwritten.clear()
@@ -149,7 +149,7 @@ class Supervisor:
         try:
             self._state.write(self._home.state_file)
         except OSError as error:
-            # A full disk must not take the supervisor down, and with it every restart.
+            # A full disk must not stop the supervisor, and with it every restart.
             log(f"state.not_written: {error}")
             # Downloads report from a thread.
             self._loop.call_soon_threadsafe(self._unwritten.set)
@@ -160,7 +160,7 @@ class Supervisor:
 
 
 async def _all_or_first_error(steps: Iterable[object]) -> None:
-    """Run the steps side by side; the first failure cancels the others and is raised as it is."""
+    """Run the steps concurrently; the first failure cancels the others and is raised unchanged."""
     tasks = [asyncio.ensure_future(step) for step in steps]  # type: ignore[call-overload]
     try:
         await asyncio.gather(*tasks)
@@ -191,7 +191,7 @@ def main(services: Sequence[Service] = SERVICES) -> int:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        # An orderly end would wait for a download that goes on in a thread.
+        # A normal exit would wait for a download that continues in a thread.
         os._exit(code)
 
 

@@ -2,57 +2,17 @@
 
 from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Final, TypeVar
 
+from libs.contracts import resources
 from libs.contracts.messages import CommandRejected, Message, command_models, event_models
-from libs.contracts.resources import (
-    accounts,
-    actions,
-    agents,
-    artifacts,
-    budgets,
-    collections,
-    connections,
-    events,
-    files,
-    keys,
-    knowledge_bases,
-    messages,
-    operations,
-    retention,
-    secrets,
-    sessions,
-    tokens,
-    toolsets,
-    turns,
-    usage,
-    webhooks,
-)
 from libs.contracts.topics import Topic, TopicKind, topic_of
 
-RESOURCES: Final[tuple[ModuleType, ...]] = (
-    accounts,
-    actions,
-    agents,
-    artifacts,
-    budgets,
-    collections,
-    connections,
-    events,
-    files,
-    keys,
-    knowledge_bases,
-    messages,
-    operations,
-    retention,
-    secrets,
-    sessions,
-    tokens,
-    toolsets,
-    turns,
-    usage,
-    webhooks,
+RESOURCES: Final[tuple[ModuleType, ...]] = tuple(
+    import_module(f"{resources.__name__}.{each.name}") for each in iter_modules(resources.__path__)
 )
 M = TypeVar("M", bound=Message)
 

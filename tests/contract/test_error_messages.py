@@ -1,4 +1,4 @@
-"""Rules for the messages of errors, wherever one is raised: two short sentences, in plain words.
+"""Rules for the messages of errors, of services and of the command line: two short sentences, in plain words.
 
 A part in braces counts as one word. A message that a function passes on is found where that function is called.
 """
@@ -13,11 +13,12 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
+ROOMS: Final = ("libs", "services", "cli", "deploy/local")
 MOST_WORDS: Final = 20
 SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+")
-# A capital, a quote, a value, the name of a field or of an environment variable.
+# A capital, a quote, a value, the name of a field, of an option or of an environment variable.
 BEGINNING: Final = re.compile(
-    r"[A-Z'\"…]|\{\}|\w+[_.A-Z]\w|(?!this|it|there|that)[a-z]+ (must|can|cannot|requires|is|needs)\b"
+    r"[A-Z'\"…]|--|\{\}|\w+[_.A-Z]\w|(?!this|it|there|that)[a-z]+ (must|can|cannot|requires|is|needs)\b"
 )
 # What no caller knows: names from inside, and words that the project uses for itself.
 PRIVATE: Final = re.compile(
@@ -25,8 +26,15 @@ PRIVATE: Final = re.compile(
     r"|of one's own|is for (visitors|pages)|mend|told)\b|Value error|Input should|Field required",
     re.IGNORECASE,
 )
-# Errors of this project and of A2A's library, by the place of their message.
-BASES: Final = {"ServiceError": 0, "Unparsable": 1, "DocumentUnreadable": 0, "EmbeddingRefused": 0, "A2AError": 0}
+# Errors of this project, its command line and A2A's library, by the place of their message.
+BASES: Final = {
+    "ServiceError": 0,
+    "Unparsable": 1,
+    "DocumentUnreadable": 0,
+    "EmbeddingRefused": 0,
+    "A2AError": 0,
+    "StackError": 0,
+}
 OF_LIBRARIES: Final = (
     *("InvalidRequestError", "InvalidParamsError", "UnsupportedOperationError", "ContentTypeNotSupportedError"),
     *("TaskNotFoundError", "PushNotificationNotSupportedError", "MethodNotFoundError"),
@@ -44,7 +52,7 @@ class Message:
 
 
 def trees() -> dict[str, ast.Module]:
-    files = (file for room in ("libs", "services") for file in sorted((ROOT / room).rglob("*.py")))
+    files = (file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py")))
     return {str(file.relative_to(ROOT)): ast.parse(file.read_text()) for file in files}
 
 

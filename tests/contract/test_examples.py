@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from libs.contracts import registry, resources
 from libs.contracts.identifiers import is_correlation_id
 from libs.contracts.messages import Command, envelope_from
 from libs.contracts.registry import published_messages
@@ -24,11 +23,6 @@ def contains(whole: Any, part: Any) -> bool:
     if isinstance(part, list):
         return isinstance(whole, list) and len(whole) == len(part) and all(map(contains, whole, part))
     return bool(whole == part)
-
-
-def test_every_resource_is_registered() -> None:
-    files = {file.stem for folder in resources.__path__ for file in Path(folder).glob("[!_]*.py")}
-    assert {module.__name__.rpartition(".")[2] for module in registry.RESOURCES} == files
 
 
 def test_the_payloads_of_every_release_are_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs every rule and exits with 1 when one of them finds something."""
+"""Runs every rule and exits with 1 if there are findings."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ _RULES = (private_members.findings, prose.findings, sleeps.findings, structure.f
 
 def main() -> int:
     found = [finding for findings in _RULES for finding in findings(Path(__file__).parents[2])]
-    print("\n".join(found) if found else "Every rule of the project is kept.")
+    print("\n".join(found) if found else "No findings.")
     return 1 if found else 0
 
 

@@ -1,4 +1,4 @@
-"""Forbids private members of libraries: any release may change them without a word."""
+"""Forbids private members of libraries, which any release may change without notice."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Forbids tests to sleep: a test that waits for a time instead of an event fails, or passes, by chance."""
+"""Forbids sleeps in tests: a test that waits for a time instead of an event passes or fails by chance."""
 
 import ast
 import re
@@ -57,7 +57,7 @@ def _sleeps(place: str, source: str, *, scripts: bool) -> Iterator[str]:
 
 
 def _imported(tree: ast.AST) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Modules that have a `sleep`, and such functions, each by the name under which the file imports it."""
+    """Modules with a `sleep` and such functions, by the name under which the file imports them."""
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -76,6 +76,6 @@ def _sleep(node: ast.expr, modules: Mapping[str, str], names: Mapping[str, str])
 
 
 def _is_zero(call: ast.Call) -> bool:
-    """Only lets others run: `sleep(0)`, also with a result."""
+    """Only yields to other tasks: `sleep(0)`, also with a result."""
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Constant) and first.value == 0

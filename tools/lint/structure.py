@@ -1,4 +1,4 @@
-"""Checks where code is, how long functions are, and that FastAPI calls none of them in a thread."""
+"""Checks where code is and how long functions are, and that FastAPI calls no function in a thread."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Checks names and docstrings: no name that `retired_names.toml` lists, no docstring without its subject."""
+"""Checks names and docstrings: no name in `retired_names.toml`, no docstring without a subject."""
 
 import ast
 import io
@@ -20,7 +20,7 @@ _WHOLE_ONLY: Final = frozenset(
     | {"Phases", "Places", "Recent", "Shares", "Transfers", "_Passing", "_PASSING", "_first_word", "_refusal", "lanes"}
     | {"WatchTurns", "_replacements", "_tell", "_told", "neighbours", "one_of", "outlast", "strangers", "translated"}
 )
-# These begin a relative clause, which leaves out what the thing is.
+# Each of these begins a relative clause, which hides what the thing is.
 _OPENING: Final = re.compile(
     r"\s*(?:(?:How|Of|That|Those|What|Whatever|Where|Which|Who|Whoever|Whom|Whose)\b"
     r"|(?:All|Any|Anybody|Anyone|Anything|Everybody|Everyone|Everything|Nothing|One|Ones|Somebody|Something|The ones?)"
@@ -44,7 +44,7 @@ def _retired_names(place: Path, source: str, retired: Mapping[str, str]) -> Iter
     found = {name: instead for name in set(_NAME.findall(source)) if (instead := _instead(name, retired, by_words))}
     if not found:
         return
-    # Tells names from the words of strings and comments, at many times the price.
+    # Distinguishes names from words in strings and comments, at a much higher cost.
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME and token.string in found:
             yield f"{place}:{token.start[0]}: {token.string}: {found[token.string]}"
@@ -61,7 +61,7 @@ def _instead(name: str, retired: Mapping[str, str], by_words: Mapping[tuple[str,
 
 @cache
 def _words(name: str) -> tuple[str, ...]:
-    """The words of a snake_case or CamelCase name in lower case, the last letter ``s`` of each left out."""
+    """The words of a snake_case or CamelCase name in lower case, without a final ``s``."""
     return tuple(word.lower().removesuffix("s") for word in _WORD.findall(name))
 
 

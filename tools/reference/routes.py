@@ -13,7 +13,7 @@ from tools.reference.markdown import MARK, json_block, names, pretty, table
 
 _HEAD: Final = """# Routes
 
-Each route has a request and a response on its resource's page. Paths follow the [base URL](conventions.md), and
+Each route has a request and a response on the page of its resource. Paths follow the [base URL](conventions.md), and
 [errors](errors.md) are the same everywhere.
 """
 _RESOURCE_HEAD: Final = """
@@ -60,7 +60,7 @@ def pages() -> dict[str, str]:
                 route = _Route(method.upper(), template.removeprefix(_BASE), operation)
                 by_tag[operation["tags"][0]].append(route)
     return {
-        "routes.md": "\n".join([MARK, _HEAD, *(_listed(tag, routes) for tag, routes in by_tag.items())]),
+        "routes.md": "\n".join([MARK, _HEAD, table(("routes", "what they are for"), map(_listed, document["tags"]))]),
         **{_page(tag): _Resource(document).page(tag, routes) for tag, routes in by_tag.items()},
     }
 
@@ -85,12 +85,8 @@ def _page(tag: str) -> str:
     return f"routes/{tag.lower().replace(' ', '-')}.md"
 
 
-def _listed(tag: str, routes: list[_Route]) -> str:
-    rows = (
-        (f"[`{each.title}`]({_page(tag)}#{each.anchor})", f"{each.operation['summary']}.", names(each.scopes) or "none")
-        for each in routes
-    )
-    return f"## {tag}\n\n{table(('route', 'what it does', 'scopes'), rows)}"
+def _listed(tag: Mapping[str, str]) -> tuple[str, str]:
+    return f"[{tag['name']}]({_page(tag['name'])})", tag["description"]
 
 
 class _Resource:
@@ -98,7 +94,12 @@ class _Resource:
         self._document = document
 
     def page(self, tag: str, routes: list[_Route]) -> str:
-        return "\n".join([MARK, f"# {tag}", _RESOURCE_HEAD, *("\n".join(self._route(each)) for each in routes)])
+        rows = (
+            (f"[`{each.title}`](#{each.anchor})", f"{each.operation['summary']}.", names(each.scopes) or "none")
+            for each in routes
+        )
+        listed = table(("route", "what it does", "scopes"), rows)
+        return "\n".join([MARK, f"# {tag}", _RESOURCE_HEAD, listed, *("\n".join(self._route(each)) for each in routes)])
 
     def _route(self, route: _Route) -> Iterator[str]:
         operation = route.operation

@@ -1,8 +1,8 @@
-"""The tables of tables in docs/operate/data.md, from the comments next to the migrations."""
+"""The tables of tables in docs/operate/data.md, from what each migration says of the tables that it creates."""
 
 import re
+import runpy
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +24,12 @@ def parts() -> dict[str, str]:
 
 
 def _of_service(migrations: Path) -> str:
-    source = "".join(revision.read_text() for revision in (migrations / "versions").glob("[0-9]*.py"))
+    revisions = sorted((migrations / "versions").glob("[0-9]*.py"))
+    source = "".join(revision.read_text() for revision in revisions)
     for module in _OWN_SCHEMA.findall(source):
         source += (_ROOT / f"{module.replace('.', '/')}.py").read_text()
-    return _table(source, import_module(f"services.{migrations.parent.name}.migrations.tables").TABLES)
+    described = [runpy.run_path(str(revision)).get("TABLES", {}) for revision in revisions]
+    return _table(source, {name: each for tables in described for name, each in tables.items()})
 
 
 def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from aes_client import models as answers
+from aes_client import models as schemas
 from aes_client.flows import Emit, Emitting
 from aes_client.requests import TRANSFER_SECONDS, Request, content, given, nothing, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
@@ -16,29 +16,27 @@ from aes_client.retries import RetryPolicy
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from aes_client import params
-
 
 class Sessions(Resource[R]):
     session_id: str
 
     @iteration
-    def messages(self) -> Emitting[answers.Message]:
+    def messages(self) -> Emitting[schemas.Message]:
         """List the messages of a session.
 
         Requires the scope `sessions:read`.
         """
         yield from self._pages(
-            path_of("/runtime/{session_id}/messages/", self.session_id), "messages", answers.Message, {}
+            path_of("/runtime/{session_id}/messages/", self.session_id), "messages", schemas.Message, {}
         )
 
     @operation
-    def get(self) -> Request[answers.Session]:
+    def get(self) -> Request[schemas.Session]:
         """Get a session.
 
         Requires the scope `sessions:read`.
         """
-        return Request("GET", path_of("/sessions/{session_id}/", self.session_id), one(answers.Session))
+        return Request("GET", path_of("/sessions/{session_id}/", self.session_id), one(schemas.Session))
 
     @operation
     def delete(self) -> Request[None]:
@@ -57,7 +55,7 @@ class Turns(Resource[R]):
     turn_id: str
 
     @operation
-    def get(self) -> Request[answers.Turn]:
+    def get(self) -> Request[schemas.Turn]:
         """Get the state of a turn.
 
         Includes the reply once it's completed, the error if it failed, and the open actions while it's waiting.
@@ -65,11 +63,11 @@ class Turns(Resource[R]):
         Requires the scope `sessions:read`.
         """
         return Request(
-            "GET", path_of("/runtime/{session_id}/turns/{turn_id}/", self.session_id, self.turn_id), one(answers.Turn)
+            "GET", path_of("/runtime/{session_id}/turns/{turn_id}/", self.session_id, self.turn_id), one(schemas.Turn)
         )
 
     @operation
-    def cancel(self) -> Request[answers.TurnCancelledReply]:
+    def cancel(self) -> Request[schemas.TurnCancelledReply]:
         """Cancel a queued, running or waiting turn.
 
         Requires the scope `runtime:execute`.
@@ -77,7 +75,7 @@ class Turns(Resource[R]):
         return Request(
             "POST",
             path_of("/runtime/{session_id}/turns/{turn_id}/cancel/", self.session_id, self.turn_id),
-            one(answers.TurnCancelledReply),
+            one(schemas.TurnCancelledReply),
         )
 
 
@@ -85,21 +83,21 @@ class Actions(Resource[R]):
     @iteration
     def list(
         self, *, kind: Literal["approval", "tool_result"] | None = None, session_id: str | None = None
-    ) -> Emitting[answers.OpenAction]:
+    ) -> Emitting[schemas.OpenAction]:
         """List the open actions.
 
         Open actions of your sessions, or of the whole company with a `company:…` scope.
 
         Requires the scope `sessions:read`.
         """
-        yield from self._pages("/actions/", "actions", answers.OpenAction, given(kind=kind, session_id=session_id))
+        yield from self._pages("/actions/", "actions", schemas.OpenAction, given(kind=kind, session_id=session_id))
 
 
 class Agents(Resource[R]):
     @operation
     def validate(
-        self, agent: params.AgentConfiguration | dict[str, Any] | Mapping[str, Any] | str
-    ) -> Request[answers.ValidationReport]:
+        self, agent: schemas.AgentConfiguration | dict[str, Any] | Mapping[str, Any] | str
+    ) -> Request[schemas.ValidationReport]:
         """Validate an agent configuration.
 
         Returns errors and warnings. Nothing is stored.
@@ -109,46 +107,46 @@ class Agents(Resource[R]):
         return Request(
             "POST",
             "/agent/validate/",
-            one(answers.ValidationReport),
+            one(schemas.ValidationReport),
             body=agent if isinstance(agent, str) else dict(agent),
         )
 
     @iteration
-    def list(self) -> Emitting[answers.Agent]:
+    def list(self) -> Emitting[schemas.Agent]:
         """List the agents that you can use.
 
         All of them, or a page: with `limit`, the `Link` header points to the next page, if any.
 
         Requires the scope `agents:read`.
         """
-        for it in (yield from self._send(Request("GET", "/agent/", one(list[answers.Agent])))):
+        for it in (yield from self._send(Request("GET", "/agent/", one(list[schemas.Agent])))):
             yield Emit(it)
 
     @operation
-    def create(self, **body: Unpack[params.CreateAgentBody]) -> Request[answers.Agent]:
+    def create(self, **body: Unpack[schemas.CreateAgentBody]) -> Request[schemas.Agent]:
         """Store an agent.
 
         Requires the scope `agents:write`.
         """
-        return Request("POST", "/agent/", one(answers.Agent), body=dict(body))
+        return Request("POST", "/agent/", one(schemas.Agent), body=dict(body))
 
     @operation
-    def get(self, agent_id: str) -> Request[answers.Agent]:
+    def get(self, agent_id: str) -> Request[schemas.Agent]:
         """Get an agent.
 
         Requires the scope `agents:read`.
         """
-        return Request("GET", path_of("/agent/{agent_id}/", agent_id), one(answers.Agent))
+        return Request("GET", path_of("/agent/{agent_id}/", agent_id), one(schemas.Agent))
 
     @operation
-    def update(self, agent_id: str, **body: Unpack[params.UpdateAgentBody]) -> Request[answers.Agent]:
+    def update(self, agent_id: str, **body: Unpack[schemas.UpdateAgentBody]) -> Request[schemas.Agent]:
         """Change an agent.
 
         Omitted fields stay unchanged. A changed configuration creates a new version.
 
         Requires the scope `agents:write`.
         """
-        return Request("PATCH", path_of("/agent/{agent_id}/", agent_id), one(answers.Agent), body=dict(body))
+        return Request("PATCH", path_of("/agent/{agent_id}/", agent_id), one(schemas.Agent), body=dict(body))
 
     @operation
     def delete(self, agent_id: str) -> Request[None]:
@@ -161,23 +159,23 @@ class Agents(Resource[R]):
         return Request("DELETE", path_of("/agent/{agent_id}/", agent_id), nothing)
 
     @iteration
-    def versions(self, agent_id: str) -> Emitting[answers.AgentVersion]:
+    def versions(self, agent_id: str) -> Emitting[schemas.AgentVersion]:
         """List the versions of an agent.
 
         Each change of the configuration creates a version. Versions are immutable.
 
         Requires the scope `agents:read`.
         """
-        yield from self._pages(path_of("/agent/{agent_id}/versions/", agent_id), "versions", answers.AgentVersion, {})
+        yield from self._pages(path_of("/agent/{agent_id}/versions/", agent_id), "versions", schemas.AgentVersion, {})
 
     @operation
-    def version(self, agent_id: str, version: str) -> Request[answers.AgentVersion]:
+    def version(self, agent_id: str, version: str) -> Request[schemas.AgentVersion]:
         """Get one version of an agent.
 
         Requires the scope `agents:read`.
         """
         return Request(
-            "GET", path_of("/agent/{agent_id}/versions/{version}/", agent_id, version), one(answers.AgentVersion)
+            "GET", path_of("/agent/{agent_id}/versions/{version}/", agent_id, version), one(schemas.AgentVersion)
         )
 
 
@@ -185,25 +183,25 @@ class Artifacts(Resource[R]):
     session_id: str
 
     @iteration
-    def list(self) -> Emitting[answers.Artifact]:
+    def list(self) -> Emitting[schemas.Artifact]:
         """List a session's artifacts.
 
         Requires the scope `artifacts:read`.
         """
         yield from self._pages(
-            path_of("/sessions/{session_id}/artifacts/", self.session_id), "artifacts", answers.Artifact, {}
+            path_of("/sessions/{session_id}/artifacts/", self.session_id), "artifacts", schemas.Artifact, {}
         )
 
     @operation
-    def get(self, artifact_id: str) -> Request[answers.Artifact]:
+    def get(self, artifact_id: str) -> Request[schemas.Artifact]:
         """Get an artifact's record.
 
         Requires the scope `artifacts:read`.
         """
-        return Request("GET", path_of("/artifacts/{artifact_id}/", artifact_id), one(answers.Artifact))
+        return Request("GET", path_of("/artifacts/{artifact_id}/", artifact_id), one(schemas.Artifact))
 
     @operation
-    def status(self, artifact_id: str) -> Request[answers.ArtifactState]:
+    def status(self, artifact_id: str) -> Request[schemas.ArtifactState]:
         """Get an artifact's processing status.
 
         `pending`, then `ready` or `failed`. Images are ready immediately.
@@ -213,11 +211,11 @@ class Artifacts(Resource[R]):
         return Request(
             "GET",
             path_of("/sessions/{session_id}/artifacts/{artifact_id}/status/", self.session_id, artifact_id),
-            one(answers.ArtifactState),
+            one(schemas.ArtifactState),
         )
 
     @operation
-    def url(self, artifact_id: str) -> Request[answers.ArtifactUrl]:
+    def url(self, artifact_id: str) -> Request[schemas.ArtifactUrl]:
         """Get a fresh download link.
 
         Anyone can use it without a credential until it expires.
@@ -227,11 +225,11 @@ class Artifacts(Resource[R]):
         return Request(
             "GET",
             path_of("/sessions/{session_id}/artifacts/{artifact_id}/url/", self.session_id, artifact_id),
-            one(answers.ArtifactUrl),
+            one(schemas.ArtifactUrl),
         )
 
     @operation
-    def preview(self, artifact_id: str, *, rows: int | None = None) -> Request[answers.ArtifactPreview]:
+    def preview(self, artifact_id: str, *, rows: int | None = None) -> Request[schemas.ArtifactPreview]:
         """Preview an artifact's tables.
 
         For CSV, XLSX and XLS files, and JSON arrays of objects.
@@ -241,7 +239,7 @@ class Artifacts(Resource[R]):
         return Request(
             "GET",
             path_of("/sessions/{session_id}/artifacts/{artifact_id}/preview/", self.session_id, artifact_id),
-            one(answers.ArtifactPreview),
+            one(schemas.ArtifactPreview),
             query=given(rows=rows),
         )
 
@@ -262,7 +260,7 @@ class Artifacts(Resource[R]):
         )
 
     @operation
-    def copy_to_platform(self, artifact_id: str) -> Request[answers.PlatformCopy]:
+    def copy_to_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
         """Copy an artifact to the company's files.
 
         Only for artifacts created by an agent. Also requires the scope `files:write`.
@@ -272,11 +270,11 @@ class Artifacts(Resource[R]):
         return Request(
             "POST",
             path_of("/sessions/{session_id}/artifacts/{artifact_id}/copy-to-platform/", self.session_id, artifact_id),
-            one(answers.PlatformCopy),
+            one(schemas.PlatformCopy),
         )
 
     @operation
-    def remove_from_platform(self, artifact_id: str) -> Request[answers.PlatformCopy]:
+    def remove_from_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
         """Undo copy-to-platform.
 
         Deletes the copy; the artifact stays. Also requires the scope `files:write`.
@@ -288,7 +286,7 @@ class Artifacts(Resource[R]):
             path_of(
                 "/sessions/{session_id}/artifacts/{artifact_id}/remove-from-platform/", self.session_id, artifact_id
             ),
-            one(answers.PlatformCopy),
+            one(schemas.PlatformCopy),
         )
 
 
@@ -301,22 +299,22 @@ class Files(Resource[R]):
         tag: str | None = None,
         collection_id: str | None = None,
         name: str | None = None,
-    ) -> Emitting[answers.File]:
+    ) -> Emitting[schemas.File]:
         """List files.
 
         Requires the scope `files:read`.
         """
         yield from self._pages(
-            "/files/", "files", answers.File, given(status=status, tag=tag, collection_id=collection_id, name=name)
+            "/files/", "files", schemas.File, given(status=status, tag=tag, collection_id=collection_id, name=name)
         )
 
     @operation
-    def get(self, file_id: str) -> Request[answers.File]:
+    def get(self, file_id: str) -> Request[schemas.File]:
         """Get a file's record.
 
         Requires the scope `files:read`.
         """
-        return Request("GET", path_of("/files/{file_id}/", file_id), one(answers.File))
+        return Request("GET", path_of("/files/{file_id}/", file_id), one(schemas.File))
 
     @operation
     def delete(self, file_id: str) -> Request[None]:
@@ -329,7 +327,7 @@ class Files(Resource[R]):
         return Request("DELETE", path_of("/files/{file_id}/", file_id), nothing)
 
     @operation
-    def text(self, file_id: str, *, offset: int | None = None, limit: int | None = None) -> Request[answers.FileText]:
+    def text(self, file_id: str, *, offset: int | None = None, limit: int | None = None) -> Request[schemas.FileText]:
         """Read a file's text.
 
         The text extracted for knowledge bases, of which passages are parts. Continue with `offset` until it reaches
@@ -340,7 +338,7 @@ class Files(Resource[R]):
         return Request(
             "GET",
             path_of("/files/{file_id}/text/", file_id),
-            one(answers.FileText),
+            one(schemas.FileText),
             query=given(offset=offset, limit=limit),
         )
 
@@ -355,7 +353,7 @@ class Files(Resource[R]):
         return Request("GET", path_of("/files/{file_id}/download/", file_id), content, timeout=TRANSFER_SECONDS)
 
     @operation
-    def bulk(self, **body: Unpack[params.BulkBody]) -> Request[answers.BulkReply]:
+    def bulk(self, **body: Unpack[schemas.BulkBody]) -> Request[schemas.BulkReply]:
         """Change or delete many files.
 
         `delete`; `update_tags`, which replaces them with `parameters.tags`; `change_status` to `parameters.status`,
@@ -363,44 +361,44 @@ class Files(Resource[R]):
 
         Requires the scope `files:write`.
         """
-        return Request("POST", "/files/bulk/", one(answers.BulkReply), body=dict(body))
+        return Request("POST", "/files/bulk/", one(schemas.BulkReply), body=dict(body))
 
 
 class Collections(Resource[R]):
     @iteration
-    def list(self) -> Emitting[answers.Collection]:
+    def list(self) -> Emitting[schemas.Collection]:
         """List collections.
 
         Requires the scope `files:read`.
         """
-        yield from self._pages("/collections/", "collections", answers.Collection, {})
+        yield from self._pages("/collections/", "collections", schemas.Collection, {})
 
     @operation
-    def create(self, **body: Unpack[params.CreateCollectionBody]) -> Request[answers.Collection]:
+    def create(self, **body: Unpack[schemas.CreateCollectionBody]) -> Request[schemas.Collection]:
         """Make a collection.
 
         Requires the scope `files:write`.
         """
-        return Request("POST", "/collections/", one(answers.Collection), body=dict(body))
+        return Request("POST", "/collections/", one(schemas.Collection), body=dict(body))
 
     @operation
-    def get(self, collection_id: str) -> Request[answers.Collection]:
+    def get(self, collection_id: str) -> Request[schemas.Collection]:
         """Get a collection.
 
         `status` and `progress` follow the parsing of its files.
 
         Requires the scope `files:read`.
         """
-        return Request("GET", path_of("/collections/{collection_id}/", collection_id), one(answers.Collection))
+        return Request("GET", path_of("/collections/{collection_id}/", collection_id), one(schemas.Collection))
 
     @operation
-    def update(self, collection_id: str, **body: Unpack[params.UpdateCollectionBody]) -> Request[answers.Collection]:
+    def update(self, collection_id: str, **body: Unpack[schemas.UpdateCollectionBody]) -> Request[schemas.Collection]:
         """Rename or describe a collection.
 
         Requires the scope `files:write`.
         """
         return Request(
-            "PATCH", path_of("/collections/{collection_id}/", collection_id), one(answers.Collection), body=dict(body)
+            "PATCH", path_of("/collections/{collection_id}/", collection_id), one(schemas.Collection), body=dict(body)
         )
 
     @operation
@@ -414,15 +412,15 @@ class Collections(Resource[R]):
         return Request("DELETE", path_of("/collections/{collection_id}/", collection_id), nothing)
 
     @iteration
-    def files(self, collection_id: str) -> Emitting[answers.File]:
+    def files(self, collection_id: str) -> Emitting[schemas.File]:
         """List the files of a collection.
 
         Requires the scope `files:read`.
         """
-        yield from self._pages(path_of("/collections/{collection_id}/files/", collection_id), "files", answers.File, {})
+        yield from self._pages(path_of("/collections/{collection_id}/files/", collection_id), "files", schemas.File, {})
 
     @operation
-    def add_files(self, collection_id: str, file_ids: Sequence[str]) -> Request[answers.CollectionFilesReply]:
+    def add_files(self, collection_id: str, file_ids: Sequence[str]) -> Request[schemas.CollectionFilesReply]:
         """Add files to a collection.
 
         Each file is handled separately; one that's already in it is `already_added`.
@@ -432,7 +430,7 @@ class Collections(Resource[R]):
         return Request(
             "POST",
             path_of("/collections/{collection_id}/files/", collection_id),
-            one(answers.CollectionFilesReply),
+            one(schemas.CollectionFilesReply),
             body={"file_ids": [*file_ids]},
         )
 
@@ -451,33 +449,33 @@ class Collections(Resource[R]):
 
 class KnowledgeBases(Resource[R]):
     @iteration
-    def list(self) -> Emitting[answers.KnowledgeBase]:
+    def list(self) -> Emitting[schemas.KnowledgeBase]:
         """List knowledge bases.
 
         Requires the scope `knowledge:read`.
         """
-        yield from self._pages("/knowledge-bases/", "knowledge_bases", answers.KnowledgeBase, {})
+        yield from self._pages("/knowledge-bases/", "knowledge_bases", schemas.KnowledgeBase, {})
 
     @operation
-    def create(self, **body: Unpack[params.CreateKnowledgeBaseBody]) -> Request[answers.KnowledgeBase]:
+    def create(self, **body: Unpack[schemas.CreateKnowledgeBaseBody]) -> Request[schemas.KnowledgeBase]:
         """Create a knowledge base.
 
         Its first ingestion starts immediately, unless `ingest` is false.
 
         Requires the scope `knowledge:write`.
         """
-        return Request("POST", "/knowledge-bases/", one(answers.KnowledgeBase), body=dict(body))
+        return Request("POST", "/knowledge-bases/", one(schemas.KnowledgeBase), body=dict(body))
 
     @operation
-    def available_collections(self) -> Request[answers.AvailableCollections]:
+    def available_collections(self) -> Request[schemas.AvailableCollections]:
         """List the possible sources of a knowledge base.
 
         Requires the scope `knowledge:read`.
         """
-        return Request("GET", "/knowledge-bases/available-collections/", one(answers.AvailableCollections))
+        return Request("GET", "/knowledge-bases/available-collections/", one(schemas.AvailableCollections))
 
     @iteration
-    def datasources(self, knowledge_base_id: str) -> Emitting[answers.DatasourceSnapshot]:
+    def datasources(self, knowledge_base_id: str) -> Emitting[schemas.DatasourceSnapshot]:
         """List the datasources of a knowledge base.
 
         Requires the scope `knowledge:read`.
@@ -485,24 +483,24 @@ class KnowledgeBases(Resource[R]):
         yield from self._pages(
             path_of("/knowledge-bases/{knowledge_base_id}/datasources/", knowledge_base_id),
             "datasources",
-            answers.DatasourceSnapshot,
+            schemas.DatasourceSnapshot,
             {},
         )
 
     @operation
-    def get(self, knowledge_base_id: str) -> Request[answers.KnowledgeBase]:
+    def get(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBase]:
         """Get a knowledge base.
 
         Requires the scope `knowledge:read`.
         """
         return Request(
-            "GET", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), one(answers.KnowledgeBase)
+            "GET", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), one(schemas.KnowledgeBase)
         )
 
     @operation
     def update(
-        self, knowledge_base_id: str, **body: Unpack[params.UpdateKnowledgeBaseBody]
-    ) -> Request[answers.KnowledgeBase]:
+        self, knowledge_base_id: str, **body: Unpack[schemas.UpdateKnowledgeBaseBody]
+    ) -> Request[schemas.KnowledgeBase]:
         """Change a knowledge base.
 
         Changes of content and settings take effect with the next ingestion.
@@ -512,7 +510,7 @@ class KnowledgeBases(Resource[R]):
         return Request(
             "PATCH",
             path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id),
-            one(answers.KnowledgeBase),
+            one(schemas.KnowledgeBase),
             body=dict(body),
         )
 
@@ -527,7 +525,7 @@ class KnowledgeBases(Resource[R]):
         return Request("DELETE", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), nothing)
 
     @operation
-    def check_status(self, knowledge_base_id: str) -> Request[answers.KnowledgeBaseState]:
+    def check_status(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBaseState]:
         """Follow an ingestion.
 
         `status_updated` tells whether the status changed since you last asked.
@@ -537,11 +535,11 @@ class KnowledgeBases(Resource[R]):
         return Request(
             "GET",
             path_of("/knowledge-bases/{knowledge_base_id}/check_status/", knowledge_base_id),
-            one(answers.KnowledgeBaseState),
+            one(schemas.KnowledgeBaseState),
         )
 
     @operation
-    def search(self, knowledge_base_id: str, **body: Unpack[params.SearchBody]) -> Request[answers.SearchReply]:
+    def search(self, knowledge_base_id: str, **body: Unpack[schemas.SearchBody]) -> Request[schemas.SearchReply]:
         """Search a knowledge base.
 
         Requires the scope `knowledge:read`.
@@ -549,12 +547,12 @@ class KnowledgeBases(Resource[R]):
         return Request(
             "POST",
             path_of("/knowledge-bases/{knowledge_base_id}/search/", knowledge_base_id),
-            one(answers.SearchReply),
+            one(schemas.SearchReply),
             body=dict(body),
         )
 
     @operation
-    def ingest(self, knowledge_base_id: str) -> Request[answers.KnowledgeBase]:
+    def ingest(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBase]:
         """Ingest again.
 
         Ingests new, changed and failed files, and drops removed and deleted ones.
@@ -564,25 +562,25 @@ class KnowledgeBases(Resource[R]):
         return Request(
             "POST",
             path_of("/knowledge-bases/{knowledge_base_id}/ingest/", knowledge_base_id),
-            one(answers.KnowledgeBase),
+            one(schemas.KnowledgeBase),
         )
 
 
 class Toolsets(Resource[R]):
     @iteration
-    def list(self) -> Emitting[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
+    def list(self) -> Emitting[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """List toolsets.
 
         Requires the scope `toolsets:read`.
         """
         yield from self._pages(
-            "/toolsets/", "toolsets", answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset, {}
+            "/toolsets/", "toolsets", schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset, {}
         )
 
     @operation
     def create(
-        self, toolset: params.CreateToolsetBody | Mapping[str, Any] | str
-    ) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
+        self, toolset: schemas.CreateToolsetBody | Mapping[str, Any] | str
+    ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Make a toolset.
 
         Tools of an MCP server, of an OpenAPI document, or of single HTTP requests. Reads the target's tools
@@ -594,12 +592,12 @@ class Toolsets(Resource[R]):
         return Request(
             "POST",
             "/toolsets/",
-            one(answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset),
+            one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
             body=toolset if isinstance(toolset, str) else dict(toolset),
         )
 
     @operation
-    def get(self, name: str) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
+    def get(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Get a toolset.
 
         Includes its OpenAPI document, if it has one; lists and responses to changes omit it.
@@ -609,13 +607,13 @@ class Toolsets(Resource[R]):
         return Request(
             "GET",
             path_of("/toolsets/{name}/", name),
-            one(answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset),
+            one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
         )
 
     @operation
     def update(
-        self, name: str, **body: Unpack[params.UpdateToolsetBody]
-    ) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
+        self, name: str, **body: Unpack[schemas.UpdateToolsetBody]
+    ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Change a toolset.
 
         Omitted fields stay unchanged; null removes one. Reads the target's tools again. A change creates a new
@@ -626,7 +624,7 @@ class Toolsets(Resource[R]):
         return Request(
             "PATCH",
             path_of("/toolsets/{name}/", name),
-            one(answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset),
+            one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
             body=dict(body),
         )
 
@@ -641,7 +639,7 @@ class Toolsets(Resource[R]):
         return Request("DELETE", path_of("/toolsets/{name}/", name), nothing)
 
     @operation
-    def refresh(self, name: str) -> Request[answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset]:
+    def refresh(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Refresh a toolset's tools.
 
         If the target doesn't answer, the toolset stays unchanged.
@@ -651,31 +649,31 @@ class Toolsets(Resource[R]):
         return Request(
             "POST",
             path_of("/toolsets/{name}/refresh/", name),
-            one(answers.McpToolset | answers.OpenApiToolset | answers.HttpToolset),
+            one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
         )
 
 
 class Secrets(Resource[R]):
     @iteration
-    def list(self) -> Emitting[answers.Secret]:
+    def list(self) -> Emitting[schemas.Secret]:
         """List secrets.
 
         Names and times. No operation returns a value.
 
         Requires the scope `toolsets:read`.
         """
-        yield from self._pages("/secrets/", "secrets", answers.Secret, {})
+        yield from self._pages("/secrets/", "secrets", schemas.Secret, {})
 
     @operation
-    def get(self, name: str) -> Request[answers.Secret]:
+    def get(self, name: str) -> Request[schemas.Secret]:
         """Get a secret.
 
         Requires the scope `toolsets:read`.
         """
-        return Request("GET", path_of("/secrets/{name}/", name), one(answers.Secret))
+        return Request("GET", path_of("/secrets/{name}/", name), one(schemas.Secret))
 
     @operation
-    def put(self, name: str, value: str) -> Request[answers.Secret]:
+    def put(self, name: str, value: str) -> Request[schemas.Secret]:
         """Store a secret.
 
         Stores a secret, or replaces its value, for toolset headers: `${secret:NAME}`. The value is stored encrypted
@@ -684,7 +682,7 @@ class Secrets(Resource[R]):
 
         Requires the scope `secrets:write`.
         """
-        return Request("PUT", path_of("/secrets/{name}/", name), one(answers.Secret), body={"value": value})
+        return Request("PUT", path_of("/secrets/{name}/", name), one(schemas.Secret), body={"value": value})
 
     @operation
     def delete(self, name: str) -> Request[None]:
@@ -699,17 +697,17 @@ class Secrets(Resource[R]):
 
 class ApiKeys(Resource[R]):
     @iteration
-    def list(self) -> Emitting[answers.Key]:
+    def list(self) -> Emitting[schemas.Key]:
         """List API keys.
 
         Your own, or all of the company with a `company:…` scope. Never with their secrets.
 
         Requires the scope `keys:read`.
         """
-        yield from self._pages("/api-keys/", "api_keys", answers.Key, {})
+        yield from self._pages("/api-keys/", "api_keys", schemas.Key, {})
 
     @operation
-    def create(self, **body: Unpack[params.CreateKeyBody]) -> Request[answers.IssuedKeyReply]:
+    def create(self, **body: Unpack[schemas.CreateKeyBody]) -> Request[schemas.IssuedKeyReply]:
         """Create an API key.
 
         The secret is only returned this once; only its hash is stored. A key cannot have scopes that its creator
@@ -717,7 +715,7 @@ class ApiKeys(Resource[R]):
 
         Requires the scope `keys:write`.
         """
-        return Request("POST", "/api-keys/", one(answers.IssuedKeyReply), body=dict(body))
+        return Request("POST", "/api-keys/", one(schemas.IssuedKeyReply), body=dict(body))
 
     @operation
     def revoke(self, api_key_id: str) -> Request[None]:
@@ -730,7 +728,7 @@ class ApiKeys(Resource[R]):
         return Request("DELETE", path_of("/api-keys/{api_key_id}/", api_key_id), nothing, repeat="gone_is_done")
 
     @operation
-    def rotate(self, api_key_id: str, **body: Unpack[params.RotateKeyBody]) -> Request[answers.IssuedKeyReply]:
+    def rotate(self, api_key_id: str, **body: Unpack[schemas.RotateKeyBody]) -> Request[schemas.IssuedKeyReply]:
         """Replace an API key.
 
         The old and the new key are both valid for a grace period. The secret is only returned this once; only its
@@ -739,24 +737,24 @@ class ApiKeys(Resource[R]):
         Requires the scope `keys:write`.
         """
         return Request(
-            "POST", path_of("/api-keys/{api_key_id}/rotate/", api_key_id), one(answers.IssuedKeyReply), body=dict(body)
+            "POST", path_of("/api-keys/{api_key_id}/rotate/", api_key_id), one(schemas.IssuedKeyReply), body=dict(body)
         )
 
 
 class Tokens(Resource[R]):
     @operation
-    def create(self, **body: Unpack[params.TokenBody]) -> Request[answers.TokenReply]:
+    def create(self, **body: Unpack[schemas.TokenBody]) -> Request[schemas.TokenReply]:
         """Create a bearer token.
 
         A bearer token with scopes of the key, valid for at most an hour. It ends when its key does, immediately if
         that is revoked. Tokens aren't stored; a retry returns another one.
         """
-        return Request("POST", "/auth/token/", one(answers.TokenReply), body=dict(body))
+        return Request("POST", "/auth/token/", one(schemas.TokenReply), body=dict(body))
 
 
 class Connections(Resource[R]):
     @operation
-    def create(self, **body: Unpack[params.CreateConnectionBody]) -> Request[answers.Connection]:
+    def create(self, **body: Unpack[schemas.CreateConnectionBody]) -> Request[schemas.Connection]:
         """Make a connection.
 
         A public key that pages on the allowed origins can use to chat with one agent: to open sessions with it,
@@ -765,25 +763,25 @@ class Connections(Resource[R]):
 
         Requires the scope `keys:write`.
         """
-        return Request("POST", "/connections/", one(answers.Connection), body=dict(body))
+        return Request("POST", "/connections/", one(schemas.Connection), body=dict(body))
 
     @iteration
-    def list(self) -> Emitting[answers.Connection]:
+    def list(self) -> Emitting[schemas.Connection]:
         """List connections.
 
         Your own, or all of the company with a `company:…` scope.
 
         Requires the scope `keys:read`.
         """
-        yield from self._pages("/connections/", "connections", answers.Connection, {})
+        yield from self._pages("/connections/", "connections", schemas.Connection, {})
 
     @operation
-    def get(self, connection_id: str) -> Request[answers.Connection]:
+    def get(self, connection_id: str) -> Request[schemas.Connection]:
         """Get a connection.
 
         Requires the scope `keys:read`.
         """
-        return Request("GET", path_of("/connections/{connection_id}/", connection_id), one(answers.Connection))
+        return Request("GET", path_of("/connections/{connection_id}/", connection_id), one(schemas.Connection))
 
     @operation
     def delete(self, connection_id: str) -> Request[None]:
@@ -800,7 +798,7 @@ class Connections(Resource[R]):
 
 class Webhooks(Resource[R]):
     @operation
-    def create(self, **body: Unpack[params.CreateWebhookBody]) -> Request[answers.IssuedWebhookReply]:
+    def create(self, **body: Unpack[schemas.CreateWebhookBody]) -> Request[schemas.IssuedWebhookReply]:
         """Make a webhook.
 
         Sends new events of these types, as far as you can see them, to the URL, signed as described by [Standard
@@ -808,33 +806,33 @@ class Webhooks(Resource[R]):
 
         Requires the scope `webhooks:write`.
         """
-        return Request("POST", "/webhooks/", one(answers.IssuedWebhookReply), body=dict(body))
+        return Request("POST", "/webhooks/", one(schemas.IssuedWebhookReply), body=dict(body))
 
     @iteration
-    def list(self) -> Emitting[answers.Webhook]:
+    def list(self) -> Emitting[schemas.Webhook]:
         """List webhooks.
 
         Your own, or all of the company with a `company:…` scope. Never with their secrets.
 
         Requires the scope `webhooks:read`.
         """
-        yield from self._pages("/webhooks/", "webhooks", answers.Webhook, {})
+        yield from self._pages("/webhooks/", "webhooks", schemas.Webhook, {})
 
     @operation
-    def get(self, webhook_id: str) -> Request[answers.Webhook]:
+    def get(self, webhook_id: str) -> Request[schemas.Webhook]:
         """Get a webhook.
 
         Requires the scope `webhooks:read`.
         """
-        return Request("GET", path_of("/webhooks/{webhook_id}/", webhook_id), one(answers.Webhook))
+        return Request("GET", path_of("/webhooks/{webhook_id}/", webhook_id), one(schemas.Webhook))
 
     @operation
-    def update(self, webhook_id: str, **body: Unpack[params.UpdateWebhookBody]) -> Request[answers.Webhook]:
+    def update(self, webhook_id: str, **body: Unpack[schemas.UpdateWebhookBody]) -> Request[schemas.Webhook]:
         """Change a webhook.
 
         Requires the scope `webhooks:write`.
         """
-        return Request("PATCH", path_of("/webhooks/{webhook_id}/", webhook_id), one(answers.Webhook), body=dict(body))
+        return Request("PATCH", path_of("/webhooks/{webhook_id}/", webhook_id), one(schemas.Webhook), body=dict(body))
 
     @operation
     def delete(self, webhook_id: str) -> Request[None]:
@@ -847,7 +845,7 @@ class Webhooks(Resource[R]):
         return Request("DELETE", path_of("/webhooks/{webhook_id}/", webhook_id), nothing, repeat="gone_is_done")
 
     @operation
-    def rotate(self, webhook_id: str, **body: Unpack[params.RotateWebhookBody]) -> Request[answers.IssuedWebhookReply]:
+    def rotate(self, webhook_id: str, **body: Unpack[schemas.RotateWebhookBody]) -> Request[schemas.IssuedWebhookReply]:
         """Rotate a webhook's secret.
 
         For a grace period, deliveries are signed with both secrets. The secret is only returned this once; it is
@@ -858,22 +856,22 @@ class Webhooks(Resource[R]):
         return Request(
             "POST",
             path_of("/webhooks/{webhook_id}/rotate/", webhook_id),
-            one(answers.IssuedWebhookReply),
+            one(schemas.IssuedWebhookReply),
             body=dict(body),
         )
 
     @operation
-    def test(self, webhook_id: str) -> Request[answers.Delivery]:
+    def test(self, webhook_id: str) -> Request[schemas.Delivery]:
         """Send a test event.
 
         Sends a `webhook.test` event once. The list of deliveries shows the result.
 
         Requires the scope `webhooks:write`.
         """
-        return Request("POST", path_of("/webhooks/{webhook_id}/test/", webhook_id), one(answers.Delivery))
+        return Request("POST", path_of("/webhooks/{webhook_id}/test/", webhook_id), one(schemas.Delivery))
 
     @iteration
-    def deliveries(self, webhook_id: str) -> Emitting[answers.Delivery]:
+    def deliveries(self, webhook_id: str) -> Emitting[schemas.Delivery]:
         """List deliveries.
 
         Deliveries are kept for a week; pending ones for longer.
@@ -881,11 +879,11 @@ class Webhooks(Resource[R]):
         Requires the scope `webhooks:read`.
         """
         yield from self._pages(
-            path_of("/webhooks/{webhook_id}/deliveries/", webhook_id), "deliveries", answers.Delivery, {}
+            path_of("/webhooks/{webhook_id}/deliveries/", webhook_id), "deliveries", schemas.Delivery, {}
         )
 
     @operation
-    def redeliver(self, webhook_id: str, delivery_id: str) -> Request[answers.Delivery]:
+    def redeliver(self, webhook_id: str, delivery_id: str) -> Request[schemas.Delivery]:
         """Deliver an event again.
 
         It is sent immediately, with the same `webhook-id`, and retried like a new one.
@@ -895,21 +893,21 @@ class Webhooks(Resource[R]):
         return Request(
             "POST",
             path_of("/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver/", webhook_id, delivery_id),
-            one(answers.Delivery),
+            one(schemas.Delivery),
         )
 
 
 class Budgets(Resource[R]):
     @iteration
-    def list(self) -> Emitting[answers.Budget]:
+    def list(self) -> Emitting[schemas.Budget]:
         """List budgets.
 
         Requires the scope `budgets:write`.
         """
-        yield from self._pages("/budgets/", "budgets", answers.Budget, {})
+        yield from self._pages("/budgets/", "budgets", schemas.Budget, {})
 
     @operation
-    def create(self, **body: Unpack[params.CreateBudgetBody]) -> Request[answers.Budget]:
+    def create(self, **body: Unpack[schemas.CreateBudgetBody]) -> Request[schemas.Budget]:
         """Make a budget.
 
         Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in total. Once
@@ -918,25 +916,25 @@ class Budgets(Resource[R]):
 
         Requires the scope `budgets:write`.
         """
-        return Request("POST", "/budgets/", one(answers.Budget), body=dict(body))
+        return Request("POST", "/budgets/", one(schemas.Budget), body=dict(body))
 
     @operation
-    def get(self, budget_id: str) -> Request[answers.Budget]:
+    def get(self, budget_id: str) -> Request[schemas.Budget]:
         """Get a budget.
 
         Requires the scope `budgets:write`.
         """
-        return Request("GET", path_of("/budgets/{budget_id}/", budget_id), one(answers.Budget))
+        return Request("GET", path_of("/budgets/{budget_id}/", budget_id), one(schemas.Budget))
 
     @operation
-    def update(self, budget_id: str, **body: Unpack[params.UpdateBudgetBody]) -> Request[answers.Budget]:
+    def update(self, budget_id: str, **body: Unpack[schemas.UpdateBudgetBody]) -> Request[schemas.Budget]:
         """Change a budget.
 
         Applies to new turns. The period's usage so far stays.
 
         Requires the scope `budgets:write`.
         """
-        return Request("PATCH", path_of("/budgets/{budget_id}/", budget_id), one(answers.Budget), body=dict(body))
+        return Request("PATCH", path_of("/budgets/{budget_id}/", budget_id), one(schemas.Budget), body=dict(body))
 
     @operation
     def delete(self, budget_id: str) -> Request[None]:
@@ -949,15 +947,15 @@ class Budgets(Resource[R]):
 
 class Retention(Resource[R]):
     @operation
-    def get(self) -> Request[answers.Retention]:
+    def get(self) -> Request[schemas.Retention]:
         """Get the retention.
 
         Requires the scope `sessions:read`.
         """
-        return Request("GET", "/retention/", one(answers.Retention))
+        return Request("GET", "/retention/", one(schemas.Retention))
 
     @operation
-    def set(self, session_retention_days: int | None) -> Request[answers.Retention]:
+    def set(self, session_retention_days: int | None) -> Request[schemas.Retention]:
         """Set the retention.
 
         Deletes the company's sessions after that many days without a turn, with `session.deleted` events, as if by
@@ -966,33 +964,33 @@ class Retention(Resource[R]):
         Requires the scope `company:write`.
         """
         return Request(
-            "PUT", "/retention/", one(answers.Retention), body={"session_retention_days": session_retention_days}
+            "PUT", "/retention/", one(schemas.Retention), body={"session_retention_days": session_retention_days}
         )
 
 
 class Operations(Resource[R]):
     @operation
-    def services(self) -> Request[answers.ServiceStates]:
+    def services(self) -> Request[schemas.ServiceStates]:
         """Get the services' health.
 
         Every replica known to the gateway, and what it waits for; one that doesn't answer within four seconds is
         `unreachable`. With `installation:read` all replicas, with a `company:…` scope a summary by service.
         Responses are cached for two seconds.
         """
-        return Request("GET", "/operations/services/", one(answers.ServiceStates))
+        return Request("GET", "/operations/services/", one(schemas.ServiceStates))
 
     @operation
-    def consumers(self) -> Request[answers.ConsumerStates]:
+    def consumers(self) -> Request[schemas.ConsumerStates]:
         """Get consumer lag.
 
         The lag of each consumer group by topic. Responses are cached for five seconds.
 
         Requires the scope `installation:read`.
         """
-        return Request("GET", "/operations/consumers/", one(answers.ConsumerStates))
+        return Request("GET", "/operations/consumers/", one(schemas.ConsumerStates))
 
     @operation
-    def failures(self, *, correlation_id: str | None = None) -> Request[answers.FailureList]:
+    def failures(self, *, correlation_id: str | None = None) -> Request[schemas.FailureList]:
         """List internal errors.
 
         Turns, ingestions and commands that ended with `internal_error`, with type and location of the exception
@@ -1001,7 +999,7 @@ class Operations(Resource[R]):
         Requires the scope `installation:read`.
         """
         return Request(
-            "GET", "/operations/failures/", one(answers.FailureList), query=given(correlation_id=correlation_id)
+            "GET", "/operations/failures/", one(schemas.FailureList), query=given(correlation_id=correlation_id)
         )
 
 
@@ -1031,7 +1029,7 @@ class DeadLetters(Resource[R]):
         | None = None,
         correlation_id: str | None = None,
         replayed: bool | None = None,
-    ) -> Emitting[answers.DeadLetter]:
+    ) -> Emitting[schemas.DeadLetter]:
         """List dead letters.
 
         Messages that consumers failed to process, with the cause. With `installation:read` all companies', with a
@@ -1041,23 +1039,23 @@ class DeadLetters(Resource[R]):
         yield from self._pages(
             "/operations/dead-letters/",
             "dead_letters",
-            answers.DeadLetter,
+            schemas.DeadLetter,
             given(topic=topic, correlation_id=correlation_id, replayed=replayed),
         )
 
     @operation
-    def get(self, dead_letter_id: str) -> Request[answers.DeadLetterDetail]:
+    def get(self, dead_letter_id: str) -> Request[schemas.DeadLetterDetail]:
         """Get a dead letter.
 
         With headers and payload. Signed identities, text that looks like a secret, and payloads other than JSON are
         not shown.
         """
         return Request(
-            "GET", path_of("/operations/dead-letters/{dead_letter_id}/", dead_letter_id), one(answers.DeadLetterDetail)
+            "GET", path_of("/operations/dead-letters/{dead_letter_id}/", dead_letter_id), one(schemas.DeadLetterDetail)
         )
 
     @operation
-    def replay(self, dead_letter_id: str) -> Request[answers.ReplayResult]:
+    def replay(self, dead_letter_id: str) -> Request[schemas.ReplayResult]:
         """Replay a dead letter.
 
         Sends the unchanged message to its original topic. All consumers read it again, and those that have
@@ -1068,7 +1066,7 @@ class DeadLetters(Resource[R]):
         return Request(
             "POST",
             path_of("/operations/dead-letters/{dead_letter_id}/replay/", dead_letter_id),
-            one(answers.ReplayResult),
+            one(schemas.ReplayResult),
         )
 
 
@@ -1106,9 +1104,9 @@ class Service(Resource[R]):
         yield from self._pages("/tools/", "tools", dict[str, Any], {})
 
     @operation
-    def me(self) -> Request[answers.Me]:
+    def me(self) -> Request[schemas.Me]:
         """Get the caller.
 
         With a public key, what pages can do with it, but not its owner or the company's limits.
         """
-        return Request("GET", "/me/", one(answers.Me))
+        return Request("GET", "/me/", one(schemas.Me))

@@ -17,7 +17,7 @@ from aes_client.flows import Call
 from aes_client.models import RequestedToolCall, RequiredAction
 
 if TYPE_CHECKING:
-    from aes_client import params
+    from aes_client import models
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,13 +48,13 @@ class ClientTool(Generic[P, T]):
         return self.function(*args, **kwargs)
 
     @property
-    def definition(self) -> params.ClientTool:
+    def definition(self) -> models.ClientTool:
         """The tool as an agent's ``client_tools`` have it."""
         schema = self._arguments.model_json_schema(schema_generator=_Plain)
         schema.pop("title", None)
         return {"name": self.name, "description": self.description, "parameters": schema}
 
-    def answer(self, call: RequestedToolCall) -> Generator[Any, Any, params.ResolveActionBody]:
+    def answer(self, call: RequestedToolCall) -> Generator[Any, Any, models.ResolveActionBody]:
         """Calls the function as the model asked; the model gets an exception as the call's error."""
         try:
             checked = self._arguments.model_validate(call.arguments)
@@ -109,10 +109,10 @@ class Answers:
         return cls({each.name: each for each in made}, approve)
 
     @property
-    def definitions(self) -> list[params.ClientTool]:
+    def definitions(self) -> list[models.ClientTool]:
         return [each.definition for each in self.tools.values()]
 
-    def to(self, action: RequiredAction) -> Generator[Any, Any, params.ResolveActionBody | None]:
+    def to(self, action: RequiredAction) -> Generator[Any, Any, models.ResolveActionBody | None]:
         """The answer to an action, or ``None`` when there is nobody for it here."""
         if action.kind == "tool_result" and action.tool_call.name in self.tools:
             return (yield from self.tools[action.tool_call.name].answer(action.tool_call))

@@ -1,8 +1,8 @@
 """``python -m deploy.images.fallback_images [NAME …] [--replace]`` builds images where none can be pulled.
 
-They have the names that the Dockerfile and docker-compose.yml use, and contain the same programs, built from Debian's
-packages, wheels, Maven's jars and Go modules. Needs the project's environment, root (debootstrap), a Docker engine,
-and Go for the programs written in it. Existing images are kept.
+They have the names used by the Dockerfile and docker-compose.yml, and contain the same programs, built from Debian
+packages, wheels, Maven jars and Go modules. Requires the project's environment, root (debootstrap), a Docker engine,
+and Go for programs written in it. Keeps existing images.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Builds the minimal Debian image that all stand-ins are based on."""
+"""Builds the minimal Debian image that all fallback images are based on."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def ensure() -> None:
             stdout=subprocess.DEVNULL,
         )
         environment = {}
-        # A proxy's certificates are needed inside the image as well.
+        # The image also needs a proxy's certificates.
         bundle = Path(os.environ.get("SSL_CERT_FILE", f"/{_CERTIFICATES}"))
         if bundle.exists():
             shutil.copyfile(bundle, tree / _CERTIFICATES)

@@ -1,4 +1,4 @@
-"""Runs Docker's command line for the stand-ins."""
+"""Runs Docker's command line for the fallback images."""
 
 import os
 import subprocess
@@ -26,12 +26,12 @@ def build(image: str, context: Path) -> None:
         image,
         str(context),
     ]
-    # Every engine and client has the classic builder without a plugin.
+    # Every engine and client includes the classic builder.
     subprocess.run(command, check=True, env={**os.environ, "DOCKER_BUILDKIT": "0"})
 
 
 def import_tree(image: str, tree: Path, environment: dict[str, str]) -> None:
-    """Imports a directory tree as an image of one layer."""
+    """Imports a directory tree as a single-layer image."""
     changes = [f"--change=ENV {name}={value}" for name, value in environment.items()]
     with subprocess.Popen(["tar", "-C", str(tree), "-c", "."], stdout=subprocess.PIPE) as archive:
         subprocess.run(

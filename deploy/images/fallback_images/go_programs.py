@@ -13,12 +13,12 @@ _BUILD_SECONDS = 1800
 
 
 class NotBuilt(Exception):
-    """The program could not be built, with the reason."""
+    """The program couldn't be built, with the reason."""
 
 
 @dataclass(frozen=True)
 class GoProgram:
-    """A program of a Go module, in one version."""
+    """A program in a Go module, in one version."""
 
     name: str
     package: str
@@ -29,7 +29,7 @@ class GoProgram:
 
     @property
     def path(self) -> Path:
-        """The program's place in the cache, built or not."""
+        """The program's path in the cache, whether built or not."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         # Go names a program after its package, without the major version.
         executable = Path(re.sub(r"/v\d+$", "", self.package)).name
@@ -37,7 +37,7 @@ class GoProgram:
 
 
 def built(program: GoProgram) -> Path:
-    """Returns the program's path and builds it first if it is missing, which may take minutes. Raises NotBuilt."""
+    """Returns the program's path, after building it if missing, which may take minutes. Raises NotBuilt."""
     if program.path.exists():
         return program.path
     go = shutil.which("go")
@@ -66,5 +66,5 @@ def _build(go: str, program: GoProgram) -> None:
             raise NotBuilt(f"{program} was not built within {_BUILD_SECONDS} s; the next attempt resumes") from None
         if outcome.returncode != 0:
             raise NotBuilt(f"{program} could not be built: {outcome.stderr.strip()[-500:]}")
-        # An interrupted build leaves no part of a program under the final name.
+        # An interrupted build leaves nothing under the final name.
         (Path(unfinished) / program.path.name).replace(program.path)

@@ -1,4 +1,4 @@
-"""Recipes of the stand-ins: the files of their folders here, and programs from packages; and which are wanted."""
+"""Recipes of the fallback images: their files in these folders, programs from packages, and the required images."""
 
 import re
 import shutil
@@ -89,7 +89,7 @@ _OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collect
 
 
 def wanted_images() -> dict[str, str]:
-    """Images by recipe, read from the files that use them, so that the names cannot differ."""
+    """Images by recipe, read from the files that use them, so that names can't differ."""
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yml").read_text())
     images = {service["image"] for service in compose["services"].values() if "build" not in service}
     images.add(_python())

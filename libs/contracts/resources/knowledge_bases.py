@@ -90,6 +90,12 @@ class UpdateKnowledgeBaseBody(StrictModel):
     llm_config: dict[str, Any] | None = None
 
 
+class IngestBody(StrictModel):
+    """No fields are required."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
+
+
 class Datasource(BaseModel):
     id: str
     name: str

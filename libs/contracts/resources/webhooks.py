@@ -1,21 +1,99 @@
 """Webhooks and their deliveries."""
 
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 
 from libs.contracts.error_catalogue import DisabledReason
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import Command, Event, command_models, event_models, public_name
+from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+from libs.contracts.topics import TopicKind
 
 TEST_EVENT: Final = "webhook.test"
+
+
+_DAY: Final = 86_400
+_EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
+
+
+def _recorded_types() -> set[str]:
+    """Names of all events that the timeline records, in a process that has imported every resource."""
+    events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
+    rejections = {command.rejected_type() for command in command_models().values()}
+    return set(map(public_name, events | rejections))
+
+
+def _event_type(text: str) -> str:
+    known = _recorded_types()
+    if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
+        raise ValueError("there is no recorded event of this name; a prefix ends in an asterisk")
+    return text
+
+
+EventTypeName = Annotated[
+    str,
+    AfterValidator(_event_type),
+    Field(max_length=100, pattern=f"^({_EVENT_TYPE})$", examples=["turn.completed", "knowledge_base.*", "*"]),
+]
+EventTypes = Annotated[
+    list[EventTypeName],
+    Field(min_length=1, max_length=50, description="Names of events, or prefixes that end in `*`."),
+]
+Url = Annotated[
+    str,
+    Field(min_length=1, max_length=2000, description="Receives POST requests. A public address, `https` or `http`."),
+]
+Status = Literal["enabled", "disabled"]
 
 
 class WebhookStatus(StrEnum):
     ENABLED = "enabled"
     DISABLED = "disabled"
+
+
+class CreateWebhookBody(StrictModel):
+    """``POST /webhooks/``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "ends of turns": {
+            "url": "https://example.com/hooks/agents",
+            "event_types": ["turn.completed", "turn.failed"],
+            "description": "Tickets",
+        },
+        "everything": {"url": "https://example.com/hooks/audit", "event_types": ["*"]},
+    }
+
+    url: Url
+    event_types: EventTypes
+    description: str = Field(default="", max_length=1000)
+    status: Status = "enabled"
+
+
+class UpdateWebhookBody(StrictModel):
+    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
+        "enabled again": {"status": "enabled"},
+    }
+
+    url: Url | None = None
+    event_types: EventTypes | None = None
+    description: str | None = Field(default=None, max_length=1000)
+    status: Status | None = Field(
+        default=None, description="A re-enabled webhook receives the events since then, as far as they are recorded."
+    )
+
+
+class RotateWebhookBody(StrictModel):
+    """``POST /webhooks/{id}/rotate/``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
+    grace_seconds: int = Field(default=_DAY, ge=0, le=30 * _DAY, description="How long the previous secret also signs.")
 
 
 class Webhook(BaseModel):

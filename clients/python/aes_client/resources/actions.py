@@ -12,14 +12,14 @@ from aes_client.resource import R, operation
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from aes_client import params
+    from aes_client.models import ResolveActionBody
 
 
 class Actions(operations.Actions[R]):
     """``client.actions``."""
 
     @operation
-    def resolve(self, action: OpenAction, **answer: Unpack[params.ResolveActionBody]) -> Request[Turn]:
+    def resolve(self, action: OpenAction, **answer: Unpack[ResolveActionBody]) -> Request[Turn]:
         """Answers an action: ``decision=…``, ``output=…`` or ``error=…``."""
         template = "/runtime/{session_id}/turns/{turn_id}/actions/{action_id}/"
         path = path_of(template, action.session_id, action.turn_id, action.action_id)

@@ -22,12 +22,20 @@ from aes_client.tools import Answers, Approval, Tools
 if TYPE_CHECKING:
     import httpx
 
-    from aes_client import params
+    from aes_client.models import (
+        AgentConfiguration,
+        FileBlock,
+        GivenMessage,
+        ImageBlock,
+        ImageUrlBlock,
+        TextBlock,
+        TurnOptions,
+    )
 
 # Shorter than what proxies usually allow for one request; a turn that takes longer is asked for again.
 _WAIT_SECONDS = 50.0
 _GRACE_SECONDS = 30.0
-Content = Union[str, "list[params.TextBlock | params.ImageUrlBlock | params.FileBlock | params.ImageBlock]"]
+Content = Union[str, "list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]"]
 """A message: a text, or blocks of text, images and files."""
 
 
@@ -63,7 +71,7 @@ class SessionHandle(operations.Sessions[R]):
         self,
         content: Content,
         *,
-        options: params.TurnOptions | None = None,
+        options: TurnOptions | None = None,
         tools: Tools | None = None,
         approve: Approval | None = None,
         correlation_id: str | None = None,
@@ -86,7 +94,7 @@ class SessionHandle(operations.Sessions[R]):
         self,
         content: Content,
         *,
-        options: params.TurnOptions | None = None,
+        options: TurnOptions | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[TurnHandle[R]]:
@@ -100,7 +108,7 @@ class SessionHandle(operations.Sessions[R]):
         self,
         content: Content,
         *,
-        options: params.TurnOptions | None = None,
+        options: TurnOptions | None = None,
         tools: Tools | None = None,
         approve: Approval | None = None,
         correlation_id: str | None = None,
@@ -134,12 +142,12 @@ class SessionHandle(operations.Sessions[R]):
             deadline.check("The turn", session_id=self.session_id, turn_id=answer.turn_id)
 
     def _message(
-        self, content: Content, options: params.TurnOptions | None, correlation_id: str | None
+        self, content: Content, options: TurnOptions | None, correlation_id: str | None
     ) -> Request[ExecuteReply | TurnAccepted]:
         body = given(content=content, options=options, correlation_id=correlation_id)
         return Request("POST", path_of("/runtime/{session_id}/execute/", self.session_id), _reply, body=body)
 
-    def _options(self, options: params.TurnOptions | None, tools: Tools | None) -> params.TurnOptions | None:
+    def _options(self, options: TurnOptions | None, tools: Tools | None) -> TurnOptions | None:
         if tools is None:
             return options
         return {**(options or {}), "client_tools": Answers.by(tools).definitions}
@@ -174,8 +182,8 @@ class Sessions(Resource[R]):
         *,
         agent_id: str | None = None,
         agent_key: str | None = None,
-        config: params.AgentConfiguration | Mapping[str, Any] | None = None,
-        messages: Sequence[params.GivenMessage | Mapping[str, Any]] | None = None,
+        config: AgentConfiguration | Mapping[str, Any] | None = None,
+        messages: Sequence[GivenMessage | Mapping[str, Any]] | None = None,
         tools: Tools = (),
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:

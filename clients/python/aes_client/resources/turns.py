@@ -33,7 +33,7 @@ from aes_client.tools import Answers, Approval, Tools
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from aes_client import params
+    from aes_client.models import ResolveActionBody
 
 _log = logging.getLogger("aes_client")
 _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
@@ -96,7 +96,7 @@ class TurnHandle(operations.Turns[R]):
         return f"<turn {self.turn_id} of session {self.session_id}>"
 
     @operation
-    def resolve(self, action: RequiredAction | str, **answer: Unpack[params.ResolveActionBody]) -> Request[Turn]:
+    def resolve(self, action: RequiredAction | str, **answer: Unpack[ResolveActionBody]) -> Request[Turn]:
         """Answers an action: ``decision="approve"`` or ``"deny"`` with a ``reason``, ``output=…``, or ``error=…``.
 
         The turn resumes after its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
@@ -140,7 +140,7 @@ class TurnHandle(operations.Turns[R]):
     def _events(self) -> Request[None]:
         return Request("GET", f"{self._path}events/", nothing)
 
-    def _resolution(self, action: RequiredAction | str, answer: params.ResolveActionBody) -> Request[Turn]:
+    def _resolution(self, action: RequiredAction | str, answer: ResolveActionBody) -> Request[Turn]:
         action_id = action if isinstance(action, str) else action.action_id
         path = self._path + path_of("actions/{action_id}/", action_id)
         return Request("POST", path, one(Turn), body=dict(answer))

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the entry point of postgres' images does, as far as docker-compose.yml relies on it: makes the cluster once.
+# Replaces the entry point of postgres images as far as docker-compose.yml needs it: creates the cluster once.
 set -euo pipefail
 
 if [ "$(id -u)" = 0 ]; then
@@ -15,6 +15,6 @@ if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
     echo "listen_addresses = '*'" >>"$PGDATA/postgresql.conf"
     echo "unix_socket_directories = '/var/run/postgresql'" >>"$PGDATA/postgresql.conf"
 fi
-# A volume may have been given to a group since, which the server refuses.
+# A volume may have become accessible to a group, which the server rejects.
 [ "$1" != postgres ] || chmod 0700 "$PGDATA"
 exec "$@"

@@ -1,6 +1,6 @@
 """``/knowledge-bases/…``: searchable documents."""
 
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Final
 
 import orjson
 from fastapi import Depends, Security
@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
-from libs.contracts.models import StrictModel
 from libs.contracts.resources.collections import AvailableCollections
 from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
     CreateKnowledgeBaseBody,
     DatasourcePage,
     DeleteKnowledgeBase,
+    IngestBody,
     IngestKnowledgeBase,
     KnowledgeBase,
     KnowledgeBasePage,
@@ -38,12 +38,6 @@ router = public_router("/knowledge-bases", "Knowledge bases")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_WRITE])]
 _BASE: Final = "/internal/knowledge-bases"
-
-
-class IngestBody(StrictModel):
-    """No fields are required."""
-
-    EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
 
 
 @router.get(

@@ -10,13 +10,16 @@ from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
 from libs.contracts.resources.webhooks import (
     TEST_EVENT,
+    CreateWebhookBody,
     DeleteWebhook,
     Delivery,
     DeliveryPage,
     IssuedWebhookReply,
     Redeliver,
+    RotateWebhookBody,
     SendTestEvent,
     UpdateWebhook,
+    UpdateWebhookBody,
     Webhook,
     WebhookDeliveryRequested,
     WebhookPage,
@@ -33,11 +36,6 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.entrypoints.rest.webhook_schemas import (
-    CreateWebhookBody,
-    RotateWebhookBody,
-    UpdateWebhookBody,
-)
 from services.gateway.use_cases.webhooks import WebhookRequest
 
 router = public_router("/webhooks", "Webhooks")
