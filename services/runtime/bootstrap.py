@@ -54,12 +54,13 @@ from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.options import OptionCheck
 from services.runtime.domain.ports import DeltaSink, ImageAddresses
-from services.runtime.entrypoints.commands import Handlers, register_commands
-from services.runtime.entrypoints.http.catalogues import catalogues_router
-from services.runtime.entrypoints.http.reads import reads_router
 from services.runtime.entrypoints.maintenance import keep_retention
+from services.runtime.entrypoints.resources.actions import serve_actions
 from services.runtime.entrypoints.resources.budgets import serve_budgets
+from services.runtime.entrypoints.resources.catalogues import serve_catalogues
 from services.runtime.entrypoints.resources.retention import serve_retention
+from services.runtime.entrypoints.resources.sessions import serve_sessions
+from services.runtime.entrypoints.resources.turns import serve_turns
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
@@ -94,6 +95,18 @@ _EXPIRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
+class Handlers:
+    """The use cases behind the commands on sessions, turns and actions."""
+
+    admit: AdmitTurn
+    create: CreateSession
+    change: ChangeSession
+    cancel: CancelTurn
+    resolve: ResolveWait
+    deletion: DeleteSession
+
+
+@dataclass(frozen=True, slots=True)
 class Worker:
     """The turn engine of one worker and its handlers, with one database."""
 
@@ -103,6 +116,7 @@ class Worker:
     lease: PostgresWorkerLease
     lease_keeper: LeaseKeeper
     handlers: Handlers
+    retention: SessionRetention
     open_writer: OpenWriter
     prices: PostgresPrices
     amounts: CompanyAmounts
@@ -165,7 +179,9 @@ def build_worker(
         deletion=deletion,
     )
     keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
-    return Worker(worker_id, engine, reconciler, lease, keeper, handlers, open_writer, prices, amounts)
+    retention_days = settings.session_retention_days or None
+    retention = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), retention_days)
+    return Worker(worker_id, engine, reconciler, lease, keeper, handlers, retention, open_writer, prices, amounts)
 
 
 def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> AdmissionPolicy:
@@ -214,12 +230,9 @@ def build(settings: RuntimeSettings) -> Service:
         artifacts=artifacts,
         addresses=resolver,
     )
-    _include_reads(service, worker)
-    retention = session_retention(settings, service.database)
-    serve_resources(service.commands, service.http, service.database, retention)
-    toolsets = TryToolset(connectors, tries, ArgumentSchemas())
-    service.http.include_router(catalogues_router(models, toolbox, toolsets))
-    _run_in_background(service, worker, retention)
+    serve_resources(service.commands, service.http, worker, service.database, service.outbox, source=service.source)
+    serve_catalogues(service.http, models, toolbox, TryToolset(connectors, tries, ArgumentSchemas()))
+    _run_in_background(service, worker)
     service.background("runtime.deltas", deltas.run)
     # The last third is for handing back unfinished turns.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
@@ -228,25 +241,20 @@ def build(settings: RuntimeSettings) -> Service:
     return service
 
 
-def _include_reads(service: Service, worker: Worker) -> None:
-    reads = PostgresSessionReads(service.database)
-    register_commands(service.commands, worker.handlers, reads)
-    watched = PostgresWatchedTurns(service.database, service.outbox, source=service.source)
-    streams = ReadTurnStream(watched, service.source, worker.engine.watch)
-    service.http.include_router(reads_router(reads, streams))
-
-
-def session_retention(settings: RuntimeSettings, database: Database) -> SessionRetention:
-    default = settings.session_retention_days or None
-    return SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), default)
-
-
-def serve_resources(commands: CommandRouter, http: FastAPI, database: Database, retention: SessionRetention) -> None:
+def serve_resources(
+    commands: CommandRouter, http: FastAPI, worker: Worker, database: Database, outbox: Outbox, *, source: str
+) -> None:
+    reads, handlers = PostgresSessionReads(database), worker.handlers
+    commands.lookups.append(reads.knows_command)
+    streams = ReadTurnStream(PostgresWatchedTurns(database, outbox, source=source), source, worker.engine.watch)
+    serve_sessions(commands, http, handlers.create, handlers.change, handlers.deletion, reads)
+    serve_turns(commands, http, handlers.admit, handlers.cancel, reads, streams)
+    serve_actions(commands, http, handlers.resolve, reads)
     serve_budgets(commands, http, Budgets(PostgresBudgetWriter), PostgresBudgetReads(database))
-    serve_retention(commands, http, retention)
+    serve_retention(commands, http, worker.retention)
 
 
-def _run_in_background(service: Service, worker: Worker, retention: SessionRetention) -> None:
+def _run_in_background(service: Service, worker: Worker) -> None:
     begin, open_writer = service.outbox.transaction, worker.open_writer
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
@@ -256,5 +264,5 @@ def _run_in_background(service: Service, worker: Worker, retention: SessionReten
     on_removed = partial(service.retention.count_removed, "sessions")
     expire_sessions = ExpireSessions(begin, open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(begin, open_writer, retention, on_removed=on_removed)
+    remove = RemoveOldSessions(begin, open_writer, worker.retention, on_removed=on_removed)
     service.background("runtime.retention", lambda: keep_retention(remove))

@@ -16,7 +16,7 @@ ROOMS = {"adapters", "domain", "entrypoints", "migrations", "use_cases"}
 FILES = {"__init__", "__main__", "bootstrap", "settings"}
 # Beside these, ingestion is a Faust application, the gateway and the runtime are administered by the command line, and
 # the gateway has a package for each protocol of other clients.
-ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance", "resources"}
+ENTRYPOINTS = {"__init__", "events", "maintenance", "resources"}
 ROOMS_OF_THE_GATEWAY = {"door", "rest", "web", "a2a", "ag_ui", "mcp", "openai"}
 OF_ONE_SERVICE = {
     "ingestion": {"streams", "watchdog"},

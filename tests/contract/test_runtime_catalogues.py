@@ -11,7 +11,7 @@ from services.registry.adapters.internal_api.runtime import HttpRuntimeCatalogue
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.models import ModelInfo, ProviderInfo
 from services.runtime.domain.tools import Toolbox
-from services.runtime.entrypoints.http.catalogues import catalogues_router
+from services.runtime.entrypoints.resources.catalogues import serve_catalogues
 from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.try_toolset import TryToolset
@@ -46,9 +46,7 @@ class InProcessCalls:
 @pytest.fixture
 def runtime() -> FastAPI:
     app = FastAPI()
-    app.include_router(
-        catalogues_router(Models(), Toolbox(Calculator()), TryToolset({}, ToolTries(), ArgumentSchemas()))
-    )
+    serve_catalogues(app, Models(), Toolbox(Calculator()), TryToolset({}, ToolTries(), ArgumentSchemas()))
     app.dependency_overrides[caller] = identity
     return app
 

@@ -19,7 +19,7 @@ from services.runtime.adapters.internal_api.toolsets import HttpToolsets
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Toolbox, ToolContext, ToolFailed, ToolOutput, ToolsetVersion
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
-from services.runtime.entrypoints.http.catalogues import catalogues_router
+from services.runtime.entrypoints.resources.catalogues import serve_catalogues
 from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.try_toolset import TryToolset
@@ -88,7 +88,7 @@ def runtime(connector: Connector) -> HttpToolsetRuntime:
     app = FastAPI()
     install_error_handlers(app)
     toolsets = TryToolset({"http": connector}, ToolTries(), ArgumentSchemas())
-    app.include_router(catalogues_router(NO_MODELS, Toolbox(), toolsets))
+    serve_catalogues(app, NO_MODELS, Toolbox(), toolsets)
     app.dependency_overrides[caller] = lambda: identity()
     return HttpToolsetRuntime(InProcessCalls(app))  # type: ignore[arg-type]
 

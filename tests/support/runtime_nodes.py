@@ -27,13 +27,12 @@ from libs.eventing.messages import OutboxMessage
 from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
-from services.runtime.bootstrap import build_worker, serve_resources, session_retention
+from services.runtime.bootstrap import build_worker, serve_resources
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo, VisionNotSupported
 from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
-from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
@@ -161,11 +160,9 @@ class Node:
         self.worker = build_worker(
             self.settings, self.database, self.outbox, self.presence, agent, model, self.deltas, artifacts=artifacts
         )
-        register_commands(self.router, self.worker.handlers, self.reads)
         internal = InternalApi(self.signer)
         self.answer = internal.answer
-        retention = session_retention(self.settings, self.database)
-        serve_resources(self.router, internal.app, self.database, retention)
+        serve_resources(self.router, internal.app, self.worker, self.database, self.outbox, source="/aes/runtime")
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, reconciling: bool = True, present: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
@@ -13,6 +13,8 @@ from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.models import TurnSpending
 from services.runtime.domain.turns import LockedTurn
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,13 @@ def valid_id(name: str, identifier: str) -> str:
     if not is_id(identifier):
         raise NotFound(f"There is no such {name}.")
     return identifier
+
+
+def require(name: str, found: T | None) -> T:
+    """Returns what was found. Raises NotFound for None."""
+    if found is None:
+        raise NotFound(f"There is no such {name}.")
+    return found
 
 
 def readable(session: LockedSession | None, caller: Identity) -> LockedSession:

@@ -53,7 +53,7 @@ def test_an_agent_gets_tools_is_published_and_deleted(open_page: Open, http: htt
     expect(page.get_by_label("Configuration (YAML)")).to_have_value(re.compile(r"- calculator\n  - current_time\n"))
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved as version")).to_be_visible()
-    page.get_by_role("checkbox", name="Web pages may talk to it").check()
+    page.get_by_role("checkbox", name="Web pages can use it").check()
     page.get_by_label("Allowed origins").fill("https://shop.example")
     page.get_by_role("button", name="Update access").click()
     expect(page.get_by_label("Snippet with the agent's key")).to_contain_text(agent["agent_key"])

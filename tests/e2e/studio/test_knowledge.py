@@ -29,7 +29,7 @@ def test_files_become_a_knowledge_base_that_is_searched(open_page: Open) -> None
     page = open_page("knowledge/")
     given = [file(log, text), file(broken, b"%PDF-1.4 this is no document"), file(f"bad-{mark}.exe", b"MZ")]
     page.get_by_label("Upload files").set_input_files(given)
-    refused = page.get_by_role("list", name="On their way").get_by_role("listitem").filter(has_text=f"bad-{mark}")
+    refused = page.get_by_role("list", name="Uploads").get_by_role("listitem").filter(has_text=f"bad-{mark}")
     expect(refused.get_by_role("alert")).to_contain_text("exe")
     expect(page.get_by_role("link", name=log)).to_be_visible()
     page.get_by_role("checkbox", name=broken).check()

@@ -85,7 +85,7 @@ def test_a_link_signs_in_once_and_its_key_ends_with_the_session(
     [made] = keys_of_links(http) - before
     again = open_page(key=None)
     again.goto(link)
-    expect(again.get_by_role("alert")).to_contain_text("used already")
+    expect(again.get_by_role("alert")).to_contain_text("already been used")
     with page.expect_popup() as opened:
         page.evaluate("open(location.href)")
     duplicate = opened.value

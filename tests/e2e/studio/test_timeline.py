@@ -56,7 +56,7 @@ def test_new_rows_come_by_themselves(open_page: Open, http: httpx.Client, model:
     correlation = unique("live")
     session = session_of(http)
     page = open_page(f"timeline/?correlation_id={correlation}")
-    expect(page.get_by_text("No event yet")).to_be_visible()
+    expect(page.get_by_text("No events with this ID yet")).to_be_visible()
     with model.held():
         execute(http, session_of(http, model="openai:stub-hold"), "wait", correlation, prefer="respond-async")
         expect(page.get_by_role("row").filter(has_text="turn.started")).to_be_visible()

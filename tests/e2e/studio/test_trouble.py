@@ -114,7 +114,7 @@ NOTHING = {
     f"webhooks/{GONE}/": "no webhook",
     "agents/%ff/": "",
     "timeline/?type=**": "type must be",
-    "nothing/": "names no page",
+    "nothing/": "no page at this address",
 }
 
 

@@ -59,7 +59,7 @@ def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: 
     assert secret.startswith(key["prefix"])
     assert set(key["scopes"]) == OPERATOR_SCOPES
     assert secret not in file.read_text()
-    assert "taken before" in take(file, exit_code=1)["error"]["message"]
+    assert "already taken" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}
     file.unlink()
     assert "No key waits" in take(file, exit_code=1)["error"]["message"]

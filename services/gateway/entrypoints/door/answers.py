@@ -101,7 +101,7 @@ def rendered(outcome: Received, name: str | None = None, *, location: str | None
         return Response(status_code=204)
     entity = orjson.loads(outcome.payload)[name]
     body = orjson.dumps(entity)
-    return json_answer(body) if location is None else created(body, location.format(id=entity["id"]))
+    return json_answer(body) if location is None else created(body, location.format_map(entity))
 
 
 def results_in(received: Received) -> bytes:

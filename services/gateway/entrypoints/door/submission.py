@@ -19,8 +19,9 @@ class Submission:
     write: Write
     commands: CommandDispatcher
 
-    async def __call__(self, command: Command) -> Received:
-        return await self.commands.run(self.write, command)
+    async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
+        """``accepted_within``: seconds for an owner that calls others before it accepts the command."""
+        return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
         """For a command that needs its own ID, or more than the body; a retry doesn't build it again."""

@@ -26,13 +26,13 @@ from libs.contracts.resources.artifacts import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.described import answer, errors, file_answer
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
 from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
-from services.gateway.entrypoints.door.writes import IdempotentWrite
 
 router = public_router("", "Artifacts")
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_READ])]
@@ -212,11 +212,9 @@ async def upload_artifact(
     description=f"Only for artifacts created by an agent. {_ALSO_FILES}",
     responses={200: answer("The artifact, with its file.", PlatformCopy), **errors(404, 409)},
 )
-async def copy_artifact_to_platform(
-    session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
-) -> Response:
+async def copy_artifact_to_platform(session_id: str, artifact_id: str, caller: Copier, submit: Submit) -> Response:
     command = CopyArtifactToPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    copied = await door.commands.run(write, command)
+    copied = await submit(command)
     return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
 
 
@@ -227,11 +225,9 @@ async def copy_artifact_to_platform(
     description=f"Deletes the copy; the artifact stays. {_ALSO_FILES}",
     responses={200: answer("The file was deleted.", PlatformCopy), **errors(404, 409)},
 )
-async def remove_artifact_from_platform(
-    session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
-) -> Response:
+async def remove_artifact_from_platform(session_id: str, artifact_id: str, caller: Copier, submit: Submit) -> Response:
     command = RemoveArtifactFromPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    removed = await door.commands.run(write, command)
+    removed = await submit(command)
     return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
 
 

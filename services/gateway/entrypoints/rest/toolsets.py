@@ -25,14 +25,14 @@ from libs.contracts.resources.toolsets import (
 )
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.door.submission import Submit
 
 router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
@@ -84,12 +84,11 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
 async def create_toolset(
     _: Writer,
     body: Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     command = _bounded(CreateToolset(toolset=_fields(body)))
-    event = await door.commands.run(write, command, accepted_within=_DISCOVERY_SECONDS)
-    return created(entity_in(event, "toolset"), f"/toolsets/{body.root.name}/")
+    made = await submit(command, accepted_within=_DISCOVERY_SECONDS)
+    return rendered(made, "toolset", location="/toolsets/{name}/")
 
 
 @router.patch(
@@ -106,12 +105,10 @@ async def update_toolset(
     name: str,
     _: Writer,
     body: Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     command = _bounded(UpdateToolset(name=_known(name), changes=_fields(body)))
-    event = await door.commands.run(write, command, accepted_within=_DISCOVERY_SECONDS)
-    return json_answer(entity_in(event, "toolset"))
+    return rendered(await submit(command, accepted_within=_DISCOVERY_SECONDS), "toolset")
 
 
 @router.post(
@@ -121,10 +118,9 @@ async def update_toolset(
     description="If the target doesn't answer, the toolset stays unchanged.",
     responses={200: answer("The refreshed toolset.", Toolset), **errors(404, 409)},
 )
-async def refresh_toolset(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+async def refresh_toolset(name: str, _: Writer, submit: Submit) -> Response:
     command = RefreshToolset(name=_known(name))
-    event = await door.commands.run(write, command, accepted_within=_DISCOVERY_SECONDS)
-    return json_answer(entity_in(event, "toolset"))
+    return rendered(await submit(command, accepted_within=_DISCOVERY_SECONDS), "toolset")
 
 
 @router.delete(
@@ -135,9 +131,8 @@ async def refresh_toolset(name: str, _: Writer, write: IdempotentWrite, door: Do
     status_code=204,
     responses={204: answer("The toolset was deleted."), **errors(404)},
 )
-async def delete_toolset(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
-    await door.commands.run(write, DeleteToolset(name=_known(name)))
-    return Response(status_code=204)
+async def delete_toolset(name: str, _: Writer, submit: Submit) -> Response:
+    return rendered(await submit(DeleteToolset(name=_known(name))))
 
 
 @router.post(

@@ -26,14 +26,14 @@ from libs.contracts.resources.webhooks import (
     WebhookStatus,
 )
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
+from services.gateway.entrypoints.door.submission import Submission, Submit
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.webhooks import WebhookRequest
@@ -103,8 +103,8 @@ async def update_webhook(
     id: str,
     caller: Writer,
     body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
+    upstream: Upstream,
 ) -> Response:
     path = _path(id)
     change = UpdateWebhook(
@@ -114,8 +114,8 @@ async def update_webhook(
         description=body.description,
         status=None if body.status is None else WebhookStatus(body.status),
     )
-    await door.commands.run(write, change)
-    return await door.owners.get(caller, _OWNER, path)
+    await submit(change)
+    return await upstream.get(caller, _OWNER, path)
 
 
 @router.delete(
@@ -158,9 +158,9 @@ async def rotate_webhook_secret(
     description="Sends a `webhook.test` event once. The list of deliveries shows the result.",
     responses={200: answer("The delivery, still pending.", Delivery), **errors(404, 409)},
 )
-async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+async def send_test_event(id: str, _: Writer, submit: Submit) -> Response:
     webhook_id = id_of(id, "webhook")
-    requested = await _requested(door, write, SendTestEvent(webhook_id=webhook_id))
+    requested = await _requested(submit, SendTestEvent(webhook_id=webhook_id))
     delivery = Delivery(
         id=requested.delivery_id,
         event_id=requested.event_id,
@@ -193,12 +193,10 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
     description="It is sent immediately, with the same `webhook-id`, and retried like a new one.",
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
-async def redeliver_webhook(
-    id: str, delivery_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep
-) -> Response:
+async def redeliver_webhook(id: str, delivery_id: str, caller: Writer, submit: Submit, upstream: Upstream) -> Response:
     path = f"{_path(id)}/deliveries/{id_of(delivery_id, 'delivery')}"
-    before = Delivery.model_validate_json(await door.owners.read(caller, _OWNER, path))
-    requested = await _requested(door, write, Redeliver(webhook_id=id, delivery_id=delivery_id))
+    before = Delivery.model_validate_json(await upstream.read(caller, _OWNER, path))
+    requested = await _requested(submit, Redeliver(webhook_id=id, delivery_id=delivery_id))
     again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
     return json_answer(again.model_dump_json().encode())
 
@@ -207,8 +205,8 @@ def _path(webhook_id: str) -> str:
     return f"/internal/webhooks/{id_of(webhook_id, 'webhook')}"
 
 
-async def _requested(door: Door, write: Write, command: Command) -> WebhookDeliveryRequested:
-    return WebhookDeliveryRequested.decode((await door.commands.run(write, command)).payload)
+async def _requested(submit: Submission, command: Command) -> WebhookDeliveryRequested:
+    return WebhookDeliveryRequested.decode((await submit(command)).payload)
 
 
 def _issued(issued: IssuedWebhookReply, status: int, headers: dict[str, str] | None = None) -> Response:

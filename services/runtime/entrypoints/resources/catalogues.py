@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, FastAPI, Query
 
 from libs.contracts.resources.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.service_defaults import Caller, Offset
@@ -14,7 +14,7 @@ from services.runtime.use_cases.try_toolset import TryToolset
 Limit = Annotated[int | None, Query(ge=1, le=200)]
 
 
-def catalogues_router(models: ModelCatalogue, toolbox: Toolbox, toolsets: TryToolset) -> APIRouter:
+def serve_catalogues(http: FastAPI, models: ModelCatalogue, toolbox: Toolbox, toolsets: TryToolset) -> None:
     router = APIRouter(prefix="/internal")
 
     @router.get("/models")
@@ -36,7 +36,7 @@ def catalogues_router(models: ModelCatalogue, toolbox: Toolbox, toolsets: TryToo
     async def call(wanted: TryToolCall, who: Caller) -> CallToolReply:
         return await toolsets.call(wanted, who)
 
-    return router
+    http.include_router(router)
 
 
 def _page(name: str, items: Sequence[Any], limit: int | None, offset: int) -> dict[str, Any]:

@@ -1,0 +1,25 @@
+"""Commands and reads of actions."""
+
+from fastapi import FastAPI
+
+from libs.contracts.resources.actions import ActionPage, ResolveAction
+from libs.contracts.resources.turns import ActionKind
+from libs.eventing import CommandRouter
+from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.runtime.domain.ports import SessionReads
+from services.runtime.use_cases.resolve_wait import ResolveWait
+
+
+def serve_actions(commands: CommandRouter, http: FastAPI, resolve: ResolveWait, reads: SessionReads) -> None:
+    commands.handle(ResolveAction, resolve)
+
+    @http.get("/internal/actions")
+    async def list_actions(
+        who: Caller,
+        kind: ActionKind | None = None,
+        session_id: str | None = None,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        cursor: Cursor = None,
+    ) -> ActionPage:
+        return await reads.actions(who, kind=kind, session_id=session_id, limit=limit, offset=offset, cursor=cursor)

@@ -1,0 +1,58 @@
+"""Commands and reads of sessions and their messages."""
+
+from fastapi import APIRouter, FastAPI
+
+from libs.contracts.resources import sessions
+from libs.contracts.resources.messages import MessagePage
+from libs.contracts.resources.sessions import Session, SessionPage
+from libs.eventing import CommandRouter
+from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.runtime.domain.ports import SessionReads
+from services.runtime.domain.sessions import require, valid_id
+from services.runtime.use_cases.sessions.change import ChangeSession
+from services.runtime.use_cases.sessions.create import CreateSession
+from services.runtime.use_cases.sessions.delete import DeleteSession
+
+
+def serve_sessions(
+    commands: CommandRouter,
+    http: FastAPI,
+    create: CreateSession,
+    change: ChangeSession,
+    deletion: DeleteSession,
+    reads: SessionReads,
+) -> None:
+    commands.handle_raw(sessions.CreateSession, create)
+    commands.handle(sessions.ForkSession, change.fork)
+    commands.handle(sessions.UpdateSession, change.update)
+    commands.handle(sessions.AddMessages, change.add_messages)
+    # The outcome follows when the running turn has stopped.
+    commands.handle(sessions.DeleteSession, deletion.delete, ends_later=True)
+    http.include_router(_reads(reads))
+
+
+def _reads(reads: SessionReads) -> APIRouter:
+    router = APIRouter(prefix="/internal/sessions")
+
+    @router.get("")
+    async def list_sessions(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> SessionPage:
+        return await reads.sessions(who, limit=limit, offset=offset, cursor=cursor)
+
+    @router.get("/{session_id}")
+    async def get_session(session_id: str, who: Caller) -> Session:
+        return require("session", await reads.session(valid_id("session", session_id), who))
+
+    @router.get("/{session_id}/messages")
+    async def list_messages(
+        session_id: str,
+        who: Caller,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        turn_id: str | None = None,
+        cursor: Cursor = None,
+    ) -> MessagePage:
+        session_id = valid_id("session", session_id)
+        page = await reads.messages(session_id, who, limit=limit, offset=offset, turn_id=turn_id, cursor=cursor)
+        return require("session", page)
+
+    return router

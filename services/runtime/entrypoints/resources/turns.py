@@ -1,0 +1,96 @@
+"""Commands, reads and event streams of turns."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, FastAPI, Query
+from starlette.responses import Response
+
+from libs.contracts.errors import ServiceError
+from libs.contracts.messages import CommandContext
+from libs.contracts.resources import turns
+from libs.contracts.resources.turns import ExecuteTurn, Turn, TurnPage, TurnStatus, WatchedTurn
+from libs.eventing import AlreadyProcessed, CommandRouter
+from libs.service_defaults import Caller, Limit
+from libs.service_defaults.internal_routes import encode_events
+from services.runtime.domain.admission import Duplicate, Refused
+from services.runtime.domain.ports import SessionReads
+from services.runtime.domain.sessions import require, valid_id
+from services.runtime.use_cases.admit_turn import AdmitTurn
+from services.runtime.use_cases.cancel_turn import CancelTurn
+from services.runtime.use_cases.read_turn_stream import ReadTurnStream
+
+Count = Annotated[int, Query(ge=0, le=2**31)]
+
+
+def serve_turns(
+    commands: CommandRouter,
+    http: FastAPI,
+    admit: AdmitTurn,
+    cancel: CancelTurn,
+    reads: SessionReads,
+    streams: ReadTurnStream,
+) -> None:
+    async def execute(command: ExecuteTurn, context: CommandContext) -> ServiceError | None:
+        """Returns the recorded rejection, if any. Raises ``AlreadyProcessed`` for a redelivery."""
+        decision = await admit(command, context)
+        if isinstance(decision, Duplicate):
+            raise AlreadyProcessed(context.command_id)
+        return decision.error if isinstance(decision, Refused) else None
+
+    commands.handle_raw(ExecuteTurn, execute)
+    commands.handle(turns.CancelTurn, cancel)
+    http.include_router(_reads(reads))
+    http.include_router(_streams(streams))
+
+
+def _reads(reads: SessionReads) -> APIRouter:
+    router = APIRouter(prefix="/internal")
+
+    @router.get("/turns")
+    async def list_turns(
+        who: Caller,
+        agent_id: str,
+        session_id: str | None = None,
+        status: TurnStatus | None = None,
+        changed_after: datetime | None = None,
+        after: str | None = None,
+        limit: Limit = 50,
+    ) -> TurnPage:
+        return await reads.turns(
+            who,
+            agent_id=agent_id,
+            session_id=session_id,
+            status=status,
+            changed_after=changed_after,
+            limit=limit,
+            cursor=after,
+        )
+
+    @router.get("/turns/{turn_id}")
+    async def get_turn(turn_id: str, who: Caller) -> Turn:
+        return require("turn", await reads.turn(None, valid_id("turn", turn_id), who))
+
+    @router.get("/sessions/{session_id}/turns/{turn_id}")
+    async def get_turn_of_session(session_id: str, turn_id: str, who: Caller) -> Turn:
+        return require("turn", await reads.turn(valid_id("session", session_id), valid_id("turn", turn_id), who))
+
+    return router
+
+
+def _streams(streams: ReadTurnStream) -> APIRouter:
+    router = APIRouter(prefix="/internal/sessions/{session_id}/turns/{turn_id}")
+
+    @router.post("/watch")
+    async def watch(session_id: str, turn_id: str, who: Caller, after_step: Count = 0) -> WatchedTurn:
+        """Safe to repeat: another request sends the text again."""
+        session_id, turn_id = valid_id("session", session_id), valid_id("turn", turn_id)
+        return require("turn", await streams.watch(session_id, turn_id, who, after_step=after_step))
+
+    @router.get("/events")
+    async def events(session_id: str, turn_id: str, who: Caller, after: Count = 0) -> Response:
+        session_id, turn_id = valid_id("session", session_id), valid_id("turn", turn_id)
+        found = await streams.events(session_id, turn_id, who, after=after)
+        return Response(encode_events(found), media_type="application/octet-stream")
+
+    return router
