@@ -178,7 +178,7 @@ class KafkaSettings(BaseSettings):
     kafka_ca_file: str = Field(
         "",
         validation_alias="AES_KAFKA_CA_FILE",
-        description="PEM of the brokers' certificate authority; empty: the system's trusted CAs.",
+        description="PEM file of the brokers' certificate authority; empty: the system's trusted CAs.",
     )
     kafka_certificate_file: str = Field(
         "",

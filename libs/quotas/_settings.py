@@ -56,7 +56,10 @@ class QuotaSettings(BaseSettings):
         description="Open event streams and WebSockets, across all gateways.",
     )
     company_api_keys: int = Field(
-        1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS", description="Valid keys; the `aes` command may exceed it."
+        1_000,
+        ge=0,
+        validation_alias="AES_COMPANY_API_KEYS",
+        description="Valid API keys; the `aes` command may exceed this limit.",
     )
     company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
     company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")

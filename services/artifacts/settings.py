@@ -16,7 +16,10 @@ class ArtifactsSettings(QuotaSettings, ServiceSettings):
     max_upload_bytes: int = Field(52_428_800, ge=1, description="Largest accepted artifact.")
     max_image_pixels: int = Field(100_000_000, ge=1, description="Maximum pixels of an image.")
     table_processes: int = Field(
-        2, ge=1, le=64, description="Concurrent data file readers (processes) of a company, plus one for others."
+        2,
+        ge=1,
+        le=64,
+        description="Concurrent data file readers (processes) per company; one more for other companies.",
     )
     table_timeout_seconds: float = Field(60.0, gt=0, description="Time limit for reading one data file.")
     table_memory_bytes: int = Field(

@@ -1,4 +1,4 @@
-"""Slots for each company's open streams, across all gateways."""
+"""Slots for the open streams of each company, across all gateways."""
 
 import asyncio
 from collections import Counter
