@@ -156,7 +156,7 @@ def test_a_turn_goes_on_when_the_gateway_was_killed(
         expect(page.get_by_role("button", name="Stop")).to_be_visible()
         with breakable.nobody_restarts():
             pid = breakable.kill("gateway")
-            expect(page.get_by_text("Connection lost")).to_be_visible()
+            expect(page.get_by_text("Reconnecting")).to_be_visible()
         breakable.wait_replaced("gateway", pid)
     expect(page.get_by_role("log").get_by_role("link", name="Timeline")).to_be_visible()
     expect(page.get_by_role("article")).to_have_count(1)

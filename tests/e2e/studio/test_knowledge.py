@@ -116,7 +116,7 @@ def test_an_upload_outlasts_the_gateway(open_page: Open, http: httpx.Client, bre
     with breakable.nobody_restarts():
         pid = breakable.kill("gateway")
         page.get_by_label("Upload files").set_input_files([file(name, "whatever")])
-        expect(page.get_by_text("Connection lost")).to_be_visible()
+        expect(page.get_by_text("Reconnecting")).to_be_visible()
     breakable.wait_replaced("gateway", pid)
     expect(page.get_by_role("link", name=name)).to_be_visible()
     expect(page.get_by_text("1 file was stored.")).to_be_visible()

@@ -36,7 +36,7 @@ def test_a_letter_is_looked_at_and_replayed(open_page: Open, stack: RunningStack
     expect(row).to_contain_text("not replayed")
 
     row.get_by_role("button", name="Details").press("Enter")
-    dialog = page.get_by_role("dialog", name="Dead letter")
+    dialog = page.get_by_role("dialog", name="Dead-lettered message")
     expect(dialog.get_by_role("region", name="Payload")).to_contain_text("onerror")
     expect(dialog.get_by_role("region", name="Headers")).to_contain_text("not shown")
     assert "signed-identity" not in dialog.inner_text()

@@ -77,12 +77,12 @@ def test_the_stream_goes_on_when_the_gateway_was_killed(
     expect(page.get_by_role("row").filter(has_text="session.created")).to_be_visible()
     with breakable.nobody_restarts():
         pid = breakable.kill("gateway")
-        expect(page.get_by_text("Connection lost")).to_be_visible()
+        expect(page.get_by_text("Reconnecting")).to_be_visible()
     breakable.wait_replaced("gateway", pid)
     assert execute(http, session, "after", correlation).status_code == 200
     expect(page.get_by_role("row").filter(has_text="turn.completed")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="session.created")).to_have_count(1)
-    expect(page.get_by_text("Connection lost")).to_be_hidden()
+    expect(page.get_by_text("Reconnecting")).to_be_hidden()
 
 
 def test_rows_and_spans_are_reached_by_keyboard(open_page: Open, http: httpx.Client) -> None:

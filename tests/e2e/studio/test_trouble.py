@@ -64,10 +64,10 @@ def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(
         links.get_by_role("link", name="Keys").click()
         cdp.send("Network.emulateNetworkConditions", {**SLOW, "offline": True})
         links.get_by_role("link", name="Timeline").click()
-        expect(page.get_by_text("Connection lost")).to_be_visible()
+        expect(page.get_by_text("Reconnecting")).to_be_visible()
         cdp.send("Network.emulateNetworkConditions", SLOW)
         expect(page.get_by_role("row").nth(1)).to_be_visible()
-        expect(page.get_by_text("Connection lost")).to_be_hidden()
+        expect(page.get_by_text("Reconnecting")).to_be_hidden()
 
 
 def test_what_is_no_key_is_said_to_be_none(open_page: Open) -> None:
@@ -106,7 +106,7 @@ def test_a_page_that_the_key_may_not_see_says_what_it_needs(open_page: Open, htt
 
 
 NOTHING = {
-    f"agents/{GONE}/": "No agent with this ID",
+    f"agents/{GONE}/": "no agent with this ID",
     f"chat/{GONE}/": "Start a new chat",
     f"knowledge/{GONE}/": "no knowledge base",
     f"files/{GONE}/": "no file",
@@ -165,7 +165,7 @@ def test_a_lost_connection_pushes_nothing_out_of_sight(open_page: Open, http: ht
     field.fill("Is anybody there?")
     page.route("**/api/v1/**", lambda route: route.abort())
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Connection lost")).to_be_visible()
+    expect(page.get_by_text("Reconnecting")).to_be_visible()
     for size in (WIDE, NARROW):
         page.set_viewport_size(size)
         expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)

@@ -15,7 +15,7 @@ def test_budgets_are_made_changed_and_deleted(open_page: Open, http: httpx.Clien
     page.get_by_role("button", name="New budget").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Description").fill(name)
-    dialog.get_by_label("Limit").fill("250")
+    dialog.get_by_label("Limit", exact=True).fill("250")
     dialog.get_by_role("button", name="Create").click()
     row = page.get_by_role("row").filter(has_text=name)
     expect(row).to_contain_text("the whole company")
@@ -23,7 +23,7 @@ def test_budgets_are_made_changed_and_deleted(open_page: Open, http: httpx.Clien
     assert violations(page) == []
     row.get_by_role("button", name="Change").click()
     dialog.get_by_label("Of", exact=True).select_option("tokens")
-    dialog.get_by_label("Limit").fill("1000000")
+    dialog.get_by_label("Limit", exact=True).fill("1000000")
     dialog.get_by_label("Warn at").fill("")
     dialog.get_by_role("button", name="Save").click()
     expect(row).to_contain_text("1,000,000 tokens a month")
@@ -45,7 +45,7 @@ def test_a_budget_is_of_a_key_or_of_a_user(open_page: Open, http: httpx.Client) 
         dialog.get_by_label("Applies to").select_option(label=kind)
         if chosen:
             dialog.get_by_label(label, exact=True).select_option(label=chosen)
-        dialog.get_by_label("Limit").fill("3")
+        dialog.get_by_label("Limit", exact=True).fill("3")
         assert violations(page) == []
         dialog.get_by_role("button", name="Create").click()
         expect(page.get_by_role("row").filter(has_text=f"{kind} {name}")).to_be_visible()
