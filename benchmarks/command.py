@@ -25,8 +25,8 @@ class Engine(StrEnum):
     WEAVIATE = "weaviate"
 
 
-Only = Annotated[Side | None, typer.Option("--only", help="Measure one side; there are no ratios then.")]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, max=20, help="How often the sides take turns.")]
+Only = Annotated[Side | None, typer.Option("--only", help="Measure only this side, without ratios.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")]
 
 
 def _report(as_json: bool, measure: Callable[[], Coroutine[Any, Any, "Result"]]) -> None:
@@ -52,18 +52,18 @@ def _report(as_json: bool, measure: Callable[[], Coroutine[Any, Any, "Result"]])
 
 @app.command()
 def turns(
-    quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that it works.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run one short round to check that everything works.")] = False,
     only: Only = None,
-    scenario: Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; repeatable.")] = None,
-    rounds: Annotated[
-        int | None, typer.Option("--rounds", min=1, max=20, help="How often both sides take turns.")
+    scenario: Annotated[
+        list[str] | None, typer.Option("--scenario", help="Run only this scenario. Repeatable.")
     ] = None,
+    rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Measure turns of the service against an app written by hand, in one run of a few minutes.
+    """Compare turn throughput and latency with those of a hand-written app, in a few minutes.
 
-    Starts a stack of its own with a model that answers at once, and ends it. What the figures mean and how to
-    profile is in docs/contributing/performance.md.
+    Starts a separate stack with a model stub that responds immediately, and stops it afterwards.
+    docs/contributing/performance.md explains the figures and how to profile.
     """
     from benchmarks.turns import FULL, QUICK, SIDES, run
 
@@ -77,15 +77,15 @@ def turns(
 @app.command("growth")
 def scaling(
     scale: Annotated[
-        float, typer.Option("--scale", min=0.002, max=10, help="Millions of sessions, of ten turns each.")
+        float, typer.Option("--scale", min=0.002, max=10, help="Millions of sessions, with ten turns each.")
     ] = 1.0,
     rounds: Rounds = 5,
     json_output: Json = False,
 ) -> None:
-    """Measure turns, reads, searches and purges in an empty system and in one with a million sessions, in turns.
+    """Compare turns, reads, searches and purges in an empty system with those in a system with a million sessions.
 
-    Starts two stacks of its own and ends them. A million sessions have ten million turns and fifty million events, and
-    come with a million passages of other knowledge bases: 52 GB. More than fits on the disk is refused.
+    Starts two separate stacks and stops them afterwards. The sessions have ten million turns and fifty million events.
+    With a million passages in other knowledge bases, they take 52 GB. Fails if the data doesn't fit on the disk.
     """
     from benchmarks.scaling import run
 
@@ -94,13 +94,13 @@ def scaling(
 
 @app.command()
 def fair(
-    seconds: Annotated[float, typer.Option("--seconds", min=5, help="Of each of the two phases.")] = 60.0,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="Duration of each of the two phases.")] = 60.0,
     json_output: Json = False,
 ) -> None:
-    """Measure a company's operations alone and beside another company that floods every queue.
+    """Measure a company's latencies, first without other load, then while another company floods every queue.
 
-    Starts a stack of its own and ends it: four minutes on a quiet machine. Ends with 1 when a 95th percentile beside
-    the flood is more than twice that of the company alone.
+    Starts a separate stack and stops it afterwards. Takes four minutes on an idle machine. Exits with 1 if the flood
+    more than doubles a 95th percentile.
     """
     from benchmarks.fair import run
 
@@ -109,13 +109,13 @@ def fair(
 
 @app.command()
 def rest(
-    seconds: Annotated[float, typer.Option("--seconds", min=5, help="How long the stack is watched.")] = 180.0,
-    kills: Annotated[int, typer.Option("--kills", min=0, help="How often each service's process is killed.")] = 3,
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="How long to observe the idle stack.")] = 180.0,
+    kills: Annotated[int, typer.Option("--kills", min=0, help="Number of times to kill each service's process.")] = 3,
     json_output: Json = False,
 ) -> None:
-    """Measure a stack with nothing to do: processor, memory, imports, its start, and processes that are killed.
+    """Measure an idle stack's CPU, memory, import, startup and restart times.
 
-    Starts a stack of its own and ends it. What must be downloaded for it should have been, by `aes up`.
+    Starts a separate stack and stops it afterwards. Run `aes up` first, which downloads everything it needs.
     """
     from benchmarks.rest import run
 
@@ -128,18 +128,20 @@ def search(
         list[Path] | None,
         typer.Argument(help="Folders of labelled collections: corpus, queries, qrels (BEIR or TREC).", exists=True),
     ] = None,
-    engine: Annotated[list[Engine] | None, typer.Option("--engine", help="Repeatable.")] = None,
-    size: Annotated[
-        list[int] | None, typer.Option("--size", min=1, help="Chunks in the index when searches are timed; repeatable.")
+    engine: Annotated[
+        list[Engine] | None, typer.Option("--engine", help="Search engine to measure. Repeatable.")
     ] = None,
-    quality_only: Annotated[bool, typer.Option("--quality-only", help="Time nothing.")] = False,
-    searches: Annotated[int, typer.Option("--searches", min=1, help="Searches of each mode at each size.")] = 100,
+    size: Annotated[
+        list[int] | None, typer.Option("--size", min=1, help="Passages in the index for timing searches. Repeatable.")
+    ] = None,
+    quality_only: Annotated[bool, typer.Option("--quality-only", help="Skip the timing.")] = False,
+    searches: Annotated[int, typer.Option("--searches", min=1, help="Searches per mode and size.")] = 100,
     json_output: Json = False,
 ) -> None:
-    """Measure how good and how fast the search engines' answers are.
+    """Measure search quality and latency of the engines.
 
-    Starts servers of its own and ends them. Weaviate is built by Go at its first use. Without a collection, a small
-    one about the handbook in examples/ is used.
+    Starts separate servers and stops them afterwards. The first use of Weaviate builds it with Go. Without a
+    collection, uses a small one about the handbook in examples/.
     """
     from benchmarks.search import SHIPPED, SIZES, run
 
@@ -152,13 +154,13 @@ def ingest(
     folder: Annotated[Path, typer.Argument(help="Folder of documents, at any depth.", exists=True, file_okay=False)],
     rounds: Rounds = 1,
     side: Annotated[
-        list[str] | None, typer.Option("--side", help="reference, 'one worker' or 'two workers'; repeatable.")
+        list[str] | None, typer.Option("--side", help="reference, 'one worker' or 'two workers'. Repeatable.")
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Measure the ingestion of a folder with one and two workers against a script written by hand.
+    """Compare ingestion of a folder, with one and two workers, with a hand-written script.
 
-    Starts stacks of its own and ends them.
+    Starts separate stacks and stops them afterwards.
     """
     from benchmarks.ingest import SIDES, run
 

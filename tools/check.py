@@ -32,10 +32,10 @@ _FIXING: Final[Commands] = [("ruff", "check", "--fix-only", "--exit-zero", "."),
 
 @app.command()
 def check(
-    only: Annotated[list[Check] | None, typer.Argument(help="Only these.")] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Fix and format with ruff first.")] = False,
+    only: Annotated[list[Check] | None, typer.Argument(help="Checks to run. Defaults to all.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="First apply ruff's fixes and format the code.")] = False,
 ) -> None:
-    """Run the linters, the type check, the import rules and the project's own; exits with 1 on a finding."""
+    """Run the linters, the type checker, the import rules and the project's own rules. Exits with 1 on a finding."""
     from deploy.local.home import PROJECT_ROOT
 
     programs = Path(sys.executable).parent

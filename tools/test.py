@@ -10,9 +10,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(context: typer.Context) -> None:
-    """Run all tests except the slow ones; --all runs every test.
+    """Run the tests. Slow tests run only with --all.
 
-    Arguments go to pytest; ./aes test -- --help lists its own.
+    Arguments are passed to pytest. List its options with ./aes test -- --help
     """
     from deploy.local.home import PROJECT_ROOT
 

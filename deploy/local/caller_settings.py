@@ -14,11 +14,11 @@ from deploy.local.stack import asked_ports
 from deploy.local.state import StackState
 
 COMMAND_VARIABLES: Final = {
-    "AES_HOME": ("`.aes` in the project", "Where the embedded stack keeps its state."),
-    "AES_PYTHON": ("none", "Interpreter with all packages; `aes` then creates no environment."),
-    "AES_PUBLIC_URL": ("`AES_BASE_URL`", "Address that the demo shows at its end, if people use another one."),
-    "AES_MAVEN_REPOSITORY": ("Maven Central", "Where Apache Kafka's jars are downloaded from."),
-    "JAVA_HOME": ("none", "Java 17 or newer; otherwise the one on the path, or a packaged one."),
+    "AES_HOME": ("`.aes` in the project", "Directory for the embedded stack's state."),
+    "AES_PYTHON": ("none", "Python interpreter with all packages. If unset, `aes` creates an environment."),
+    "AES_PUBLIC_URL": ("`AES_BASE_URL`", "Address that the demo prints, if it differs from the base URL."),
+    "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
+    "JAVA_HOME": ("none", "Home of Java 17 or newer. Defaults to `java` on the path, then a packaged one."),
 }
 """Variables for commands, without an equivalent option: default and meaning, for the documentation."""
 # Only for commands, or compared with the running stack elsewhere.

@@ -141,4 +141,4 @@ def _given_name(segment: MultipartSegment) -> str:
 
 def _invalid(name: str, kind: str, message: str, hint: str) -> ValidationFailed:
     detail = ErrorDetail(loc=[name], type=kind, message=message, hint=hint)
-    return ValidationFailed(f"The body is not valid: {name}: {message}.", details=[detail])
+    return ValidationFailed(f"Invalid body: {name}: {message}.", details=[detail])

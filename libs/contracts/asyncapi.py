@@ -16,18 +16,19 @@ from libs.contracts.wire_examples import examples_of
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
 Commands ask a service to do something. Exactly one terminal event ends each command; its `ce_causationid` is the
-command's `ce_id`. Events say what happened and are a public contract: any consumer with its own group may read
-them. Every record's key is the correlation id.
+command's `ce_id`. Events report what happened. They are public API: any consumer with its own group can read them.
+The key of every record is the correlation ID.
 
-Delivery is at least once: deduplicate by `ce_id`. `ce_sequence` counts the events of one
-`ce_subject`; those of one correlation id also arrive in that order. Ignore event types and fields that you do
-not know; a breaking change is a new type (`.v2`). A payload too large for the bus is replaced by `ce_dataref`
-and `ce_datahash`.
+Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` counts the events of a `ce_subject`;
+events with the same correlation ID also arrive in that order. Ignore unknown event types and fields; a breaking change
+is a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is too large for Kafka.
 """
 
 
 def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """Makes the document as JSON-ready data. ``server``: ``host:port`` of a broker; ``prefix``: of topic names."""
+    """Builds the document as JSON-ready data. ``server`` is a broker's ``host:port``, ``prefix`` the prefix of topic
+    names.
+    """
     messages = published_messages()
     result: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -53,7 +54,7 @@ def _channel(topic: Topic, prefix: str, messages: dict[str, tuple[type[Message],
     return {
         "address": prefix + topic.name,
         "title": topic.name,
-        "description": f"{topic.description} Keyed by the correlation id. Owner: {topic.owner}.",
+        "description": f"{topic.description} Keyed by the correlation ID. Service: {topic.owner}.",
         "messages": {
             name: {"$ref": f"#/components/messages/{name}"} for name, (_, home) in messages.items() if home == topic
         },
@@ -116,7 +117,7 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
         "contentType": "application/json",
         "tags": [{"name": "command" if is_command else "event"}],
         "correlationId": {
-            "description": "The caller's label, which is also the record's key.",
+            "description": "The correlation ID, which is also the record's key.",
             "location": "$message.header#/ce_correlationid",
         },
         "headers": headers_of(name, is_command=is_command),
@@ -130,13 +131,13 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
 
 
 def summary_of(model: type[BaseModel]) -> str:
-    """Returns the first words about a model: its docstring in one line, or its name."""
+    """Returns a model's docstring in one line, or its name."""
     own = vars(model).get("__doc__")
     return " ".join(inspect.cleandoc(own).split()).replace("``", "`") if own else model.__name__
 
 
 def schemas_of(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
-    """Makes the component schemas of the models and of all that is inside them, by name."""
+    """Returns the component schemas of the models and everything in them, by name."""
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
@@ -149,7 +150,7 @@ def _payload_schemas() -> dict[str, Any]:
 
 
 def _with_plain_discriminators(schema: Any) -> Any:
-    """Replaces discriminators: an object in OpenAPI, the name of the property in AsyncAPI."""
+    """Replaces discriminators, which are objects in OpenAPI, with the property's name for AsyncAPI."""
     if isinstance(schema, list):
         return [_with_plain_discriminators(item) for item in schema]
     if not isinstance(schema, dict):

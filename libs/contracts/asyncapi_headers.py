@@ -7,45 +7,49 @@ from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 CORRELATION_ID_SCHEMA: Final = {
     "type": "string",
     "pattern": CORRELATION_ID_PATTERN,
-    "description": "The label that ties together everything one request led to.",
+    "description": "The label shared by all messages of a request.",
 }
 _TEXT: Final = {"type": "string"}
 _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_specversion": {"const": "1.0", "description": "The version of CloudEvents."},
-    "ce_id": {**_TEXT, "description": "Unique per message; a redelivery has the same."},
-    "ce_type": {**_TEXT, "description": "What kind of message, with its version."},
-    "ce_source": {**_TEXT, "description": "The service that sent it."},
-    "ce_subject": {**_TEXT, "description": "The id of the entity that the message is about."},
+    "ce_id": {**_TEXT, "description": "Unique per message, and the same on redelivery."},
+    "ce_type": {**_TEXT, "description": "The message's type, with its version."},
+    "ce_source": {**_TEXT, "description": "The publishing service."},
+    "ce_subject": {**_TEXT, "description": "The ID of the entity that the message is about."},
     "ce_time": {
         **_TEXT,
         "format": "date-time",
-        "description": "When it was made, UTC, six fractional digits.",
+        "description": "When the message was created: UTC, six fractional digits.",
     },
     "ce_correlationid": {"$ref": "#/components/schemas/CorrelationId"},
-    "ce_companyid": {**_TEXT, "description": "The company that it belongs to."},
+    "ce_companyid": {**_TEXT, "description": "The company that the message belongs to."},
     "ce_ownerid": {
         **_TEXT,
-        "description": "The user who may see the event beside those who read the whole company. Without it the whole"
-        " company may; empty: whose it is is unknown.",
+        "description": "The user who may see the event, as may holders of `company:read`. If missing, the whole company"
+        " may see the event. If empty, the owner is unknown.",
     },
-    "ce_causationid": {**_TEXT, "description": "The id of the command or event that led to it."},
+    "ce_causationid": {**_TEXT, "description": "The ID of the command or event that caused the message."},
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "Counts the events of one subject from 1; 0 on commands; on deltas, of the event before.",
+        "description": "The event's number for its subject, from 1. Commands have 0; deltas have the preceding one's.",
     },
     "ce_dataref": {
         **_TEXT,
-        "description": "Path of the owner's internal API with the payload, when it is too large.",
+        "description": "The path of a payload that is too large for Kafka, in the service's internal API.",
     },
-    "ce_datahash": {**_TEXT, "description": "SHA-256, in hex, of the payload behind ce_dataref."},
+    "ce_datahash": {**_TEXT, "description": "The SHA-256 of the payload at `ce_dataref`, in hex."},
     "traceparent": {**_TEXT, "description": "W3C trace context."},
     "content-type": {"const": "application/json"},
 }
 _COMMAND_ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
-    "ce_expiresat": {**_TEXT, "format": "date-time", "description": "Not accepted after this time."},
+    "ce_expiresat": {
+        **_TEXT,
+        "format": "date-time",
+        "description": "When the command expires. It isn't accepted after this time.",
+    },
     "ce_identity": {**_TEXT, "description": "The caller, signed by the gateway."},
-    "ce_signature": {**_TEXT, "description": "Over the caller, the other attributes and the payload."},
+    "ce_signature": {**_TEXT, "description": "The signature over the caller, the other attributes and the payload."},
 }
 _REQUIRED: Final = (
     "ce_specversion", "ce_id", "ce_type", "ce_source", "ce_subject", "ce_time", "ce_correlationid",
@@ -54,7 +58,7 @@ _REQUIRED: Final = (
 
 
 def header_schemas() -> dict[str, Any]:
-    """The component schemas that ``headers_of`` refers to."""
+    """The component schemas that ``headers_of`` references."""
     event = {"type": "object", "required": list(_REQUIRED), "properties": _ATTRIBUTES}
     command = {
         "type": "object",
@@ -65,7 +69,7 @@ def header_schemas() -> dict[str, Any]:
 
 
 def headers_of(message_type: str, *, is_command: bool) -> dict[str, Any]:
-    """The schema of one message's headers."""
+    """The schema of a message's headers."""
     base = "CommandHeaders" if is_command else "EventHeaders"
     return {
         "type": "object",

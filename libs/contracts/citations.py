@@ -1,4 +1,4 @@
-"""Citations: passages that replies rest on."""
+"""Citations: passages that support replies."""
 
 from typing import Any, ClassVar
 
@@ -6,7 +6,7 @@ from libs.contracts.models import WireModel
 
 
 class Citation(WireModel):
-    """A passage that a reply rests on."""
+    """A passage that supports a reply."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of a file": {

@@ -1,6 +1,6 @@
-"""Every code of an error and of a reason: what happened, and what to do. The reference page is made from it.
+"""All codes of errors and reasons, each with its meaning and advice. The reference page is generated from them.
 
-On the wire the reasons of events are plain strings, so that a reader of an earlier release can take new ones.
+In events, reasons are plain strings, so that older consumers accept new ones.
 """
 
 from collections.abc import Mapping
@@ -117,7 +117,7 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
         "Retry a write with the same `Idempotency-Key`; start a turn that failed again.",
     ),
 }
-"""By status. Of two with the same, the second is the status's usual one."""
+"""By status. If two share a status, the second is its default."""
 
 
 FileErrorCode = Literal[
@@ -184,7 +184,7 @@ CANCEL_REASONS: Final[Mapping[CancelReason, Explanation]] = {
 
 
 class DisabledReason(StrEnum):
-    """Why a webhook gets nothing."""
+    """Why a webhook is disabled."""
 
     REQUESTED = "requested"
     GONE = "gone"
@@ -300,13 +300,13 @@ FINDINGS: Final[Mapping[str, str]] = {
     "unsupported_parameter": "The parameter isn't supported.",
     "unsupported_value": "The value isn't supported.",
     "missing_required_parameter": "A required parameter is missing.",
-    "missing_user_message": "There is no message of the user.",
+    "missing_user_message": "The conversation has no user message. Add one.",
     "invalid_request_error": "Two parameters exclude each other.",
     "conflict": "Two parameters exclude each other.",
     "reserved": "The name is reserved.",
     "in_collection": "The file belongs to a collection of the vector store.",
 }
-"""The ``type`` of a detail beside those of an error: what is wrong. The detail's ``hint`` says what to do.
+"""The ``type`` of an error's detail. The detail's ``hint`` says what to do.
 
 Other types are constraints of a field, such as ``greater_than``.
 """

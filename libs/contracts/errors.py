@@ -1,4 +1,4 @@
-"""Errors by kind. One table maps kinds to HTTP statuses, another one to retries."""
+"""Errors by kind, with their HTTP status and whether a retry can help."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _OWN: Final = ("libs.", "services.")
 
 
 class ErrorKind(StrEnum):
-    """The wire value of ``error.type``."""
+    """The values of ``error.type``."""
 
     INVALID_REQUEST = "invalid_request_error"
     AUTHENTICATION = "authentication_error"
@@ -35,7 +35,7 @@ class ErrorKind(StrEnum):
 
 
 class ExceededBudget(BaseModel):
-    """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
+    """A budget that is used up. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as text."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -47,7 +47,7 @@ class ExceededBudget(BaseModel):
 
 
 class ExceededLimit(BaseModel):
-    """A limit of the company, by its name in `GET /me/`, and what of it is used."""
+    """A limit of the company, by its name in `GET /me/`, and its current use."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -57,7 +57,7 @@ class ExceededLimit(BaseModel):
 
 
 class ErrorDetail(BaseModel):
-    """One finding about one place of a document, or about a limit."""
+    """A problem with one field of a document, or with a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -99,7 +99,7 @@ _MESSAGES: Final = {
 
 
 def validation_message(error: Mapping[str, Any]) -> str:
-    """A finding of Pydantic in our words, to stand behind the name of its field."""
+    """Returns our message for a Pydantic finding, to follow the field's name."""
     if (message := _MESSAGES.get(error["type"])) is not None:
         return message.format_map(error.get("ctx") or {})
     told: str = error["msg"]
@@ -109,7 +109,7 @@ def validation_message(error: Mapping[str, Any]) -> str:
 
 
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
-    """Pydantic's findings in our words."""
+    """Returns error details with our messages for Pydantic's findings."""
     return [
         ErrorDetail(loc=list(error["loc"]), type=error["type"], message=validation_message(error), hint=_hint(error))
         for error in errors
@@ -125,7 +125,7 @@ def _hint(error: Any) -> str | None:
 
 
 class ErrorInfo(BaseModel):
-    """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
+    """The body of every error: ``error`` in HTTP responses and in ``….rejected`` events."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -134,7 +134,7 @@ class ErrorInfo(BaseModel):
     details: list[ErrorDetail] | None = None
     correlation_id: str | None = None
     retry_after: int | None = None
-    """Seconds; becomes the ``Retry-After`` header, not a field of the HTTP body."""
+    """In seconds. Sent as the ``Retry-After`` header, not in the HTTP body."""
 
 
 class ErrorBody(BaseModel):
@@ -199,7 +199,7 @@ class RangeNotSatisfiable(ServiceError):
 
 
 class ValidationFailed(ServiceError):
-    """Always with details: one about the whole when no place is named."""
+    """Always has details. If no field is given, one detail is about the whole document."""
 
     kind = ErrorKind.VALIDATION
 
@@ -219,7 +219,7 @@ class BudgetExceeded(ServiceError):
 
 
 class QuotaExceeded(ServiceError):
-    """A company has as much of something as it may have; ``quota_exceeded`` makes it."""
+    """The company has reached a limit. ``quota_exceeded`` creates this error."""
 
     kind = ErrorKind.QUOTA
 
@@ -237,7 +237,7 @@ class TimedOut(ServiceError):
 
 
 class InternalError(ServiceError):
-    """``cause``: what ``cause_of`` tells of the exception behind it. For operators: callers are not given it."""
+    """``cause`` is the ``cause_of`` the underlying exception. It's for operators and never sent to callers."""
 
     kind = ErrorKind.INTERNAL
 
@@ -254,16 +254,16 @@ class InternalError(ServiceError):
 
 
 def cause_of(problem: BaseException) -> str:
-    """Type and place of an exception and of the one that it was raised from.
+    """Returns the type and location of an exception and of the one that it was raised from.
 
-    Its message is left out, as it may hold users' data.
+    The exceptions' messages are omitted, since they may contain users' data.
     """
     told = f"{type(problem).__name__}{_place(problem.__traceback__)}"
     return told if problem.__cause__ is None else f"{told}, from {cause_of(problem.__cause__)}"
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """The innermost line, and before it the innermost of this project's own when that one is a library's."""
+    """The innermost line, preceded by this project's innermost line if that one is a library's."""
     lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
     own = [line for line in lines if line[0].startswith(_OWN)]
     places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
@@ -280,14 +280,14 @@ def error_from(info: ErrorInfo) -> ServiceError:
 
 
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
-    """The refusal of what would exceed an amount."""
+    """Returns the error for a write that exceeds a limit of the company."""
     what = name.replace("_", " ")
     message = f"The company's limit of {limit} {what} is reached: {used} are used."
     return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
 
 
 def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
-    """The refusal of what comes too often, or of too much at the same time."""
+    """Returns the error for a request that exceeds a rate or concurrency limit of the company."""
     what = name.replace("_per_minute", " a minute").replace("_", " ")
     message = f"The company's limit of {limit} {what} is reached."
     return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
@@ -299,10 +299,11 @@ def _of_limit(name: str, limit: int, used: int, message: str) -> ErrorDetail:
 
 
 class StoreUnavailable(Exception):
-    """A database or an object store is at fault, not the call: the same work may succeed later."""
+    """A database or object store failed. Retrying the same work may succeed."""
 
 
 class StoreBusy(StoreUnavailable):
-    """Other transactions held the locks that the work needed. The work itself may be why: one that meets a deadlock
-    every time would be retried for ever.
+    """Other transactions hold locks that the work needs.
+
+    The work itself may be the cause: if it deadlocks every time, it would be retried forever.
     """

@@ -1,4 +1,4 @@
-"""Cleans names of uploaded files, so that they are safe on every system."""
+"""Cleans the names of uploaded files so that they're safe on every system."""
 
 import re
 import unicodedata
@@ -19,9 +19,9 @@ _DEVICES: Final = frozenset(
 
 
 def safe_name(given: str) -> str:
-    """Returns the last part of a path without invisible and reserved characters, of 240 bytes at most.
+    """Returns the last part of a path without invisible and reserved characters, in at most 240 bytes.
 
-    Raises ``ValidationFailed`` when nothing is left.
+    Raises ``ValidationFailed`` if nothing is left.
     """
     last = re.split(r"[/\\]", given)[-1]
     name = _RESERVED.sub("_", unicodedata.normalize("NFC", _INVISIBLE.sub("", last))).strip().rstrip(". ")
@@ -39,7 +39,7 @@ def safe_name(given: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> Iterator[str]:
-    """Numbers names that equal an earlier one on some system: ``a.txt``, ``A (2).txt``."""
+    """Numbers names that clash with an earlier one on some system: ``a.txt``, ``A (2).txt``."""
     taken: set[str] = set()
     for name in names:
         stem, dot, extension = name.rpartition(".")
@@ -54,5 +54,5 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _shortened(text: str, most_bytes: int) -> str:
-    """Cuts the text to so many bytes of UTF-8, between characters."""
+    """Truncates the text to this many bytes of UTF-8, between characters."""
     return text.encode()[:most_bytes].decode(errors="ignore").rstrip(". ") or "file"

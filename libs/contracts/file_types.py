@@ -1,4 +1,4 @@
-"""File types: found by the extension and checked against the first bytes."""
+"""File types, detected by extension and checked against the first bytes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from libs.contracts.errors import UnsupportedMediaType
 
 HEAD_BYTES: Final = 8 * 1024
-"""Bytes of a file that the check of its signature needs."""
+"""The number of bytes needed to check a file's signature."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _ENTRY: Final = b"PK\x03\x04"
@@ -34,7 +34,7 @@ Check = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class FileType:
-    """``begins`` checks the first bytes of a file."""
+    """A file type. ``begins`` checks the first bytes of a file."""
 
     content_type: str
     begins: Check
@@ -54,9 +54,9 @@ def _pdf(head: bytes) -> bool:
 
 
 def _office(folder: str) -> Check:
-    """An Office Open XML document of the kind that keeps its parts in that folder of the archive.
+    """Returns a check for Office Open XML documents whose parts are in this folder of the archive.
 
-    Which kind it is need not show at the beginning; what has begun with another kind's parts is not of this one.
+    The first bytes may not show any folder. A document that shows only other folders doesn't match.
     """
 
     def check(head: bytes) -> bool:
@@ -67,7 +67,9 @@ def _office(folder: str) -> Check:
 
 
 def _protected(head: bytes) -> bool:
-    """Whether it may be a document with a password: its reader tells its owner so. Those of the old kind say theirs."""
+    """Whether it may be a password-protected document, which its parser then reports. Documents in the old formats
+    report it themselves.
+    """
     if not head.startswith(_OLE):
         return False
     begins = any(head[place : place + 4] in _OLD_CONTENT for place in range(_SECTOR, len(head), _SECTOR))
@@ -79,7 +81,7 @@ def _office_folders(head: bytes) -> set[str]:
 
 
 def _entries(head: bytes) -> Iterator[str]:
-    """Names of an archive's entries whose headers lie in its first bytes."""
+    """The names of an archive's entries whose headers are in its first bytes."""
     place = head.find(_ENTRY)
     while place >= 0:
         length = int.from_bytes(head[place + 26 : place + 28], "little")
@@ -128,7 +130,7 @@ def type_of(name: str) -> FileType:
 
 
 def check_signature(name: str, kind: FileType, head: bytes) -> None:
-    """Raises ``UnsupportedMediaType`` when the first bytes do not fit the type. The rest is checked when it is read."""
+    """Raises ``UnsupportedMediaType`` if the first bytes don't match the type. The rest is checked during parsing."""
     if kind.begins(head):
         return
     looks = _looks_like(head)

@@ -17,24 +17,24 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def new_id() -> str:
-    """Makes a UUIDv7 in canonical text form."""
+    """Creates a UUIDv7 in canonical text form."""
     return str(uuid7())
 
 
 def is_id(value: str) -> bool:
-    """Whether the text has the form of an id. Any other text names nothing (404)."""
+    """Whether the text is formatted as an ID. Any other text returns 404."""
     return _UUID.fullmatch(value) is not None
 
 
 def id_of(value: str, thing: str) -> str:
-    """The id as given. Raises ``NotFound`` for malformed text, which cannot be anything's."""
+    """Returns the ID. Raises ``NotFound`` for malformed text."""
     if not is_id(value):
         raise NotFound(f"There is no {thing} with this ID.")
     return value
 
 
 def made_at(value: str) -> datetime | None:
-    """Returns when an id was made, by the clock of its maker; None for what does not tell its time."""
+    """Returns when an ID was created, by its creator's clock; None if the ID has no timestamp."""
     if not is_id(value) or value[_VERSION] != "7":
         return None
     try:
@@ -44,10 +44,10 @@ def made_at(value: str) -> datetime | None:
 
 
 def is_agent_key(value: str) -> bool:
-    """Whether the text has the form of an agent's key, lower-case ASCII words joined by hyphens."""
+    """Whether the text is formatted as an agent key: lower-case ASCII words joined by hyphens."""
     return len(value) <= _LONGEST_AGENT_KEY and _AGENT_KEY.fullmatch(value) is not None
 
 
 def is_correlation_id(value: str) -> bool:
-    """Whether the text is 1 to 128 of ``A-Za-z0-9._:-``."""
+    """Whether the text consists of 1 to 128 characters of ``A-Za-z0-9._:-``."""
     return _CORRELATION_ID.fullmatch(value) is not None

@@ -39,7 +39,7 @@ class Scope(StrEnum):
 
 
 INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLATION_WRITE})
-"""Scopes of the installation's operators, who see all companies. A key has them only if they were named."""
+"""Scopes of operators, who see all companies. A key has them only if they were requested explicitly."""
 
 PUBLIC_SCOPES: Final = frozenset(
     scope.value
@@ -72,13 +72,13 @@ class Identity(BaseModel):
 
     @property
     def reads_company(self) -> bool:
-        """Whether private resources of all users of the company are visible to this caller."""
+        """Whether the caller can see private resources of all users of the company."""
         return Scope.COMPANY_READ in self.scopes or Scope.COMPANY_WRITE in self.scopes
 
     def may_read_of(self, owner_id: str) -> bool:
-        """Whether private resources of that user are visible to this caller."""
+        """Whether the caller can see that user's private resources."""
         return owner_id == self.user_id or self.reads_company
 
     def may_write_of(self, owner_id: str) -> bool:
-        """Whether private resources of that user may be changed by this caller."""
+        """Whether the caller can change that user's private resources."""
         return owner_id == self.user_id or Scope.COMPANY_WRITE in self.scopes

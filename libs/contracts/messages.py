@@ -1,4 +1,4 @@
-"""Messages on the bus: their envelope, the base classes of commands and events, and what is known of one on its way.
+"""Messages on the bus: their envelope, the base classes of commands and events, and their context.
 
 The envelope is CloudEvents 1.0 in Kafka's binary mode: attributes in headers, the payload alone as value.
 """
@@ -47,12 +47,11 @@ class MalformedEnvelope(ValueError):
 class Envelope:
     """The attributes of a message, readable without decoding its value.
 
-    ``subject`` is the id of the entity that the message is about. ``sequence`` counts the events of a subject from 1;
-    it is 0 on commands, and deltas have that of the preceding event. ``identity`` is the gateway-signed caller, which
-    ``signature`` binds to this one command (commands only). ``owner_id`` is the only user who may see the event, apart
-    from those who read the whole company; without it the whole company may.
-    ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
-    API and the SHA-256 of the bytes there.
+    ``subject`` is the ID of the entity that the message is about. ``sequence`` counts the events of a subject from 1.
+    It's 0 on commands; deltas have that of the preceding event. ``identity`` is the caller, signed by the gateway, and
+    ``signature`` binds it to this command; events have neither. ``owner_id`` is the user who may see the event, as may
+    readers of the whole company; without it, the whole company may. ``data_ref`` and ``data_hash`` replace a payload
+    too large for the bus: a path of the service's internal API and the SHA-256 of the bytes there.
     """
 
     id: str
@@ -101,7 +100,7 @@ def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
 
 
 def _checked(fields: dict[str, str]) -> Envelope:
-    """The envelope of attributes by the names of their fields. Raises ``MalformedEnvelope``."""
+    """Returns the envelope with these fields. Raises ``MalformedEnvelope``."""
     try:
         text = "".join(fields.values())
         sequence = int(fields.pop("sequence", "0"))
@@ -116,7 +115,7 @@ def _checked(fields: dict[str, str]) -> Envelope:
 
 
 class Message(BaseModel):
-    """A payload on the bus. Unknown fields are ignored: contracts grow by addition."""
+    """A payload on the bus. Unknown fields are ignored, so contracts can grow by addition."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -128,14 +127,14 @@ class Message(BaseModel):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Raises ``pydantic.ValidationError`` for anything that is not this message."""
+        """Raises ``pydantic.ValidationError`` if the payload isn't this message."""
         return cls.model_validate_json(payload)
 
 
 class Event(Message):
     """An event, named in the past tense.
 
-    ``type`` is ``aes.<service>.<name>.v<version>``; ``topic`` is by default the events topic of that service.
+    ``type`` is ``aes.<service>.<name>.v<version>``. ``topic`` defaults to the service's events topic.
     """
 
     def __init_subclass__(cls, type: str = "", topic: Topic | None = None) -> None:
@@ -145,10 +144,10 @@ class Event(Message):
 
 
 class Command(Message):
-    """A request to a service, which answers it with exactly one of the ``outcomes`` or a rejection.
+    """A request to a service, which responds with exactly one of the ``outcomes`` or a rejection.
 
-    ``type`` and ``topic`` as for events. ``subject`` names the field with the id of the entity that the command is
-    about; without it the command makes one, which gets the command's id.
+    ``type`` and ``topic`` are as for events. ``subject`` is the name of the field with the ID of the entity that the
+    command is about. Without it, the command creates an entity with the command's ID.
     """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
@@ -167,25 +166,25 @@ class Command(Message):
             cls.OUTCOMES, cls.SUBJECT = outcomes, subject
 
     def subject(self) -> str | None:
-        """The id of the entity that it is about, None for the command's own."""
+        """The ID of the entity that the command is about; None if it's the command's ID."""
         return getattr(self, self.SUBJECT) if self.SUBJECT else None
 
     @classmethod
     def rejected_type(cls) -> str:
-        """``aes.runtime.execute_turn.v1`` is refused by ``aes.runtime.execute_turn.rejected.v1``."""
+        """The type of the rejection: ``aes.runtime.execute_turn.rejected.v1`` for ``aes.runtime.execute_turn.v1``."""
         name, version = cls.TYPE.rsplit(".", 1)
         return f"{name}.rejected.{version}"
 
     @classmethod
     def outcome_types(cls) -> frozenset[str]:
-        """The types of the terminal events, one of which ends this command."""
+        """The types of the terminal events. Exactly one of them ends this command."""
         return frozenset({cls.rejected_type(), *(outcome.TYPE for outcome in cls.OUTCOMES)})
 
 
 class CommandRejected(Event):
-    """The owner refused a command, or gave it up; nothing was changed by it.
+    """The service rejected a command or gave up on it. Nothing was changed.
 
-    Its type is the command's with ``.rejected`` before the version, so the class itself has none.
+    The event's type is the command's, with ``.rejected`` before the version.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -202,11 +201,11 @@ class CommandRejected(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """Tenant, correlation, cause and trace of the messages that a piece of work emits.
+    """The tenant, correlation, cause and trace of the messages that a unit of work publishes.
 
-    ``causation_id`` is the id of the command or event that the work began with. Without a ``traceparent`` it is the
-    trace in which the messages are stored. ``owner_id`` is the user who may see the events beside those who read the
-    whole company; None when the whole company may.
+    ``causation_id`` is the ID of the command or event that started the work. ``traceparent`` defaults to the trace in
+    which the messages are stored. ``owner_id`` is the user who may see the events, as may readers of the whole company;
+    None if the whole company may.
     """
 
     company_id: str
@@ -228,12 +227,12 @@ class CommandContext:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event or command about to be recorded in the outbox.
+    """An event or command to be recorded in the outbox.
 
-    ``sequence`` counts the subject's messages from 1; left out, it is allocated under the subject's lock.
-    ``type`` and ``topic`` are given only for ``….rejected`` events, whose class serves many types. ``encoded`` is the
-    payload when the caller has the bytes already. ``identity`` is the caller in whose name a command is sent; events
-    have none. ``cause`` of an event that reports an internal error is kept for operators and not sent.
+    ``sequence`` counts the subject's messages from 1; by default it's allocated under the subject's lock. ``type`` and
+    ``topic`` are set only for ``….rejected`` events, whose class serves many types. ``encoded`` is the payload if the
+    caller has already encoded it. ``identity`` is the caller on whose behalf a command is sent; events have none.
+    ``cause`` is the exception behind an internal error, recorded for operators and never sent.
     """
 
     message: Message

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class StrictModel(BaseModel):
-    """A request body: unknown fields are refused by name, never dropped."""
+    """A request body. Unknown fields are rejected by name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

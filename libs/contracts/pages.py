@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 
 COUNTED: Final = 10_000
-"""Entries of a list that are counted."""
+"""The maximum number of items that are counted."""
 Item = TypeVar("Item")
 Other = TypeVar("Other")
 
@@ -15,7 +15,7 @@ Other = TypeVar("Other")
 class ListPage(BaseModel):
     """A page of a list. Pass ``next`` as ``after`` to get the following page.
 
-    ``total`` is exact up to 10,000 entries; a longer list says 10,000, and that it is not exact.
+    ``total`` is exact up to 10,000 items. For longer lists, it's 10,000 and ``total_is_exact`` is false.
     """
 
     total: int
@@ -26,9 +26,9 @@ class ListPage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page of a list. ``next``: the cursor of the one behind it, None when there is none.
+    """A page of a list. ``next`` is the cursor of the following page, or None.
 
-    ``total`` counts all entries, wherever the page begins, up to ``COUNTED``.
+    ``total`` counts all items of the list, up to ``COUNTED``.
     """
 
     items: list[Item]

@@ -1,4 +1,4 @@
-"""Replies of turns, and what they took."""
+"""Replies of turns, and their usage."""
 
 import operator
 from functools import partial
@@ -11,9 +11,9 @@ from libs.contracts.models import WireModel, is_none
 
 
 class Usage(WireModel):
-    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
+    """A turn's usage. ``seconds`` is working time, without the time spent waiting.
 
-    ``cost`` is an exact decimal at the price that its model had then; null without a price.
+    ``cost`` is an exact decimal at the model's price at the time; null if the model has no price.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -36,7 +36,7 @@ class Usage(WireModel):
 
 
 class Attribution(WireModel):
-    """The agent and model of a turn, and the user and key that began it."""
+    """The agent and model of a turn, and the user and key that started it."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of a user's key": {
@@ -56,8 +56,8 @@ class Attribution(WireModel):
 class ToolCallRecord(WireModel):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
-    caller runs, with which the turn has ended.
+    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` (the turn ended
+    with this call, for the caller to run).
     """
 
     id: str
@@ -71,7 +71,9 @@ FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 
 
 class Reply(WireModel):
-    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+    """The agent's reply. If the turn has an output schema, ``output`` is ``content`` parsed as JSON; otherwise it's
+    omitted.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a tool call": {
@@ -96,10 +98,10 @@ class Reply(WireModel):
 
 
 class ExecuteReply(Attribution):
-    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
+    """The response to ``execute``. ``message_id`` is the assistant's message, ``turn_id`` the turn.
 
-    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
-    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
+    ``finish_reason`` is omitted after a normal stop. Otherwise it's ``length`` (truncated reply), ``content_filter``,
+    or ``tool_calls`` (the turn ended with calls for the caller to run).
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

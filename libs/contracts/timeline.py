@@ -1,4 +1,4 @@
-"""The timeline: recorded events of a company, numbered without gaps, and who may see which of them."""
+"""The timeline: a company's recorded events, numbered without gaps, and who may see which."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Final

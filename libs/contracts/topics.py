@@ -1,4 +1,4 @@
-"""The topics. The stacks create them, and the documentation is generated, from these declarations."""
+"""The topics. The stacks and the documentation are generated from these declarations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class TopicKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """``retention_ms`` and ``segment_ms`` in milliseconds.
+    """A topic. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
-    ``consumers`` read in groups and have dead letters. Those in ``tailed_by`` read from the end of the topic, without a
-    group; they skip records that they cannot read.
-    The partition count of a live topic never changes: keys would move to other partitions and lose their order.
+    ``consumers`` read in groups and have dead-letter topics. ``tailed_by`` services read from the end without a group,
+    and skip unreadable records. The partition count of a live topic never changes: keys would move to other partitions
+    and lose their order.
     """
 
     name: str
@@ -47,7 +47,7 @@ def commands_topic(owner: str, partitions: int, senders: tuple[str, ...] = ("gat
         owner=owner,
         senders=senders,
         consumers=(owner,),
-        description=f"What the {owner} service is asked to do.",
+        description=f"Commands for the {owner} service.",
         partitions=partitions,
         retention_ms=3 * _DAY_MS,
     )
@@ -62,7 +62,7 @@ def events_topic(
         owner=owner,
         senders=(owner,),
         consumers=consumers,
-        description=f"What happened in the {owner} service; a public contract.",
+        description=f"Events of the {owner} service; public API.",
         partitions=partitions,
         retention_ms=7 * _DAY_MS,
         tailed_by=tailed_by,
@@ -87,7 +87,7 @@ INGESTION_WORK: Final = Topic(
     owner="ingestion",
     senders=("ingestion",),
     consumers=("ingestion",),
-    description="Work items of ingestions, spread over the workers; internal.",
+    description="Work items of ingestions, distributed across workers; internal.",
     partitions=12,
     retention_ms=3 * _DAY_MS,
 )
@@ -97,7 +97,7 @@ RUNTIME_DELTAS: Final = Topic(
     owner="runtime",
     senders=("runtime",),
     consumers=(),
-    description="Pieces of replies while they are made. May be lost: the terminal event holds the whole text.",
+    description="Pieces of replies as they're generated. Some may be lost; the terminal event has the whole text.",
     partitions=6,
     retention_ms=10 * 60 * 1000,
     segment_ms=10 * 60 * 1000,
@@ -123,7 +123,7 @@ EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind
 
 
 def topic_of(owner: str, kind: TopicKind) -> Topic:
-    """Returns the commands or events topic of a service. Raises ``LookupError`` when ``TOPICS`` has none."""
+    """Returns the commands or events topic of a service. Raises ``LookupError`` if ``TOPICS`` has none."""
     for topic in TOPICS:
         if (topic.owner, topic.kind) == (owner, kind):
             return topic
@@ -135,14 +135,14 @@ def dead_letter_name(topic: str, consumer: str) -> str:
 
 
 def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
-    """Returns the topic for records that the consumer cannot process, where operators inspect and replay them."""
+    """Returns the topic for records that the consumer can't process. Operators inspect and replay them there."""
     return Topic(
         name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,
         owner=consumer,
         senders=(consumer,),
         consumers=(),
-        description=f"What the {consumer} service could not process of {topic.name}, with the reason.",
+        description=f"Messages of {topic.name} that the {consumer} service couldn't process, with the reason.",
         partitions=1,
         retention_ms=30 * _DAY_MS,
     )

@@ -1,8 +1,8 @@
-"""Examples of messages as they are on the bus, derived from the ``EXAMPLES`` of the messages and of the models in them.
+"""Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and their models.
 
-An example gives what does not follow: ids are those of the entities in the views' examples, and what has a default may
-be left out. ``python -m libs.contracts.wire_examples 1.0`` writes the payloads of a release, which all later versions
-have to read, to ``examples/1.0.json``.
+An example gives only values that can't be derived. IDs come from the examples of the entities, and fields with a
+default can be omitted. ``python -m libs.contracts.wire_examples 1.0`` writes a release's payloads to
+``examples/1.0.json``; all later versions must be able to read them.
 """
 
 import json
@@ -98,7 +98,7 @@ def _derived(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
 
 @cache
 def views() -> dict[str, dict[str, Any]]:
-    """The first example of each model that isn't a message, by its name."""
+    """The first example of each model that isn't a message, by model name."""
     modules = (citations, replies, *RESOURCES)
     models = [each for module in modules for each in vars(module).values() if hasattr(each, "EXAMPLES")]
     return {each.__name__: next(iter(each.EXAMPLES.values())) for each in models if not issubclass(each, Message)}
@@ -106,7 +106,7 @@ def views() -> dict[str, dict[str, Any]]:
 
 @cache
 def ids() -> dict[str, str]:
-    """Ids of entities by the names of the fields that refer to them."""
+    """IDs of entities, by the names of the fields that refer to them."""
     found = {"company_id": _COMPANY, "user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
     for name, example in views().items():
         field = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() + "_id"

@@ -52,7 +52,7 @@ class CsvDialect:
                 next(rest, None)
             yield from csv.reader(rest, delimiter=self.delimiter)
         except csv.Error as problem:
-            raise DocumentUnreadable(f"The file is not valid CSV: {problem}.") from None
+            raise DocumentUnreadable(f"Invalid CSV file: {problem}.") from None
         except UnicodeError:
             raise DocumentUnreadable("The file isn't valid CSV: it contains bytes that aren't text.") from None
 

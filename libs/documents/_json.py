@@ -21,7 +21,7 @@ def read_json(text: str) -> Any:
     try:
         value = _value(text)
     except RecursionError:
-        raise DocumentUnreadable("The file is not valid JSON: it is nested too deeply.") from None
+        raise DocumentUnreadable("Invalid JSON file: it is nested too deeply.") from None
     except ValueError as problem:
         lines = [line for line in text.splitlines() if line.strip()]
         try:
@@ -29,7 +29,7 @@ def read_json(text: str) -> Any:
                 raise ValueError
             value = [_value(line) for line in lines]
         except (ValueError, RecursionError):
-            raise DocumentUnreadable(f"The file is not valid JSON: {problem}.") from None
+            raise DocumentUnreadable(f"Invalid JSON file: {problem}.") from None
     return _without_surrogates(value) if _ESCAPED_SURROGATE.search(text) else value
 
 

@@ -156,7 +156,7 @@ class CommandRouter:
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
                 raise ServiceUnavailable(
-                    "A service that this request needs did not respond in time.", retry_after=2
+                    "A service that this request depends on didn't respond in time.", retry_after=2
                 ) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
@@ -238,14 +238,14 @@ class CommandRouter:
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, cause=cause)
             metrics.given_up(envelope.type)
             command_type, _ = self._routes[envelope.type]
-            given_up = InternalError("The command could not be carried out.", cause=cause)
+            given_up = InternalError("The command couldn't be executed.", cause=cause)
             await self._reject(command_type, context, given_up)
 
     def _context(self, envelope: Envelope, payload: bytes) -> CommandContext:
         try:
             identity = self._signer.verify_command(envelope, payload)
         except AuthenticationFailed as problem:
-            raise PoisonMessage(f"the command carries no valid identity: {problem.message}") from problem
+            raise PoisonMessage(f"the command has no valid identity: {problem.message}") from problem
         # Consumers filter by the envelope's company and don't check the signature.
         if identity.company_id != envelope.company_id:
             raise PoisonMessage("the command's company is not its caller's")
@@ -315,4 +315,4 @@ def _is_expired(envelope: Envelope) -> bool:
         expired = envelope.expires_at is not None and parse_time(envelope.expires_at) <= now
         return expired or parse_time(envelope.time) <= now - COMMAND_LIFETIME
     except ValueError as problem:
-        raise PoisonMessage("the command's times cannot be read") from problem
+        raise PoisonMessage("the command has invalid times") from problem

@@ -60,7 +60,7 @@ class IdentitySigner:
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
-            raise AuthenticationFailed("The command carries no signature.")
+            raise AuthenticationFailed("The command has no signature.")
         if not any(hmac.compare_digest(_signature(key, envelope, token, payload), given) for key in self._command_keys):
             raise AuthenticationFailed("The command differs from the one that was signed.")
         return identity
@@ -90,14 +90,14 @@ class IdentitySigner:
                     continue
             return jwt.decode(token, last, algorithms=[_ALGORITHM], options=options)
         except jwt.InvalidTokenError as problem:
-            raise AuthenticationFailed("The identity token is not valid.") from problem
+            raise AuthenticationFailed("Invalid identity token.") from problem
 
 
 def _identity(claims: Mapping[str, Any]) -> Identity:
     try:
         return Identity.model_validate(claims)
     except ValueError as problem:
-        raise AuthenticationFailed("The identity token is not valid.") from problem
+        raise AuthenticationFailed("Invalid identity token.") from problem
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:

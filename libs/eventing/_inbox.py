@@ -21,7 +21,7 @@ _ENTER_ALL = """
 
 
 class AlreadyProcessed(Exception):
-    """The message has already taken effect. The current transaction must be rolled back."""
+    """The message has already taken effect. Roll back the current transaction."""
 
 
 async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:

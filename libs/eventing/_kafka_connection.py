@@ -100,7 +100,7 @@ class KafkaConnection:
             async with asyncio.timeout(_DIAGNOSTICS_SECONDS):
                 opened = await create_conn(host.strip("[]"), int(port), **options)
         except TimeoutError:
-            return f"{server} does not answer"
+            return f"{server} doesn't respond"
         except (KafkaError, OSError, ValueError) as problem:
             return f"{server}: {str(problem) or type(problem).__name__}"
         opened.close()
@@ -178,7 +178,7 @@ class KafkaSettings(BaseSettings):
     kafka_ca_file: str = Field(
         "",
         validation_alias="AES_KAFKA_CA_FILE",
-        description="PEM of the brokers' certificate authority; empty: the machine's authorities.",
+        description="PEM file of the brokers' certificate authority; empty: the system's trusted CAs.",
     )
     kafka_certificate_file: str = Field(
         "",
@@ -220,7 +220,7 @@ def _check_user(connection: KafkaConnection) -> None:
     given = {"AES_KAFKA_USERNAME": connection.username, "AES_KAFKA_PASSWORD": connection.password}
     for variable, value in given.items():
         if connection.authenticated and not value:
-            raise _invalid(f"{variable}: needed, since AES_KAFKA_SECURITY_PROTOCOL is {protocol}")
+            raise _invalid(f"{variable}: required with AES_KAFKA_SECURITY_PROTOCOL {protocol}")
         if value and not connection.authenticated:
             # An unused password would look like protection.
             raise _invalid(f"{variable}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to sasl_ssl")
@@ -237,11 +237,11 @@ def _check_files(connection: KafkaConnection) -> None:
     if given and not connection.encrypted:
         raise _invalid(f"{given[0]}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to ssl or sasl_ssl")
     if bool(connection.certificate_file) is not bool(connection.key_file):
-        raise _invalid("AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE: one of no use without the other")
+        raise _invalid("AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE: set both or neither")
     try:
         _ = connection.tls
     except (OSError, ValueError) as problem:
-        raise _invalid(f"{', '.join(given)}: cannot be read as PEM: {problem}") from problem
+        raise _invalid(f"{', '.join(given)}: can't be read as PEM: {problem}") from problem
 
 
 def _invalid(text: str) -> PydanticCustomError:

@@ -210,7 +210,7 @@ class KafkaConsumer(_Reader):
                 found = wanted if first[partition] <= wanted <= end[partition] else first[partition]
                 consumer.seek(partition, found)
         except (KafkaError, TimeoutError) as problem:
-            raise BusUnavailable(f"the partitions cannot be read: {problem!r}") from problem
+            raise BusUnavailable(f"the partitions can't be read: {problem!r}") from problem
         return self.partitions_of(assigned)
 
     async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
@@ -280,7 +280,7 @@ class KafkaConsumer(_Reader):
                 await asyncio.wait({committing})
             committing.result()
         except TimeoutError as problem:
-            raise BusUnavailable("the offsets were not committed in time") from problem
+            raise BusUnavailable("the offsets weren't committed in time") from problem
         except CommitFailedError:
             # A rebalance came first; the partition's new owner reads from the last commit.
             _log.info("consumer.commit_after_rebalance", partitions=len(held))

@@ -10,16 +10,16 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
 _COMMAND_SECONDS: Final = Histogram(
     "aes_command_duration_seconds",
-    "Time from a command's arrival until its effects are committed, or its turn is accepted.",
+    "Time from receiving a command to committing its effects or accepting its turn.",
     ["command"],
     buckets=_SECONDS,
 )
-_INBOX_HITS: Final = Counter("aes_inbox_hits_total", "Redelivered messages, skipped.", ["consumer"])
+_INBOX_HITS: Final = Counter("aes_inbox_hits_total", "Redelivered messages that were skipped.", ["consumer"])
 _RETRIES: Final = Counter(
-    "aes_message_retries_total", "Failed attempts to process a message that are retried.", ["group", "cause"]
+    "aes_message_retries_total", "Retries of failed message processing attempts.", ["group", "cause"]
 )
-_DEAD: Final = Counter("aes_dead_letters_total", "Messages dead-lettered.", ["consumer", "topic"])
-SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published for a process that died or was late.", ["service"])
+_DEAD: Final = Counter("aes_dead_letters_total", "Dead-lettered messages.", ["consumer", "topic"])
+SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published on behalf of a dead or slow process.", ["service"])
 PURGED: Final = Counter("aes_purged_rows_total", "Expired rows deleted.", ["service", "table"])
 PURGE_FAILURES: Final = Counter(
     "aes_purge_failures_total",

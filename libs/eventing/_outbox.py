@@ -142,7 +142,7 @@ class Outbox:
             self._relay.publish(stored)
 
     def send_now(self) -> None:
-        """Sends lingering messages now, because an unstored message is about to follow them."""
+        """Sends buffered messages now, because an unstored message is about to follow them."""
         if self._relay is not None:
             self._relay.send_now()
 

@@ -137,14 +137,14 @@ class Relay:
 
     @property
     def behind(self) -> Collection[str]:
-        """Subjects with messages that wait for earlier ones."""
+        """The number of subjects with messages waiting for earlier ones."""
         return self._behind.keys()
 
     def publish(self, messages: Iterable[OutboxMessage]) -> None:
         """Queues messages of a committed transaction, without waiting.
 
-        Messages linger, so that a short turn's start and end share one request. An outcome, which a caller may await,
-        is sent immediately together with earlier queued messages.
+        Messages are buffered, so that a short turn's start and end share one request. An outcome, which a caller may
+        await, is sent immediately together with earlier queued messages.
         """
         outcome = False
         for message in messages:
@@ -164,7 +164,7 @@ class Relay:
             self._lingering = asyncio.get_running_loop().call_later(self.LINGER_SECONDS, self._send_queue.set)
 
     def send_now(self) -> None:
-        """Ends the linger of queued messages."""
+        """Sends buffered messages now."""
         if self._queue:
             self._send_queue.set()
 
@@ -189,7 +189,7 @@ class Relay:
     async def _send_directly(self, message: OutboxMessage) -> None:
         try:
             if not self._producer.healthy:
-                raise BusUnavailable("the broker does not answer")
+                raise BusUnavailable("the broker doesn't respond")
             acknowledged = await self._send(message)
         except (BusUnavailable, MessageRefused) as problem:
             _log.warning("message.send_failed", **message.log_ids(), problem=str(problem))
@@ -390,7 +390,7 @@ class Relay:
             await self._database.execute(_PARK, {"id": message.id})
         else:
             command = next(model for model in command_models().values() if message.type in model.outcome_types())
-            error = ErrorInfo(type=ErrorKind.INTERNAL, message=f"The outcome could not be published: {reason}.")
+            error = ErrorInfo(type=ErrorKind.INTERNAL, message=f"The outcome couldn't be published: {reason}.")
             substitute = {
                 "id": message.id,
                 "event_id": new_id(),

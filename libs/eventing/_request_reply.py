@@ -300,7 +300,7 @@ class CommandSender:
         executed.
         """
         if not self._producer.healthy:
-            raise ServiceUnavailable("The message bus cannot be reached; nothing was done.", retry_after=2)
+            raise ServiceUnavailable("The message bus can't be reached; nothing was done.", retry_after=2)
         now = datetime.now(UTC)
         envelope = Envelope(
             id=command_id,
@@ -324,7 +324,7 @@ class CommandSender:
                 await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))
         except (TimeoutError, BusUnavailable) as problem:
             raise ServiceUnavailable(
-                "The message bus did not confirm in time; the request may still be carried out.", retry_after=2
+                "The message bus didn't confirm in time; the request may still be executed.", retry_after=2
             ) from problem
         except MessageRefused as problem:
             # The broker's message is for operators.

@@ -29,7 +29,7 @@ async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIt
         yield admin
     except (KafkaError, OSError, TimeoutError) as problem:
         reason = await connection.refusal() or str(problem) or type(problem).__name__
-        raise BusUnavailable(f"Kafka at {connection.servers} does not do as asked: {reason}") from problem
+        raise BusUnavailable(f"Kafka at {connection.servers} failed: {reason}") from problem
     finally:
         await admin.close()
 
@@ -51,7 +51,7 @@ async def kafka_admin_and_consumer(
 
 @dataclass(frozen=True)
 class Replication:
-    """``factor`` brokers store each message; ``in_sync`` of them must have it before it counts as sent."""
+    """``factor`` brokers store each message; ``in_sync`` of them must have stored it before it counts as sent."""
 
     factor: int
     in_sync: int
@@ -61,7 +61,7 @@ class Replication:
         """Defaults to settings that tolerate the loss of one broker. Raises ValueError."""
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
-            raise ValueError(f"of {factor} replicas {least} can never be in sync")
+            raise ValueError(f"{least} in-sync replicas are more than the {factor} replicas")
         return cls(factor, least)
 
 

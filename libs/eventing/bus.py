@@ -90,7 +90,7 @@ class Producer(Protocol):
 def problem_of(acknowledged: "Future[None]") -> Exception | None:
     """Returns the reason that the broker doesn't have a message yet; None once it has."""
     if not acknowledged.done():
-        return BusUnavailable("the broker did not confirm in time")
+        return BusUnavailable("the broker didn't confirm in time")
     problem = acknowledged.exception()
     return problem if isinstance(problem, Exception) else None
 

@@ -11,15 +11,15 @@ T = TypeVar("T")
 MOST_UNREAD: Final = 2000
 """For a turn, a minute of text in pieces of 30 ms."""
 MOST_TAKEN: Final = 64
-"""The most events that a reader gets at a time."""
+"""Maximum number of events that a reader gets at a time."""
 
 
 class ReadTooSlowly(ServiceUnavailable):
-    """A reader was ended because it left too many events unread."""
+    """The reader was disconnected because it left too many events unread."""
 
     def __init__(self) -> None:
         super().__init__(
-            "The events were read too slowly. Reconnect with the id of the last event that you received.", retry_after=1
+            "The events were read too slowly. Reconnect with the ID of the last event you received.", retry_after=1
         )
 
 

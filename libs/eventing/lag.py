@@ -14,7 +14,7 @@ from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing.administration import kafka_admin_and_consumer
 
 _LAG: Final = Gauge(
-    "aes_consumer_lag_messages", "Unfinished messages in the partitions that this process reads.", ["group", "topic"]
+    "aes_consumer_lag_messages", "Unprocessed messages in this process's partitions.", ["group", "topic"]
 )
 _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
 

@@ -1,16 +1,16 @@
-"""Each table's rows: their purpose, their size with indexes, and their removal, for docs/operate/data.md."""
+"""The purpose, size and retention of each table's rows, for docs/operate/data.md."""
 
 TABLES = {
     "outbox": {
         "row": "each event or command sent",
         "bytes": "1,600 with a payload of 770",
-        "removed": "after 8 days, if sent or parked",
+        "removed": "8 days after it's sent or parked",
     },
     "inbox": {"row": "each processed message", "bytes": "230", "removed": "after 8 days"},
-    "task_leases": {"row": "each task that only one process may do", "bytes": "110", "removed": "never"},
+    "task_leases": {"row": "each task that one process runs at a time", "bytes": "110", "removed": "never"},
     "event_sequences": {
         "row": "each entity with events, except turns",
         "bytes": "150",
-        "removed": "with its tombstone, or with its last message in the outbox",
+        "removed": "with its tombstone or its last outbox row",
     },
 }

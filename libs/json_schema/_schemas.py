@@ -52,7 +52,7 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
     try:
         size = len(orjson.dumps(schema))
     except orjson.JSONEncodeError as problem:
-        raise SchemaInvalid(f"the schema cannot be kept as JSON: {problem}") from None
+        raise SchemaInvalid(f"the schema can't be stored as JSON: {problem}") from None
     if size > MAX_BYTES:
         raise SchemaInvalid(f"the schema is larger than {MAX_BYTES} bytes")
     try:

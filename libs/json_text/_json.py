@@ -67,7 +67,7 @@ def _null(_name: str) -> None:
 
 
 def _refused(name: str) -> NoReturn:
-    raise ValueError(f"{name[:50]} is not a number of JSON")
+    raise ValueError(f"{name[:50]} isn't a JSON number")
 
 
 def write_json(value: Any, *, sort_keys: bool = False) -> bytes:

@@ -38,7 +38,7 @@ def parse_networks(text: str) -> tuple[IPNetwork, ...]:
         try:
             found.append(ipaddress.ip_network(part))
         except ValueError as problem:
-            raise ValueError(f"{part!r} is not a network such as 10.1.0.0/16 or fd00::/8: {problem}") from None
+            raise ValueError(f"{part!r} isn't a network such as 10.1.0.0/16 or fd00::/8: {problem}") from None
     return tuple(found)
 
 

@@ -91,13 +91,13 @@ class GuardedHttp:
                         sent = sent.redirected(response.status, self._checked(response.headers["location"], sent.url))
             raise FetchRefused(f"more than {self._limits.redirects} redirects")
         except aiohttp.ConnectionTimeoutError as error:
-            raise FetchFailed("the host cannot be reached in time", sent=False) from error
+            raise FetchFailed("the host can't be reached in time", sent=False) from error
         except TimeoutError as error:
             raise FetchFailed(f"no answer within {self._limits.timeout or 0:g} seconds", sent=True) from error
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, AddressRefused):
                 raise FetchRefused(f"refused: {error.os_error}") from error
-            raise FetchFailed("the host cannot be reached", sent=False) from error
+            raise FetchFailed("the host can't be reached", sent=False) from error
         except aiohttp.ClientError as error:
             raise FetchFailed(f"the connection failed: {type(error).__name__}", sent=True) from error
 
@@ -114,7 +114,7 @@ class GuardedHttp:
         Raises FetchRefused if it is compressed.
         """
         if response.headers.get("content-encoding", "identity").lower() != "identity":
-            raise FetchRefused("the content is compressed although it was asked for plain")
+            raise FetchRefused("the content is compressed although an uncompressed response was requested")
         body = bytearray()
         async for piece in response.content.iter_any():
             body += piece

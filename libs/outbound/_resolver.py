@@ -30,16 +30,16 @@ def parse_url(address: str, base: URL | None = None) -> URL:
     # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirecting servers
     # do send spaces.
     if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
-        raise UnusableUrl("a URL has no spaces, line breaks or control characters")
+        raise UnusableUrl("a URL can't contain spaces, line breaks or control characters")
     try:
         url = base.join(URL(address)) if base is not None else URL(address)
         port = url.port
     except ValueError as error:
-        raise UnusableUrl("this is not a valid URL") from error
+        raise UnusableUrl("this isn't a valid URL") from error
     if url.scheme not in USUAL_PORTS or not url.host or not port:
         raise UnusableUrl("only http:// and https:// URLs can be called")
     if url.user or url.password:
-        raise UnusableUrl("a URL with a user name or password is refused")
+        raise UnusableUrl("a URL can't contain a user name or password")
     return url
 
 
@@ -105,7 +105,7 @@ class GuardedResolver(AbstractResolver):
     def require(self, address: str) -> None:
         """Raises AddressRefused if the address is forbidden."""
         if not self._allowed(address):
-            raise AddressRefused("the host leads to an address that is not public")
+            raise AddressRefused("the host resolves to an address that isn't public")
 
     async def close(self) -> None:
         pass

@@ -44,7 +44,7 @@ class IncompatibleSchema(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "The database has an earlier schema, which this version can't migrate. Make the installation anew: run"
+            "The database has an earlier schema, which this version can't migrate. Recreate the installation: run"
             " `./aes down --purge` and `./aes up`, or start with empty databases, object stores and topics."
         )
 

@@ -120,7 +120,7 @@ def _values(cursor: str, types: tuple[str, ...]) -> list[str]:
         for value, kind in zip(values, types, strict=True):
             _CHECKS[kind](value)
     except (ValueError, TypeError, binascii.Error) as problem:
-        message = "after is not a cursor of this list. Pass `next` of the previous page."
+        message = "Invalid cursor in after. Pass `next` of the previous page."
         raise ValidationFailed(
             message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)]
         ) from problem

@@ -1,4 +1,4 @@
-"""Stored amounts per company, counted by triggers in the storing transactions."""
+"""Storage usage per company, counted by triggers in the storing transactions."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ _USED: Final = """
     SELECT company_id, name, sum(amount)::bigint FROM company_amounts
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
-# Limited per statement: folding all changes together could time out on every attempt. Concurrent runs fold each row
+# Limited per statement: merging all changes together could time out on every attempt. Concurrent runs merge each row
 # once and skip each other's locks, which prevents deadlocks.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
@@ -37,7 +37,7 @@ _IDLE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The excess of an amount over its limit (``by``), and the resulting error."""
+    """The amount above a limit (``by``), and the resulting error."""
 
     by: int
     error: QuotaExceeded
@@ -46,7 +46,7 @@ class Excess:
 class CompanyAmounts:
     """Reads a service's amounts, by the names of its limits.
 
-    Each change is its own row, so that writers never wait for each other; ``fold`` sums the rows up. A check takes no
+    Each change is its own row, so that writers never wait for each other; ``fold`` merges the rows. A check takes no
     lock: concurrent transactions can exceed a limit together, by the amount that each stores.
     """
 
@@ -89,7 +89,7 @@ class CompanyAmounts:
         return bool(rows[0][0])
 
     async def run(self) -> None:
-        """Folds until cancelled."""
+        """Merges changes until cancelled."""
         while True:
             if not await self.fold():
                 await asyncio.sleep(_IDLE_SECONDS)

@@ -41,22 +41,25 @@ class QuotaSettings(BaseSettings):
         60_000,
         ge=0,
         validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE",
-        description="Requests per minute, over all gateways.",
+        description="Requests per minute, across all gateways.",
     )
     company_turns_per_minute: int = Field(
         30_000,
         ge=0,
         validation_alias="AES_COMPANY_TURNS_PER_MINUTE",
-        description="Turns per minute, over all gateways.",
+        description="Turns per minute, across all gateways.",
     )
     company_streams: int = Field(
         2_000,
         ge=0,
         validation_alias="AES_COMPANY_STREAMS",
-        description="Open event streams and WebSockets, over all gateways.",
+        description="Open event streams and WebSockets, across all gateways.",
     )
     company_api_keys: int = Field(
-        1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS", description="Valid keys; the `aes` command may exceed it."
+        1_000,
+        ge=0,
+        validation_alias="AES_COMPANY_API_KEYS",
+        description="Valid API keys; the `aes` command may exceed this limit.",
     )
     company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
     company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")
@@ -92,11 +95,11 @@ def _parse(text: str) -> dict[str, dict[str, int | None]]:
     except orjson.JSONDecodeError:
         raise ValueError("the limits of companies aren't valid JSON") from None
     if not isinstance(given, dict) or not all(isinstance(limits, dict) for limits in given.values()):
-        raise ValueError('limits of companies look like {"<company id>": {"sessions": 500}}')
+        raise ValueError('give limits of companies as {"<company id>": {"sessions": 500}}')
     for limits in given.values():
         for name, limit in limits.items():
             if name not in LIMITS:
-                raise ValueError(f"there is no limit named {name}; there are {', '.join(LIMITS)}")
+                raise ValueError(f"unknown limit {name}; use one of: {', '.join(LIMITS)}")
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
                 raise ValueError(f"the limit {name} must be a whole number of 0 or more")
     return {company: {name: limit or None for name, limit in limits.items()} for company, limits in given.items()}

@@ -1,9 +1,9 @@
-"""Each table's rows: their purpose, their size with indexes, and their removal, for docs/operate/data.md."""
+"""The purpose, size and retention of each table's rows, for docs/operate/data.md."""
 
 TABLES = {
     "company_amounts": {
-        "row": "each company and limit in three services, and unmerged changes",
+        "row": "each company and limit, and each unmerged change",
         "bytes": "240",
-        "removed": "changes when merged, within seconds; the total when it's 0",
+        "removed": "changes within seconds, when merged; a total when it reaches 0",
     },
 }

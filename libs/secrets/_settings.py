@@ -21,7 +21,7 @@ class SecretsSettings(BaseSettings):
     secrets_key: SecretStr = Field(
         SecretStr(""),
         validation_alias="AES_SECRETS_KEY",
-        description="Encrypts stored secrets; empty: no webhooks or secrets.",
+        description="Key that encrypts stored secrets; empty: webhooks and secrets are disabled.",
     )
 
     @field_validator("secrets_key")

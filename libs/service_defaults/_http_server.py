@@ -214,7 +214,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Replaces uvicorn's plain text response."""
-        self._refuse("400 Bad Request", InvalidRequest("The request is not valid HTTP."))
+        self._refuse("400 Bad Request", InvalidRequest("The request isn't valid HTTP."))
 
     def _refuse(self, status: str, problem: ServiceError) -> None:
         """Sends the standard error body for requests that never reach the application."""

@@ -20,7 +20,7 @@ _log = structlog.get_logger("http")
 STATUSES: Final = {kind: entry.status for kind, entry in ERRORS.items()}
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
 # Replaces the framework's status names.
-_SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path does not take this method."}
+_SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path doesn't accept this method."}
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 """Errors with a Retry-After header."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
@@ -67,7 +67,7 @@ async def _service_error(_request: Request, problem: ServiceError) -> Response:
 
 async def _request_invalid(_request: Request, problem: RequestValidationError) -> Response:
     details = validation_details(problem.errors())
-    return error_response(ErrorInfo(type=ErrorKind.VALIDATION, message="The request is not valid.", details=details))
+    return error_response(ErrorInfo(type=ErrorKind.VALIDATION, message="Invalid request.", details=details))
 
 
 async def _http_exception(_request: Request, problem: HTTPException) -> Response:
@@ -107,7 +107,7 @@ def _unexpected(scope: Scope, problem: Exception) -> Response:
     if is_outage(problem):
         _log.warning("request.store_unavailable", path=scope["path"], problem=repr(problem))
         return error_response(
-            ErrorInfo(type=ErrorKind.UNAVAILABLE, message="A store of the service cannot be reached.")
+            ErrorInfo(type=ErrorKind.UNAVAILABLE, message="The service can't reach one of its stores.")
         )
     _log.error("request.failed", method=scope["method"], path=scope["path"], exc_info=problem)
-    return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="Something went wrong on our side."))
+    return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="Internal error."))

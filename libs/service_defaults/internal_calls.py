@@ -34,7 +34,7 @@ _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.
 # Quoting leaves these names unchanged.
 _DOTS: Final = re.compile(r"/(\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
 _NOT_FOUND: Final = orjson.dumps(
-    {"error": NotFound("There is nothing by this name.").info().model_dump(exclude_none=True)}
+    {"error": NotFound("There is nothing with this name.").info().model_dump(exclude_none=True)}
 )
 
 
@@ -304,7 +304,7 @@ def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> Service
             return error_from(_ErrorBody.model_validate_json(body).error)
         except ValidationError:
             pass
-    return ServiceUnavailable("A part of the service returned an unexpected response.", retry_after=5)
+    return ServiceUnavailable("An internal service returned an unexpected response.", retry_after=5)
 
 
 async def _first_reached(
@@ -338,7 +338,7 @@ def _named(upstream: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-        raise ServiceUnavailable(f"The {upstream} service cannot be reached.", retry_after=2) from problem
+        raise ServiceUnavailable(f"The {upstream} service can't be reached.", retry_after=2) from problem
 
 
 async def _piece(content: bytes) -> AsyncIterator[bytes]:

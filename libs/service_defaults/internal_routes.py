@@ -49,14 +49,14 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
             else outcome.company_id == identity.company_id
         )
         if not known:
-            raise NotFound("This command is not known.")
+            raise NotFound("There is no command with this ID.")
         return _state(outcome, source)
 
     @router.get("/internal/events/{event_id}/payload")
     async def payload(event_id: str, identity: Caller) -> Response:
         found = await outbox.payload(event_id, identity.company_id)
         if found is None:
-            raise NotFound("This event is not known.")
+            raise NotFound("There is no event with this ID.")
         return Response(found, media_type="application/json")
 
     @router.get(FAILURES_PATH)
@@ -77,7 +77,7 @@ def _state(outcome: OutboxMessage | None, source: str) -> Response:
 
 
 def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
-    """The route for the amounts that the caller's company has stored in a service, by the names of limits."""
+    """The route for the storage usage of the caller's company in a service, by limit name."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/internal/amounts")

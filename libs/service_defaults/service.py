@@ -50,12 +50,12 @@ BEHIND: Final = "the database has not been migrated to this release"
 __all__ = ["API", "WORKER", "Service"]
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
-_BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
+_BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects with events waiting for earlier events.", ["service"])
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events recorded but not yet published.", ["service"])
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "Age of the oldest unpublished event.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
     "aes_database_waiting_requests",
-    "Requests that wait for a database connection or for their company's turn.",
+    "Requests waiting for a database connection or for their company's turn.",
     ["service"],
 )
 
@@ -182,7 +182,7 @@ class Service:
         self.retention.register_subject_tables(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:
-        """Exposes the amounts that companies have stored, and folds their changes."""
+        """Serves companies' storage usage and merges its pending changes."""
         self.http.include_router(amounts_routes(amounts))
         self.background("amounts.fold", amounts.run, role=API)
 

@@ -22,17 +22,17 @@ class ServiceSettings(KafkaSettings):
     topic_prefix: str = Field(
         "",
         validation_alias="AES_TOPIC_PREFIX",
-        description="Prefix of topics and consumer groups, so installations can share a cluster.",
+        description="Prefix for topics and consumer groups, so installations can share a cluster.",
     )
     signing_key: SecretStr = Field(
         validation_alias="AES_SIGNING_KEY",
         min_length=_SHORTEST_KEY,
-        description="Secret of at least 32 characters, the same everywhere: signs identities.",
+        description="Secret of at least 32 characters that signs identities; the same for all services.",
     )
     accepted_signing_keys: SecretStr = Field(
         SecretStr(""),
         validation_alias="AES_SIGNING_KEYS_ACCEPTED",
-        description="More signing keys that are accepted but not used, separated by commas.",
+        description="Comma-separated keys that verify signatures but don't sign.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", validation_alias="AES_LOG_LEVEL", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`."
@@ -40,47 +40,51 @@ class ServiceSettings(KafkaSettings):
     log_format: Literal["json", "console"] = Field(
         "json",
         validation_alias="AES_LOG_FORMAT",
-        description="`json`, or `console` for people (default in the embedded stack).",
+        description="`json`, or human-readable `console` (default in the embedded stack).",
     )
     auto_migrate: bool = Field(
         False,
         validation_alias="AES_AUTO_MIGRATE",
-        description="Migrate the service's database at startup, under a lock.",
+        description="Migrate the service's database at startup. A lock prevents concurrent migrations.",
     )
     database_prepared_statements: bool = Field(
         True,
         validation_alias="AES_DATABASE_PREPARED_STATEMENTS",
-        description="Set `false` behind a transaction pooler.",
+        description="Set to `false` behind a transaction pooler.",
     )
     gateway_url: str = Field(
         "", validation_alias="AES_GATEWAY_URL", description="Address of the gateway's internal API."
     )
     registry_url: str = Field(
-        "", validation_alias="AES_REGISTRY_URL", description="Address of the registry; empty: not installed."
+        "",
+        validation_alias="AES_REGISTRY_URL",
+        description="Address of the registry; empty: stored agents and toolsets are unavailable.",
     )
     runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="Address of the runtime.")
     ingestion_url: str = Field(
-        "", validation_alias="AES_INGESTION_URL", description="Address of ingestion; empty: no knowledge bases."
+        "",
+        validation_alias="AES_INGESTION_URL",
+        description="Address of ingestion; empty: files and knowledge bases are unavailable.",
     )
     artifacts_url: str = Field(
-        "", validation_alias="AES_ARTIFACTS_URL", description="Address of artifacts; empty: no artifacts."
+        "", validation_alias="AES_ARTIFACTS_URL", description="Address of artifacts; empty: artifacts are unavailable."
     )
     timeline_url: str = Field(
         "",
         validation_alias="AES_TIMELINE_URL",
-        description="Address of the timeline; empty: no timeline, usage and webhooks.",
+        description="Address of the timeline; empty: timeline, usage and webhooks are unavailable.",
     )
 
     database_url: SecretStr = Field(description="PostgreSQL as a libpq URL. Each service has its own database.")
-    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum connections of one process.")
-    host: str = Field("127.0.0.1", description="Interface that the HTTP API listens on.")
-    port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API; 0: any free one.")
+    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum connections per process.")
+    host: str = Field("127.0.0.1", description="Interface the HTTP API listens on.")
+    port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API; 0: any free port.")
     tombstone_days: int = Field(
         35, ge=9, le=3650, description="How long deletions are remembered; at least 9 and `AES_TIMELINE_DAYS`."
     )
     """Longer than any retention of commands and events, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(
-        10.0, gt=0, le=600, description="Time to stop after SIGTERM, three quarters of it for running work."
+        10.0, gt=0, le=600, description="Time to stop after SIGTERM. Running work gets three quarters of it."
     )
 
     @field_validator("log_level", mode="before")
@@ -92,7 +96,7 @@ class ServiceSettings(KafkaSettings):
     @classmethod
     def _long_enough(cls, keys: SecretStr) -> SecretStr:
         if keys.get_secret_value().lstrip().startswith("["):
-            raise ValueError("commas separate the keys; a list in brackets would be taken for one key")
+            raise ValueError("separate keys by commas; a list in brackets would count as a single key")
         if any(len(key) < _SHORTEST_KEY for key in _separated(keys)):
             raise ValueError(f"each key needs at least {_SHORTEST_KEY} characters")
         return keys

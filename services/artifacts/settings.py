@@ -14,9 +14,12 @@ class ArtifactsSettings(QuotaSettings, ServiceSettings):
     public_url: str = Field("", description="The gateway's address in links; empty: `AES_GATEWAY_URL`.")
     link_seconds: int = Field(14_400, ge=1, le=604_800, description="How long links work.")
     max_upload_bytes: int = Field(52_428_800, ge=1, description="Largest accepted artifact.")
-    max_image_pixels: int = Field(100_000_000, ge=1, description="Most pixels of an image.")
+    max_image_pixels: int = Field(100_000_000, ge=1, description="Maximum pixels of an image.")
     table_processes: int = Field(
-        2, ge=1, le=64, description="Concurrent data file readers (processes) of a company, plus one for others."
+        2,
+        ge=1,
+        le=64,
+        description="Concurrent data file readers (processes) per company; one more for other companies.",
     )
     table_timeout_seconds: float = Field(60.0, gt=0, description="Time limit for reading one data file.")
     table_memory_bytes: int = Field(

@@ -17,12 +17,12 @@ from libs.service_defaults import ServiceSettings
 class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
-    cors_origins: str = Field("", description="Origins, separated by commas, whose pages may read every response.")
+    cors_origins: str = Field("", description="Comma-separated origins whose pages may read every response.")
     replica_urls: str = Field(
-        "", description="More processes whose health is shown, as `service=URL`, separated by commas."
+        "", description="Comma-separated `service=URL` of additional processes to include in health."
     )
     operator_kafka_username: str = Field(
-        "", description="Kafka user for lag and dead letters; empty: the gateway's own."
+        "", description="Kafka user for reading lag and dead letters; empty: the gateway's user."
     )
     operator_kafka_password: SecretStr = Field(SecretStr(""), description="Password of that user; secret.")
 
@@ -42,7 +42,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
     @model_validator(mode="after")
     def _check_operator(self) -> Self:
         if bool(self.operator_kafka_username) is not bool(self.operator_kafka_password.get_secret_value()):
-            raise ValueError("AES_GATEWAY_OPERATOR_KAFKA_USERNAME and …_PASSWORD: one is of no use without the other")
+            raise ValueError("Set both AES_GATEWAY_OPERATOR_KAFKA_USERNAME and …_PASSWORD, or neither")
         if self.operator_kafka_username and not self.kafka().authenticated:
             raise ValueError("AES_GATEWAY_OPERATOR_KAFKA_USERNAME: AES_KAFKA_SECURITY_PROTOCOL sends no user")
         return self

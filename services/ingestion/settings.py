@@ -15,41 +15,50 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
 
     objects_url: SecretStr = Field(description="Where files are stored.")
     max_upload_bytes: int = Field(52_428_800, ge=1, description="Largest accepted file.")
-    max_files_per_upload: int = Field(100, ge=1, le=1000, description="Most files per upload.")
+    max_files_per_upload: int = Field(100, ge=1, le=1000, description="Maximum files per upload.")
 
     processing_engine: Engine = Field(
         "pgvector", description="Default engine of knowledge bases: `pgvector` or `weaviate`."
     )
-    weaviate_url: str = Field("", description="Address of Weaviate's REST API; empty: not offered.")
-    weaviate_grpc_port: int = Field(50051, ge=1, le=65535, description="Port of Weaviate's gRPC API, on the same host.")
+    weaviate_url: str = Field("", description="Address of Weaviate's REST API; empty: Weaviate is unavailable.")
+    weaviate_grpc_port: int = Field(
+        50051, ge=1, le=65535, description="Port of Weaviate's gRPC API, on its REST API's host."
+    )
     weaviate_api_key: SecretStr = Field(SecretStr(""), description="Weaviate's API key, if it requires one.")
-    index_grace_seconds: float = Field(60.0, ge=0, description="How long running searches can use a replaced index.")
+    index_grace_seconds: float = Field(
+        60.0, ge=0, description="How long a replaced index is kept for running searches."
+    )
 
     embedding_batch_size: int = Field(
-        128, ge=1, le=2048, description="Most texts per embedding request; halved when the server rejects it."
+        128, ge=1, le=2048, description="Maximum texts per embedding request; halved if the server rejects a request."
     )
 
     streams_port: int = Field(
-        0, ge=0, le=65535, description="Port for health and metrics of `streams`; 0: any free one."
+        0, ge=0, le=65535, description="Port for health and metrics of `streams`; 0: any free port."
     )
     streams_batches: int = Field(
-        2, ge=1, le=16, description="Concurrent batches (up to 32 files) of a company per worker, plus one for others."
+        2,
+        ge=1,
+        le=16,
+        description="Concurrent batches (up to 32 files) per company and worker; one more for other companies.",
     )
-    parse_ahead: bool = Field(True, description="Whether idle workers parse files that no knowledge base uses yet.")
+    parse_ahead: bool = Field(True, description="Let idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
-        2, ge=1, le=64, description="Parsing processes of a company per worker, plus one for others."
+        2, ge=1, le=64, description="Parsing processes per company and worker; one more for other companies."
     )
     parsing_timeout_seconds: float = Field(
-        60.0, gt=0, description="Limit for a part of a file; below `AES_INGESTION_WATCHDOG_SECONDS`."
+        60.0, gt=0, description="Time limit for a part of a file; must be below `AES_INGESTION_WATCHDOG_SECONDS`."
     )
-    parsing_file_seconds: float = Field(3600.0, gt=0, description="Limit for a whole file.")
+    parsing_file_seconds: float = Field(3600.0, gt=0, description="Time limit for a whole file.")
     parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2, description="Memory limit for reading one file.")
-    lease_seconds: float = Field(20.0, ge=1, description="How long a worker may be silent before others take its work.")
+    lease_seconds: float = Field(
+        20.0, ge=1, description="How long a worker may be silent before others take over its work."
+    )
     reconcile_seconds: float = Field(
-        30.0, ge=1, description="How often unclaimed work is announced and engines' indexes are checked."
+        30.0, ge=1, description="How often to resend unclaimed work and check the engines' indexes."
     )
     watchdog_seconds: float = Field(
-        120.0, ge=10, description="A worker exits when work waits and nothing moves this long."
+        120.0, ge=10, description="A worker exits if it has work but makes no progress for this long."
     )
 
     @model_validator(mode="after")

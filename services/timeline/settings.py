@@ -11,8 +11,11 @@ from libs.service_defaults import ServiceSettings
 class TimelineSettings(OutboundSettings, SecretsSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_TIMELINE_")
 
-    days: int = Field(30, ge=1, le=3650, description="Whole UTC days that events stay in the timeline.")
+    days: int = Field(30, ge=1, le=3650, description="Days (UTC) that events are kept in the timeline.")
     usage_days: int = Field(400, ge=1, le=36500, description="Days that usage is kept.")
     webhook_attempts: int = Field(
-        256, ge=1, le=4096, description="Concurrent webhook calls per `webhooks` process; a company gets an eighth."
+        256,
+        ge=1,
+        le=4096,
+        description="Concurrent webhook calls per `webhooks` process; each company gets up to an eighth.",
     )

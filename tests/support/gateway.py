@@ -131,7 +131,7 @@ class FakeBus:
         traceparent: str | None = None,
     ) -> None:
         if self.down:
-            raise ServiceUnavailable("The message bus cannot be reached; nothing was done.", retry_after=2)
+            raise ServiceUnavailable("The message bus can't be reached; nothing was done.", retry_after=2)
         sent = Sent(command, command_id, correlation_id, identity, traceparent, subject)
         self.sent.append(sent)
         events = list(self.upstream(sent))
@@ -251,7 +251,7 @@ class FakeUpstreams:
         once: bool = False,
     ) -> UpstreamResponse:
         if self.down:
-            raise ServiceUnavailable(f"The {upstream} service cannot be reached.", retry_after=2)
+            raise ServiceUnavailable(f"The {upstream} service can't be reached.", retry_after=2)
         self.asked_as.append(identity)
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         if (turn := self.bus.turn(path, params)) is not None:

@@ -63,7 +63,7 @@ class FakeWebhooks:
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         if sum(row.webhook.company_id == webhook.company_id for row in self.rows.values()) >= most:
-            raise Conflict(f"Your company already has {most} webhooks, the most it may have.")
+            raise Conflict(f"Your company already has {most} webhooks, which is the maximum.")
         self.rows[webhook.id] = _Row(webhook, await self.timeline.head(webhook.company_id), [secret])
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:
@@ -351,7 +351,7 @@ class FakeEndpoints:
                 await self.let_go.wait()
                 return Answer(None, "no answer within 15 seconds")
             status = self.answer(received)
-            return Answer(status, "answered" if status is not None else "the host cannot be reached")
+            return Answer(status, "answered" if status is not None else "the host can't be reached")
         finally:
             self.under_way -= 1
 

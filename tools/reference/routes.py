@@ -24,7 +24,7 @@ _BASE: Final = "/api/v1"
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _JSON: Final = "application/json"
 _SCOPE: Final = re.compile(r"`([a-z]+:[a-z]+)`")
-_NEEDED: Final = re.compile(r"\s*Needs the scope `[a-z]+:[a-z]+`\.")
+_REQUIRED: Final = re.compile(r"\s*^Requires the scope `[a-z]+:[a-z]+`\.$", re.MULTILINE)
 _EVERYWHERE: Final = "X-Correlation-ID"
 _PART: Final = (
     'Content-Disposition: form-data; name="{field}"; filename="handbook.pdf"\nContent-Type: application/pdf\n\n…'
@@ -81,6 +81,11 @@ def _given(content: Mapping[str, Any]) -> Any:
     return next((each["value"] for each in content.get("examples", {}).values()), None)
 
 
+def _fields(schema: Mapping[str, Any]) -> list[str]:
+    required = schema.get("required", ())
+    return [name if name in required else f"{name}?" for name in schema.get("properties", ())]
+
+
 def _page(tag: str) -> str:
     return f"routes/{tag.lower().replace(' ', '-')}.md"
 
@@ -108,7 +113,7 @@ class _Resource:
         media_type, content = next(iter(contents.items()), ("", {}))
         if facts := "".join(f"{fact}\n" for fact in self._facts(route, media_type, content)):
             yield facts
-        if text := _NEEDED.sub("", operation.get("description", "")):
+        if text := _REQUIRED.sub("", operation.get("description", "")).strip():
             yield f"{text}\n"
         body = _given(content)
         yield f"```http\n{self._request(route, media_type, content, body)}\n```\n"
@@ -125,7 +130,7 @@ class _Resource:
             if listed := [each["name"] for each in parameters if each["in"] == place and each["name"] != _EVERYWHERE]:
                 yield f"* {title}: {names(listed)}"
         if media_type:
-            yield f"* Body: {self._fields(content['schema'])}"
+            yield f"* Body: {self._body(content['schema'])}"
 
     def _request(self, route: _Route, media_type: str, content: Mapping[str, Any], body: Any) -> str:
         line = f"{route.method} {_BASE}{path(route.path)}"
@@ -149,16 +154,21 @@ class _Resource:
             else:
                 yield f"Response {status}: {answer['description'][0].lower()}{answer['description'][1:]}\n"
 
-    def _fields(self, schema: Mapping[str, Any]) -> str:
+    def _body(self, schema: Mapping[str, Any]) -> str:
+        """The fields; of a union, the shared ones, followed by a bullet for each variant."""
         schema = self._resolved(schema)
-        for choice in ("anyOf", "oneOf"):
-            if choice in schema:
-                options = (self._fields(option) for option in schema[choice])
-                return "; or ".join(dict.fromkeys(option for option in options if option))
-        if schema.get("type") == "array":
-            return f"array of {self._fields(schema['items'])}"
-        required = schema.get("required", ())
-        return names(name if name in required else f"{name}?" for name in schema.get("properties", ()))
+        options = (self._resolved(each) for each in schema.get("oneOf") or schema.get("anyOf") or [schema])
+        variants = [each for each in options if "properties" in each]
+        if len(variants) == 1:
+            return names(_fields(variants[0]))
+        by_variant = [_fields(each) for each in variants]
+        shared = [field for field in by_variant[0] if all(field in fields for fields in by_variant)]
+        lines = [f"{names(field for field in shared if field != 'type')}, and one of:"]
+        for variant, fields in zip(variants, by_variant, strict=True):
+            of_type = variant["properties"].get("type", {}).get("const")
+            own = names(field for field in fields if field not in shared)
+            lines.append(f"  * `type: {of_type}`: {own}" if of_type else f"  * {own}")
+        return "\n".join(lines)
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         while "$ref" in schema:

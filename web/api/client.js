@@ -73,7 +73,7 @@ async function enter(given, ask) {
 }
 
 function sentenceOf(problem) {
-  if (problem.status !== 401 || problem.message.includes("not valid")) return problem.message;
+  if (problem.status !== 401 || problem.message.startsWith("Invalid")) return problem.message;
   return `This key is no longer valid. ${problem.message}`;
 }
 

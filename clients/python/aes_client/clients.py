@@ -53,9 +53,9 @@ class _Service(operations.Service[R]):
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Request[Any]:
-        """Calls what this version of the client has no operation for; ``path`` stands below ``/api/v1``.
+        """Calls a route that this version of the client has no method for. ``path`` is relative to ``/api/v1``.
 
-        Returns the document of the answer, or ``None``. Repeated like any other request, with an idempotency key.
+        Returns the JSON response, or ``None``. Retried like any other request, with an idempotency key.
         """
         request: Request[Any] = Request(method.upper(), path, document_or_none, body=body, query=query or {})
         return request.with_key(idempotency_key)
@@ -64,7 +64,7 @@ class _Service(operations.Service[R]):
     def usage(
         self, *, begin: str | None = None, end: str | None = None, group_by: Iterable[str] = ()
     ) -> Flow[UsageReport]:
-        """Returns sums over turns, told apart by ``day``, ``agent``, ``model``, ``user`` and ``key``, as asked for.
+        """Returns totals over turns, optionally grouped by ``day``, ``agent``, ``model``, ``user`` and ``key``.
 
         ``begin`` and ``end`` are days (``2026-05-01``), which are both included, or timestamps; 30 days when left out.
         """
@@ -78,12 +78,12 @@ class _Service(operations.Service[R]):
             query["offset"] = len(items)
 
     def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
-        """Returns the session of that id, without asking for it. ``tools`` run when its turns wait for them."""
+        """Returns a session handle without a request. ``tools`` run when its turns wait for them."""
         return SessionHandle(self._runner, self._policy, session_id, tools)
 
 
 class Client(_Service[SyncRunner]):
-    """A blocking client, which threads may share.
+    """A blocking client. Threads can share it.
 
     ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``; ``token`` is a bearer token instead of
     a key. ``timeout``: seconds for one attempt of a request. ``retries`` says how requests are retried. ``http``:
@@ -117,9 +117,9 @@ class Client(_Service[SyncRunner]):
 
 
 class AsyncClient(_Service[AsyncRunner]):
-    """A client for asyncio; its operations are awaited, its series are taken by ``async for``.
+    """A client for asyncio. Await its operations, and iterate over lists with ``async for``.
 
-    Parameters as of ``Client``.
+    It has the same parameters as ``Client``.
     """
 
     def __init__(

@@ -19,11 +19,11 @@ _TRANSIENT = frozenset({"rate_limit_error", "service_unavailable", "timeout_erro
 
 
 class AesError(Exception):
-    """Base of all errors of this client."""
+    """The base class of all errors of this client."""
 
 
 class ApiError(AesError):
-    """An error that the service answered with. ``status`` is 0 for one that came as an event.
+    """An error returned by the service. ``status`` is 0 if it was received as an event.
 
     ``details``: what is wrong where, for a ``ValidationError``. ``retry_after``: seconds.
     """
@@ -50,7 +50,7 @@ class ApiError(AesError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether a retry may help."""
+        """Whether a retry can help."""
         return self.type in _TRANSIENT
 
     def __str__(self) -> str:
@@ -60,11 +60,11 @@ class ApiError(AesError):
 
 
 class ConnectionFailed(AesError):
-    """The service gave no answer."""
+    """The service didn't respond."""
 
 
 class TimeLimitReached(AesError):
-    """The caller's time limit is over. A turn goes on in the service; ``turn_id`` names it."""
+    """The caller's time limit has passed. The turn ``turn_id`` keeps running in the service."""
 
     def __init__(self, message: str, *, session_id: str | None = None, turn_id: str | None = None) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class TimeLimitReached(AesError):
 
 
 class ActionRequired(AesError):
-    """A turn waits for answers that neither a tool nor an approval of this call gives.
+    """A turn is waiting for answers that this call's tools and approvals don't give.
 
     It waits on: ``client.session(error.session_id).turn(error.turn_id).resolve(…)`` answers the ``actions``.
     """
@@ -87,8 +87,8 @@ class ActionRequired(AesError):
 
 
 class UnexpectedAnswer(AesError):
-    """An answer that is none of the service: is the address right, or is there a proxy?"""
+    """The response isn't from the service. Check the address, and whether a proxy is in between."""
 
 
 class NotConfigured(AesError, ValueError):
-    """The address of the service or the credential is missing."""
+    """The service's address or the credential is missing."""

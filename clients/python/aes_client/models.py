@@ -108,7 +108,7 @@ else:
 
 
 class Agent(Model):
-    """A stored agent. ``owner`` and ``company`` are identifiers."""
+    """A stored agent. ``owner`` and ``company`` are IDs."""
 
     id: str
     agent_key: str
@@ -129,7 +129,7 @@ class Agent(Model):
 
 
 class AgentVersion(Model):
-    """One immutable version of an agent's configuration."""
+    """An immutable version of an agent's configuration."""
 
     version_number: str
     config_hash: str
@@ -139,7 +139,7 @@ class AgentVersion(Model):
 
 
 class Artifact(Model):
-    """A file of one session. ``url`` is a signed download link that works until ``url_expires_at``."""
+    """A file of a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
 
     artifact_id: str
     session_id: str
@@ -160,11 +160,13 @@ class Artifact(Model):
 
 
 class ArtifactPreview(Model):
+    """The tables of an artifact."""
+
     sheets: list[Sheet]
 
 
 class ArtifactState(Model):
-    """``progress`` in percent."""
+    """``progress`` is a percentage."""
 
     artifact_id: str
     processing_status: ArtifactStateProcessingStatus
@@ -173,13 +175,15 @@ class ArtifactState(Model):
 
 
 class ArtifactUrl(Model):
-    """A signed link, good until ``expires_at``."""
+    """A signed download link, valid until ``expires_at``."""
 
     url: str
     expires_at: datetime
 
 
 class AvailableCollection(Model):
+    """A collection that a knowledge base can use."""
+
     id: str
     name: str
     description: str
@@ -188,20 +192,24 @@ class AvailableCollection(Model):
 
 
 class AvailableCollections(Model):
+    """The collections that a knowledge base can use."""
+
     success: bool
     collections: list[AvailableCollection]
     count: int
 
 
 class BlockedBy(Model):
-    """The waiting turn that a queued one comes after, and the answers that it needs."""
+    """The waiting turn that blocks a queued one, and the actions that it requires."""
 
     turn_id: str
     required_actions: list[RequiredAction] = []
 
 
 class Budget(Model):
-    """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
+    """A budget in its current period. ``renews_at`` is null for ``total``. A budget without a user and key is the
+    company's.
+    """
 
     id: str
     description: str
@@ -220,14 +228,14 @@ class Budget(Model):
 
 
 class BudgetUse(Model):
-    """Use of a budget in its period, by both measures."""
+    """The usage that counts towards a budget in its current period."""
 
     cost: str = "0"
     tokens: int = 0
 
 
 class BulkReply(Model):
-    """``processed`` counts the successes; ``success`` is false only when there was none."""
+    """``processed`` counts successes. ``success`` is false only if every file failed."""
 
     success: bool
     processed: int
@@ -236,7 +244,7 @@ class BulkReply(Model):
 
 
 class CallToolReply(Model):
-    """The result of a call; ``output`` is the text that a model would get."""
+    """The result of a call. ``output`` is the text that a model would receive."""
 
     status: CallToolReplyStatus
     output: str
@@ -244,7 +252,7 @@ class CallToolReply(Model):
 
 
 class Citation(Model):
-    """A passage that a reply rests on."""
+    """A passage that supports a reply."""
 
     knowledge_base_id: str | None = None
     knowledge_base_name: str | None = None
@@ -258,13 +266,15 @@ class Citation(Model):
 
 
 class CitationAdded(Model):
+    """A passage was cited."""
+
     session_id: str
     turn_id: str
     citation: Citation
 
 
 class Collection(Model):
-    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+    """A group of files. ``status`` and ``progress`` are those of parsing its files; ``total_size`` is in bytes."""
 
     id: str
     name: str
@@ -278,6 +288,8 @@ class Collection(Model):
 
 
 class CollectionFilesReply(Model):
+    """The result for each file. ``added`` and ``failed`` count them."""
+
     success: bool
     added: int
     failed: int
@@ -285,7 +297,7 @@ class CollectionFilesReply(Model):
 
 
 class Connection(Model):
-    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota`` is in requests per minute."""
 
     id: str
     name: str
@@ -301,7 +313,7 @@ class Connection(Model):
 
 
 class ConsumerState(Model):
-    """A consumer group at one topic. ``state`` is Kafka's state of the group."""
+    """A consumer group's lag on one topic. ``state`` is the group's state in Kafka."""
 
     group: str
     topic: str
@@ -312,12 +324,16 @@ class ConsumerState(Model):
 
 
 class ConsumerStates(Model):
+    """The lag of every consumer group. ``lag`` is the sum."""
+
     consumers: list[ConsumerState]
     lag: int
     measured_at: datetime
 
 
 class Datasource(Model):
+    """A file of a knowledge base."""
+
     id: str
     name: str
     type: str = "file-upload"
@@ -325,7 +341,7 @@ class Datasource(Model):
 
 
 class DatasourceError(Model):
-    """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
+    """Why a datasource couldn't be ingested. If ``retryable``, another ingestion may succeed."""
 
     code: str
     message: str
@@ -335,6 +351,8 @@ class DatasourceError(Model):
 
 
 class DatasourceSnapshot(Model):
+    """A file of a knowledge base with its ingestion status."""
+
     id: str
     name: str
     type: str = "file-upload"
@@ -342,7 +360,7 @@ class DatasourceSnapshot(Model):
 
 
 class DeadLetter(Model):
-    """A message that its consumer failed to process. ``replayed``: it has been sent again."""
+    """A message that its consumer couldn't process. ``replayed`` is true once it has been sent again."""
 
     id: str
     topic: str
@@ -367,7 +385,7 @@ class DeadLetterCause(Model):
 
 
 class DeadLetterDetail(Model):
-    """``partition`` and ``offset`` of the message in its topic; headers that may contain secrets are hidden."""
+    """A dead-lettered message with its ``partition`` and ``offset``. Headers that may contain secrets are hidden."""
 
     id: str
     topic: str
@@ -389,7 +407,7 @@ class DeadLetterDetail(Model):
 
 
 class DeadLetterList(Model):
-    """``next`` goes into ``after``, null at the end. ``topics``, those with messages, is for operators only."""
+    """Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is for operators only."""
 
     dead_letters: list[DeadLetter]
     has_more: bool
@@ -398,17 +416,17 @@ class DeadLetterList(Model):
 
 
 class DeadLetterPayload(Model):
-    """``value`` is JSON without secrets; null if ``note`` says why it is hidden."""
+    """``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
 
     value: Any
     note: str | None
 
 
 class Delivery(Model):
-    """An event on its way to a webhook.
+    """A delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null for one that waits for an earlier event of its subject. ``last_response`` is the
-    beginning of the last answer, or why there was none.
+    ``next_attempt_at`` is null while it's waiting for an earlier event of the same subject. ``last_response`` is the
+    start of the last response, or the reason why there was none.
     """
 
     id: str
@@ -423,7 +441,7 @@ class Delivery(Model):
 
 
 class ErrorDetail(Model):
-    """One finding about one place of a document, or about a limit."""
+    """A problem with one field of a document, or with a limit."""
 
     loc: list[str | int]
     type: str
@@ -434,7 +452,7 @@ class ErrorDetail(Model):
 
 
 class ErrorInfo(Model):
-    """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
+    """The body of every error: ``error`` in HTTP responses and in ``….rejected`` events."""
 
     type: ErrorKind
     message: str
@@ -444,7 +462,7 @@ class ErrorInfo(Model):
 
 
 class ExceededBudget(Model):
-    """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
+    """A budget that is used up. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as text."""
 
     budget_id: str
     unit: ExceededBudgetUnit
@@ -454,7 +472,7 @@ class ExceededBudget(Model):
 
 
 class ExceededLimit(Model):
-    """A limit of the company, by its name in `GET /me/`, and what of it is used."""
+    """A limit of the company, by its name in `GET /me/`, and its current use."""
 
     name: str
     limit: int
@@ -462,10 +480,10 @@ class ExceededLimit(Model):
 
 
 class ExecuteReply(Model):
-    """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
+    """The response to ``execute``. ``message_id`` is the assistant's message, ``turn_id`` the turn.
 
-    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
-    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
+    ``finish_reason`` is omitted after a normal stop. Otherwise it's ``length`` (truncated reply), ``content_filter``,
+    or ``tool_calls`` (the turn ended with calls for the caller to run).
     """
 
     agent_id: str | None = None
@@ -486,7 +504,7 @@ class ExecuteReply(Model):
 
 
 class Failure(Model):
-    """An event that reports an internal error. ``cause`` is the type and location of the exception behind it."""
+    """An event that reports an internal error. ``cause`` is the type and location of the underlying exception."""
 
     service: str
     type: str
@@ -498,14 +516,16 @@ class Failure(Model):
 
 
 class FailureList(Model):
-    """``unreachable`` services couldn't be asked."""
+    """Internal errors, newest first. ``unreachable`` lists the services that couldn't be queried."""
 
     failures: list[Failure]
     unreachable: list[str]
 
 
 class File(Model):
-    """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+    """A document of a company. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
+    company.
+    """
 
     id: str
     name: str
@@ -520,7 +540,7 @@ class File(Model):
 
 
 class FileResult(Model):
-    """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+    """The result for one file. ``error`` is set if ``status`` is ``failed``."""
 
     file_id: str
     status: str
@@ -528,7 +548,7 @@ class FileResult(Model):
 
 
 class FileText(Model):
-    """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
+    """A part of a file's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
 
     file_id: str
     text: str
@@ -537,6 +557,8 @@ class FileText(Model):
 
 
 class HttpToolset(Model):
+    """A toolset of HTTP requests."""
+
     safe_to_repeat: bool | None = None
     approval: HttpToolsetApproval | None = None
     timeout_seconds: float | None = None
@@ -554,7 +576,7 @@ class HttpToolset(Model):
 
 
 class HttpToolsetTool(Model):
-    """A tool together with the request that it makes."""
+    """A tool and its HTTP request."""
 
     name: str
     description: str = ""
@@ -571,7 +593,7 @@ class HttpToolsetTool(Model):
 
 
 class IssuedKeyReply(Model):
-    """A new key with its secret, which is only returned this once."""
+    """A new key with its secret, which is shown only once."""
 
     id: str
     name: str
@@ -587,7 +609,7 @@ class IssuedKeyReply(Model):
 
 
 class IssuedWebhookReply(Model):
-    """A webhook with its newest secret, which is shown this once."""
+    """A webhook with its newest secret, which is shown only once."""
 
     id: str
     url: str
@@ -604,7 +626,7 @@ class IssuedWebhookReply(Model):
 
 
 class Key(Model):
-    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
+    """An API key. ``prefix`` is the start of its secret. ``rate_limit`` is requests per minute; null is unlimited."""
 
     id: str
     name: str
@@ -619,7 +641,7 @@ class Key(Model):
 
 
 class KnowledgeBase(Model):
-    """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
+    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty when done."""
 
     id: str
     name: str
@@ -650,7 +672,7 @@ class KnowledgeBase(Model):
 
 
 class KnowledgeBaseState(Model):
-    """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
+    """The response to ``check_status``. ``status_updated`` is true if the status changed since your last request."""
 
     success: bool = True
     message: str
@@ -659,13 +681,15 @@ class KnowledgeBaseState(Model):
 
 
 class LimitOfCompany(Model):
-    """`limit` is null if there is none, `used` while the service that counts doesn't answer."""
+    """`limit` is null if the company has none. `used` is null while the service that counts it doesn't respond."""
 
     limit: int | None
     used: int | None
 
 
 class McpToolset(Model):
+    """A toolset of an MCP server."""
+
     safe_to_repeat: bool | None = None
     approval: McpToolsetApproval | None = None
     timeout_seconds: float | None = None
@@ -686,10 +710,10 @@ class McpToolset(Model):
 
 
 class Me(Model):
-    """The credential's owner and rights, and the company's limits with their use.
+    """The caller's user and permissions, and the company's limits with their current use.
 
-    For rates, `used` counts requests or turns not yet refilled: a sixtieth of the limit returns every second. Each
-    gateway reserves some in advance, so up to a twentieth per gateway may be unused.
+    For rates, `used` counts recent requests or turns: a sixtieth of the limit is refilled every second. Each gateway
+    reserves up to a twentieth of a rate in advance, and that share may go unused.
     """
 
     user_id: str
@@ -704,9 +728,9 @@ class Me(Model):
 
 
 class Message(Model):
-    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+    """A message of the history. ``content`` joins the text of ``content_blocks``.
 
-    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    In imported histories, a message with the role ``tool`` is the result of a call; its ``content`` is the output.
     """
 
     id: str
@@ -718,7 +742,7 @@ class Message(Model):
 
 
 class OpenAction(Model):
-    """An action of ``GET /actions/``, with the turn that waits for it."""
+    """An action in ``GET /actions/``, with its waiting turn."""
 
     action_id: str
     kind: OpenActionKind
@@ -730,7 +754,7 @@ class OpenAction(Model):
 
 
 class OpenApiToolset(Model):
-    """``document`` is in the answer to ``GET /toolsets/{name}/`` alone: it may be large."""
+    """A toolset of an OpenAPI document. Only ``GET /toolsets/{name}/`` returns ``document``, which may be large."""
 
     safe_to_repeat: bool | None = None
     approval: OpenApiToolsetApproval | None = None
@@ -754,7 +778,9 @@ class OpenApiToolset(Model):
 
 
 class OutputInvalid(Model):
-    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+    """The model's response doesn't match the output schema. The model is asked again. ``text_length`` is the length of
+    the response's text.
+    """
 
     session_id: str
     turn_id: str
@@ -764,7 +790,7 @@ class OutputInvalid(Model):
 
 
 class OutputTextDelta(Model):
-    """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
+    """A piece of a step's text. ``offset`` is its position in that text, in characters."""
 
     session_id: str
     turn_id: str
@@ -775,7 +801,7 @@ class OutputTextDelta(Model):
 
 
 class OutputTextDone(Model):
-    """A step's text is complete; ``length`` counts its characters."""
+    """A step's text is complete. ``length`` is its length in characters."""
 
     session_id: str
     turn_id: str
@@ -794,14 +820,14 @@ class PartitionState(Model):
 
 
 class PlatformCopy(Model):
-    """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
+    """The response to ``copy-to-platform`` and ``remove-from-platform``."""
 
     success: bool = True
     file_id: str
 
 
 class ReplayResult(Model):
-    """A replayed message. ``repeated``: it was replayed before, and nothing was sent now."""
+    """A replayed message. If ``repeated`` is true, it had already been replayed, and nothing was sent now."""
 
     dead_letter: DeadLetter
     repeated: bool
@@ -817,7 +843,9 @@ class Replica(Model):
 
 
 class Reply(Model):
-    """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
+    """The agent's reply. If the turn has an output schema, ``output`` is ``content`` parsed as JSON; otherwise it's
+    omitted.
+    """
 
     content: str
     output: Any = None
@@ -827,7 +855,7 @@ class Reply(Model):
 
 
 class RequestedToolCall(Model):
-    """A tool call that the model asked for and that has not been made."""
+    """A tool call that the model requested and that hasn't run."""
 
     id: str
     name: str
@@ -835,10 +863,10 @@ class RequestedToolCall(Model):
 
 
 class RequiredAction(Model):
-    """An answer from outside that a waiting turn needs before it goes on.
+    """An external answer that a waiting turn needs before it can resume.
 
-    ``approval``: a person decides whether the call is made, with exactly these arguments. ``tool_result``: the caller
-    runs the tool and gives its result. At ``expires_at`` the call fails and the turn goes on.
+    ``approval``: a user decides whether the call runs with exactly these arguments. ``tool_result``: the caller runs
+    the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn resumes.
     """
 
     action_id: str
@@ -848,9 +876,9 @@ class RequiredAction(Model):
 
 
 class Retention(Model):
-    """Sessions without a turn for ``session_retention_days`` are deleted, with null none.
+    """Sessions without a turn for ``session_retention_days`` are deleted. null keeps them forever.
 
-    It is the company's own number, else ``default_session_retention_days``, that of the installation.
+    The value is the company's own setting, or ``default_session_retention_days``, the installation's default.
     """
 
     session_retention_days: int | None
@@ -858,7 +886,7 @@ class Retention(Model):
 
 
 class SearchReply(Model):
-    """Passages, best first; ``score`` 0 to 1."""
+    """Passages, best first. ``score`` is from 0 to 1."""
 
     success: bool = True
     query: str
@@ -867,7 +895,7 @@ class SearchReply(Model):
 
 
 class Secret(Model):
-    """A secret without its value, which nobody gets to see again."""
+    """A secret without its value, which can't be read back."""
 
     name: str
     created_at: datetime
@@ -885,14 +913,17 @@ class ServiceState(Model):
 
 
 class ServiceStates(Model):
+    """The state of every service."""
+
     services: list[ServiceState]
     checked_at: datetime
 
 
 class Session(Model):
-    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
+    """A conversation with the agent it was created with. ``forked_from`` is the session that its history was copied
+    from.
 
-    ``metadata``: pairs that another protocol's client gave it; left out when there are none.
+    ``metadata`` is set by clients of other protocols; it's omitted if empty.
     """
 
     session_id: str
@@ -907,13 +938,15 @@ class Session(Model):
 
 
 class SessionCreatedReply(Model):
+    """The new session's ID, and the hash of its configuration."""
+
     success: bool = True
     session_id: str
     config_hash: str
 
 
 class Sheet(Model):
-    """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
+    """A table: the ``headers`` and ``types`` of its columns, its first ``rows``, and its total number of rows."""
 
     name: str
     headers: list[str]
@@ -923,7 +956,7 @@ class Sheet(Model):
 
 
 class TimelineEventView(Model):
-    """An event of the timeline. `position` counts the company's events; `type` has no prefix or version."""
+    """An event of the timeline. `position` is its number in the company's timeline. `type` has no prefix or version."""
 
     id: str
     position: int
@@ -940,7 +973,7 @@ class TimelineEventView(Model):
 
 
 class TokenReply(Model):
-    """A bearer token, which isn't stored. It ends with its key at the latest."""
+    """A bearer token, which isn't stored. It expires when its key does, if not sooner."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -950,6 +983,8 @@ class TokenReply(Model):
 
 
 class ToolCallCompleted(Model):
+    """A tool call completed. ``output`` is its result."""
+
     session_id: str
     turn_id: str
     step: int
@@ -959,7 +994,7 @@ class ToolCallCompleted(Model):
 
 
 class ToolCallFailed(Model):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason``, a text, as the result."""
+    """A tool call failed, or its outcome is unknown after a crash. The model receives ``reason`` as the result."""
 
     session_id: str
     turn_id: str
@@ -972,8 +1007,8 @@ class ToolCallFailed(Model):
 class ToolCallRecord(Model):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` for a call that the
-    caller runs, with which the turn has ended.
+    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` (the turn ended
+    with this call, for the caller to run).
     """
 
     id: str
@@ -984,7 +1019,9 @@ class ToolCallRecord(Model):
 
 
 class ToolCallStarted(Model):
-    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
+    """The model requested a tool call. On a step's first call, ``text_length`` is the length of the step's text in
+    characters.
+    """
 
     session_id: str
     turn_id: str
@@ -996,7 +1033,7 @@ class ToolCallStarted(Model):
 
 
 class ToolsetTool(Model):
-    """A tool of a toolset, with the settings that hold for its calls."""
+    """A tool of a toolset, with its effective call settings."""
 
     name: str
     description: str = ""
@@ -1008,15 +1045,17 @@ class ToolsetTool(Model):
 
 
 class TopicLetters(Model):
+    """The number of dead-lettered messages in a topic."""
+
     topic: str
     letters: int
     not_replayed: int
 
 
 class Turn(Model):
-    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting.
+    """The state of a turn: ``reply`` once completed, ``error`` once failed, ``required_actions`` while waiting.
 
-    ``blocked_by`` while it is queued behind a waiting turn.
+    ``blocked_by`` is set while it's queued behind a waiting turn.
     """
 
     turn_id: str
@@ -1040,9 +1079,10 @@ class Turn(Model):
 
 
 class TurnAccepted(Model):
-    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs.
+    """The body of a 202 response. The turn continues; ``Location`` is its URL.
 
-    ``blocked_by``: the turn of its session that a queued one waits for, when that one waits for answers itself.
+    ``required_actions`` are the open actions of a waiting turn. ``blocked_by`` is the waiting turn that blocks a queued
+    one.
     """
 
     success: bool = True
@@ -1055,7 +1095,9 @@ class TurnAccepted(Model):
 
 
 class TurnActionRequired(Model):
-    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+    """A turn is waiting for an answer to this action. A turn can wait for several actions and resumes when all are
+    resolved.
+    """
 
     session_id: str
     turn_id: str
@@ -1064,10 +1106,10 @@ class TurnActionRequired(Model):
 
 
 class TurnActionResolved(Model):
-    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
+    """An action was answered, or it expired. ``decision`` is null for a tool result; ``by`` is empty after expiry.
 
-    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
-    approval once the call was made. The end of the turn closes its open actions without this event.
+    ``tool_call.completed`` or ``tool_call.failed`` follows: after an approval once the call has run, otherwise
+    immediately. If the turn ends first, its open actions close without this event.
     """
 
     session_id: str
@@ -1080,9 +1122,9 @@ class TurnActionResolved(Model):
 
 
 class TurnCancelled(Model):
-    """``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
+    """A turn was cancelled. ``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
 
-    ``usage`` is that of the model's answers that were recorded until then.
+    ``usage`` covers the model responses recorded before the cancellation.
     """
 
     agent_id: str | None = None
@@ -1096,6 +1138,8 @@ class TurnCancelled(Model):
 
 
 class TurnCancelledReply(Model):
+    """The response to a cancel request."""
+
     success: bool = True
     turn_id: str
     session_id: str
@@ -1103,7 +1147,7 @@ class TurnCancelledReply(Model):
 
 
 class TurnFailed(Model):
-    """``usage`` is that of the model's answers that were recorded or came with the failure."""
+    """A turn failed. ``usage`` covers the model responses recorded before or with the failure."""
 
     agent_id: str | None = None
     model: str = ""
@@ -1116,9 +1160,10 @@ class TurnFailed(Model):
 
 
 class TurnQueued(Model):
-    """The turn waits for earlier turns of its session, or for a free worker.
+    """A turn was queued. It's waiting for earlier turns of its session, or for a free worker.
 
-    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
+    ``blocked_by`` is the earlier turn, if it's waiting for actions. The session's turns can't run until they're
+    resolved.
     """
 
     session_id: str
@@ -1129,7 +1174,7 @@ class TurnQueued(Model):
 
 
 class TurnRestarted(Model):
-    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
+    """Another worker took over the turn. Discard text of steps after ``resumed_from_step``."""
 
     session_id: str
     turn_id: str
@@ -1138,6 +1183,8 @@ class TurnRestarted(Model):
 
 
 class TurnStarted(Model):
+    """A turn started."""
+
     session_id: str
     turn_id: str
     attempt: int
@@ -1145,23 +1192,23 @@ class TurnStarted(Model):
 
 
 class TurnToolset(Model):
-    """The version of a toolset that a turn works with."""
+    """The version of a toolset that a turn uses."""
 
     name: str
     version: int
 
 
 class UploadedFiles(Model):
-    """The reply to an upload of several files."""
+    """The response to an upload of several files."""
 
     success: bool
     files: list[File]
 
 
 class Usage(Model):
-    """Tokens, calls and time that a turn took. ``seconds`` of work on it, without the time that it waited.
+    """A turn's usage. ``seconds`` is working time, without the time spent waiting.
 
-    ``cost`` is an exact decimal at the price that its model had then; null without a price.
+    ``cost`` is an exact decimal at the model's price at the time; null if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1173,7 +1220,7 @@ class Usage(Model):
 
 
 class UsageItem(Model):
-    """A group, named by the fields that were asked for; null where a turn has none."""
+    """The totals of a group. The requested grouping fields identify it; null if a turn has no value."""
 
     turns: int
     input_tokens: int
@@ -1190,7 +1237,7 @@ class UsageItem(Model):
 
 
 class UsageReport(Model):
-    """Usage ``from`` one time ``to`` before another; ``total`` counts all groups."""
+    """Usage ``from`` a time up to but excluding ``to``. ``total`` is the number of groups."""
 
     begin: datetime = Field(alias="from")
     end: datetime = Field(alias="to")
@@ -1202,7 +1249,7 @@ class UsageReport(Model):
 
 
 class UsageTotals(Model):
-    """Sums over turns. ``cost`` in the currency of the prices, without the ``unpriced_turns``."""
+    """Totals over turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
 
     turns: int
     input_tokens: int
@@ -1214,7 +1261,7 @@ class UsageTotals(Model):
 
 
 class ValidationReport(Model):
-    """The findings of a validation; ``config_hash`` only for a valid configuration."""
+    """The result of a validation. ``config_hash`` is set only if the configuration is valid."""
 
     valid: bool
     errors: list[ErrorDetail] = []
@@ -1223,9 +1270,9 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
+    """A webhook. If ``company_wide``, it receives events of all users' private sessions, like its creator.
 
-    ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
+    ``failing_since`` is the time of the first failed attempt since the last success, or null.
     """
 
     id: str
@@ -1261,9 +1308,9 @@ TURN_EVENTS: dict[str, type[Model]] = {
 
 
 class AgentConfiguration(TypedDict, total=False):
-    """The type, instructions, model, tools and knowledge of an agent.
+    """An agent's type, instructions, model, tools and knowledge bases.
 
-    ``tools``: names of built-in tools, ``<toolset>.<tool>``, or ``<toolset>.*`` for all of a toolset.
+    ``tools`` lists built-in tools by name, ``<toolset>.<tool>``, or ``<toolset>.*`` for all tools of a toolset.
     """
 
     name: Required[str]
@@ -1278,26 +1325,30 @@ class AgentConfiguration(TypedDict, total=False):
 
 
 class ArtifactSource(TypedDict, total=False):
+    """The ID of an artifact."""
+
     artifact_id: Required[str]
 
 
 class BulkBody(TypedDict, total=False):
+    """``POST /files/bulk/``: one operation for many files."""
+
     operation: Required[Literal["delete", "update_tags", "change_status"]]
     file_ids: Required[list[str]]
     parameters: BulkParameters
 
 
 class BulkParameters(TypedDict, total=False):
-    """``tags`` for ``update_tags`` (they replace), ``status`` for ``change_status``."""
+    """``tags`` for ``update_tags``, which replaces all tags; ``status`` for ``change_status``."""
 
     tags: list[str] | None
     status: Literal["active", "inactive"] | None
 
 
 class CallSettings(TypedDict, total=False):
-    """Settings for calls of a tool; what is left out has the default of its tool.
+    """Settings for tool calls. Omitted settings have the tool's defaults.
 
-    ``safe_to_repeat``: by default GET, or what MCP's ``idempotentHint`` and ``readOnlyHint`` say.
+    ``safe_to_repeat`` defaults to true for GET requests, or to the MCP hints ``idempotentHint`` and ``readOnlyHint``.
     """
 
     safe_to_repeat: bool | None
@@ -1313,9 +1364,9 @@ class CallToolBody(TypedDict, total=False):
 
 
 class ChunkingStrategy(TypedDict, total=False):
-    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
+    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    An overlap that is not given is an eighth of the size, 64 at most.
+    ``chunk_overlap`` defaults to an eighth of the size, at most 64.
     """
 
     strategy: Literal["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"]
@@ -1326,7 +1377,7 @@ class ChunkingStrategy(TypedDict, total=False):
 
 
 class ClientTool(TypedDict, total=False):
-    """A tool that the caller runs: its calls are actions of the turn. ``parameters``: the JSON Schema of an object."""
+    """A tool that the caller runs. Each call is an action of the turn. ``parameters`` is a JSON Schema of an object."""
 
     name: Required[str]
     description: str
@@ -1334,11 +1385,13 @@ class ClientTool(TypedDict, total=False):
 
 
 class CollectionFilesBody(TypedDict, total=False):
+    """``POST /collections/{id}/files/``."""
+
     file_ids: Required[list[str]]
 
 
 class ConfiguredSession(TypedDict, total=False):
-    """``POST /sessions/`` with an agent of its own."""
+    """``POST /sessions/`` with an agent configuration."""
 
     messages: list[GivenMessage]
     name: Required[str]
@@ -1353,7 +1406,7 @@ class ConfiguredSession(TypedDict, total=False):
 
 
 class CreateAgentBody(TypedDict, total=False):
-    """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
+    """``POST /agent/``: the configuration and the settings of a stored agent."""
 
     is_public: bool
     is_shared: bool
@@ -1372,10 +1425,10 @@ class CreateAgentBody(TypedDict, total=False):
 
 
 class CreateBudgetBody(TypedDict, total=False):
-    """``POST /budgets/``: of the company, or of one of its users or keys.
+    """``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
-    Either ``cost``, an exact decimal, or ``tokens``, input and output together. A ``day`` and a ``month`` are those of
-    UTC. At ``warning_percent`` of it there is an event, null for none.
+    Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
+    event is published when usage reaches ``warning_percent``; null turns it off.
     """
 
     description: str
@@ -1388,12 +1441,14 @@ class CreateBudgetBody(TypedDict, total=False):
 
 
 class CreateCollectionBody(TypedDict, total=False):
+    """``POST /collections/``."""
+
     name: Required[str]
     description: str
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """``POST /connections/``: a public key for one agent, given by its ID or key."""
+    """``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     name: str
     agent_id: str | None
@@ -1412,7 +1467,7 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
+    """``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except those of the installation."""
 
     name: str
     scopes: (
@@ -1454,7 +1509,9 @@ class CreateKeyBody(TypedDict, total=False):
 
 
 class CreateKnowledgeBaseBody(TypedDict, total=False):
-    """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
+    """``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to
+    the installation's.
+    """
 
     name: Required[str]
     description: str
@@ -1487,7 +1544,7 @@ class EmbeddingConfig(TypedDict, total=False):
 class ExecuteBody(TypedDict, total=False):
     """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
 
-    Models refuse texts of white space only.
+    Text must not be blank.
     """
 
     content: Required[str | list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]]
@@ -1496,7 +1553,7 @@ class ExecuteBody(TypedDict, total=False):
 
 
 class FileBlock(TypedDict, total=False):
-    """An artifact of this session, by id."""
+    """An artifact of this session, by ID."""
 
     type: Required[Literal["file"]]
     source: Required[ArtifactSource]
@@ -1504,17 +1561,17 @@ class FileBlock(TypedDict, total=False):
 
 
 class ForkSessionBody(TypedDict, total=False):
-    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
+    """``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is copied."""
 
     up_to_turn_id: str | None
     before_turn_id: str | None
 
 
 class GivenMessage(TypedDict, total=False):
-    """A message of a conversation that took place elsewhere.
+    """A message of an imported conversation.
 
-    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
-    message before it.
+    An assistant's message can request ``tool_calls``. A tool's message is the result of an earlier call,
+    ``tool_call_id``.
     """
 
     role: Required[Literal["user", "assistant", "tool"]]
@@ -1524,7 +1581,7 @@ class GivenMessage(TypedDict, total=False):
 
 
 class GivenToolCall(TypedDict, total=False):
-    """A tool call of a given message. ``id``: unique in the conversation."""
+    """A tool call in an imported message. ``id`` is unique in the conversation."""
 
     id: Required[str]
     name: Required[str]
@@ -1532,9 +1589,9 @@ class GivenToolCall(TypedDict, total=False):
 
 
 class HttpTool(TypedDict, total=False):
-    """One HTTP request, with ``{argument}`` placeholders in ``url``, ``query`` and ``body``.
+    """A tool that sends one HTTP request. ``url``, ``query`` and ``body`` can contain ``{argument}`` placeholders.
 
-    A placeholder that is a whole JSON value keeps its argument's type.
+    A placeholder that is an entire JSON value keeps its argument's type.
     """
 
     safe_to_repeat: bool | None
@@ -1552,7 +1609,7 @@ class HttpTool(TypedDict, total=False):
 
 
 class HttpToolsetBody(TypedDict, total=False):
-    """Requests to HTTP services, described one by one."""
+    """Tools that each send one HTTP request."""
 
     safe_to_repeat: bool | None
     approval: Literal["never", "always"] | None
@@ -1574,19 +1631,21 @@ class ImageBlock(TypedDict, total=False):
 
 
 class ImageUrl(TypedDict, total=False):
+    """The URL of an image."""
+
     url: Required[str]
     detail: Literal["auto", "low", "high", "original"] | None
 
 
 class ImageUrlBlock(TypedDict, total=False):
-    """An image on the web; ``data:`` URLs are refused."""
+    """An image on the web. ``data:`` URLs are rejected."""
 
     type: Required[Literal["image_url"]]
     image_url: Required[ImageUrl]
 
 
 class KnowledgeBaseLink(TypedDict, total=False):
-    """A knowledge base that an agent draws on, with how to search it."""
+    """A knowledge base that the agent can search, with its search settings."""
 
     id: Required[str]
     top_k: int
@@ -1595,7 +1654,7 @@ class KnowledgeBaseLink(TypedDict, total=False):
 
 
 class LlmConfig(TypedDict, total=False):
-    """Model settings. ``model`` is ``provider:name``; ``temperature`` 0 to 2."""
+    """Model settings. ``model`` is ``provider:name``; ``temperature`` is from 0 to 2."""
 
     model: str
     temperature: float | None
@@ -1605,7 +1664,7 @@ class LlmConfig(TypedDict, total=False):
 
 
 class McpToolsetBody(TypedDict, total=False):
-    """An MCP server over streamable HTTP; with ``allowed_tools``, only these of its tools."""
+    """The tools of an MCP server, over streamable HTTP. ``allowed_tools`` limits them."""
 
     safe_to_repeat: bool | None
     approval: Literal["never", "always"] | None
@@ -1621,15 +1680,15 @@ class McpToolsetBody(TypedDict, total=False):
 
 
 class NamedTool(TypedDict, total=False):
-    """A tool that the model has to call."""
+    """A tool that the model must call."""
 
     name: Required[str]
 
 
 class OpenApiToolsetBody(TypedDict, total=False):
-    """Operations of an OpenAPI document (3.0 or 3.1), given or fetched; with ``operations``, only those.
+    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL. ``operations`` limits them.
 
-    ``operations``: ``operationId``, or method and path such as ``GET /tickets/{id}``.
+    Identify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
     """
 
     safe_to_repeat: bool | None
@@ -1648,13 +1707,13 @@ class OpenApiToolsetBody(TypedDict, total=False):
 
 
 class PutSecretBody(TypedDict, total=False):
-    """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
+    """``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
 
     value: Required[str]
 
 
 class ReferencedSession(TypedDict, total=False):
-    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+    """``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
 
     messages: list[GivenMessage]
     agent_id: str | None
@@ -1664,8 +1723,8 @@ class ReferencedSession(TypedDict, total=False):
 class ResolveActionBody(TypedDict, total=False):
     """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval, with an optional ``reason`` for a denial; ``output`` (a text or any JSON, null as
-    well) and ``error`` answer a call that the caller ran.
+    ``decision`` answers an approval; a denial may give a ``reason``. ``output`` and ``error`` are the result of a tool
+    call that you ran. ``output`` may be any JSON value, including null.
     """
 
     decision: Literal["approve", "deny"] | None
@@ -1688,6 +1747,8 @@ class RotateWebhookBody(TypedDict, total=False):
 
 
 class SearchBody(TypedDict, total=False):
+    """``POST /knowledge-bases/{id}/search/``."""
+
     query: Required[str]
     mode: Literal["hybrid", "semantic", "keyword"]
     top_k: int
@@ -1696,24 +1757,28 @@ class SearchBody(TypedDict, total=False):
 
 
 class SearchFilters(TypedDict, total=False):
+    """Limits a search to files in these collections, with these IDs, or with these tags."""
+
     collection_ids: list[str]
     file_ids: list[str]
     tags: list[str]
 
 
 class SetRetentionBody(TypedDict, total=False):
-    """``PUT /retention/``; with null the installation's default holds."""
+    """``PUT /retention/``. null restores the installation's default."""
 
     session_retention_days: Required[int | None]
 
 
 class TextBlock(TypedDict, total=False):
+    """Text."""
+
     type: Required[Literal["text"]]
     text: Required[str]
 
 
 class TokenBody(TypedDict, total=False):
-    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
+    """``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
 
     scopes: (
         list[
@@ -1753,9 +1818,9 @@ class TokenBody(TypedDict, total=False):
 
 
 class ToolPolicy(TypedDict, total=False):
-    """Settings for an agent's calls of some tools; what is left out stays as the tool has it.
+    """Settings for an agent's calls of matching tools. Omitted settings keep the tool's own values.
 
-    Of two approvals, the tool's and the policy's, the stricter one holds.
+    If the tool and the policy disagree on approval, the stricter setting applies.
     """
 
     approval: Literal["never", "always"] | None
@@ -1764,11 +1829,11 @@ class ToolPolicy(TypedDict, total=False):
 
 
 class TurnOptions(TypedDict, total=False):
-    """Settings of one turn, which go before the agent's own. ``instructions`` are added to the agent's.
+    """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop``: the model's answer ends before the first of these texts. ``tool_choice``: whether tools may be called, or
-    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``. ``metadata``
-    changes nothing: it is kept with the turn.
+    ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
+    call, until the first one. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata`` is stored
+    with the turn and doesn't affect it.
     """
 
     instructions: str | None
@@ -1784,7 +1849,7 @@ class TurnOptions(TypedDict, total=False):
 
 
 class UpdateAgentBody(TypedDict, total=False):
-    """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
+    """``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes the schema."""
 
     name: str | None
     agent_type: Literal["llm_agent", "react_agent"] | None
@@ -1803,7 +1868,7 @@ class UpdateAgentBody(TypedDict, total=False):
 
 
 class UpdateBudgetBody(TypedDict, total=False):
-    """``PATCH /budgets/{id}/``. What is left out stays; ``cost`` and ``tokens`` take each other's place."""
+    """``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa."""
 
     description: str | None
     cost: str | None
@@ -1812,12 +1877,16 @@ class UpdateBudgetBody(TypedDict, total=False):
 
 
 class UpdateCollectionBody(TypedDict, total=False):
+    """``PATCH /collections/{id}/``. Omitted fields keep their values."""
+
     name: str | None
     description: str | None
 
 
 class UpdateKnowledgeBaseBody(TypedDict, total=False):
-    """Replaces the given fields; other content or settings take effect with the next ingestion."""
+    """``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply from the next
+    ingestion.
+    """
 
     name: str | None
     description: str | None
@@ -1830,9 +1899,9 @@ class UpdateKnowledgeBaseBody(TypedDict, total=False):
 
 
 class UpdateToolsetBody(TypedDict, total=False):
-    """``PATCH /toolsets/{name}/``: whatever is given replaces what stands; null removes what may be left out.
+    """``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
-    Name and type stay. A ``document`` replaces a ``document_url``, and the other way round.
+    Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
     """
 
     safe_to_repeat: bool | None
@@ -1852,7 +1921,7 @@ class UpdateToolsetBody(TypedDict, total=False):
 
 
 class UpdateWebhookBody(TypedDict, total=False):
-    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
+    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     url: str | None
     event_types: list[str] | None

@@ -40,7 +40,7 @@ class Sessions(Resource[R]):
 
     @operation
     def delete(self) -> Request[None]:
-        """End a session.
+        """Delete a session.
 
         Cancels a running turn, then deletes the session and its history.
 
@@ -86,7 +86,7 @@ class Actions(Resource[R]):
     ) -> Emitting[schemas.OpenAction]:
         """List the open actions.
 
-        Open actions of your sessions, or of the whole company with a `company:…` scope.
+        Lists the open actions of your sessions, or of the whole company with a `company:…` scope.
 
         Requires the scope `sessions:read`.
         """
@@ -100,7 +100,7 @@ class Agents(Resource[R]):
     ) -> Request[schemas.ValidationReport]:
         """Validate an agent configuration.
 
-        Returns errors and warnings. Nothing is stored.
+        Returns errors and warnings. The configuration isn't stored.
 
         Requires the scope `agents:read`.
         """
@@ -115,7 +115,7 @@ class Agents(Resource[R]):
     def list(self) -> Emitting[schemas.Agent]:
         """List the agents that you can use.
 
-        All of them, or a page: with `limit`, the `Link` header points to the next page, if any.
+        Returns all of them, or a page if you set `limit`. The `Link` header points to the next page.
 
         Requires the scope `agents:read`.
         """
@@ -124,7 +124,7 @@ class Agents(Resource[R]):
 
     @operation
     def create(self, **body: Unpack[schemas.CreateAgentBody]) -> Request[schemas.Agent]:
-        """Store an agent.
+        """Create an agent.
 
         Requires the scope `agents:write`.
         """
@@ -140,9 +140,9 @@ class Agents(Resource[R]):
 
     @operation
     def update(self, agent_id: str, **body: Unpack[schemas.UpdateAgentBody]) -> Request[schemas.Agent]:
-        """Change an agent.
+        """Update an agent.
 
-        Omitted fields stay unchanged. A changed configuration creates a new version.
+        Omitted fields keep their values. Changing the configuration creates a new version.
 
         Requires the scope `agents:write`.
         """
@@ -152,7 +152,7 @@ class Agents(Resource[R]):
     def delete(self, agent_id: str) -> Request[None]:
         """Delete an agent.
 
-        Its sessions continue: they keep their configuration.
+        Existing sessions keep their configuration and continue to work.
 
         Requires the scope `agents:write`.
         """
@@ -162,7 +162,7 @@ class Agents(Resource[R]):
     def versions(self, agent_id: str) -> Emitting[schemas.AgentVersion]:
         """List the versions of an agent.
 
-        Each change of the configuration creates a version. Versions are immutable.
+        Each change of the configuration creates an immutable version.
 
         Requires the scope `agents:read`.
         """
@@ -204,7 +204,7 @@ class Artifacts(Resource[R]):
     def status(self, artifact_id: str) -> Request[schemas.ArtifactState]:
         """Get an artifact's processing status.
 
-        `pending`, then `ready` or `failed`. Images are ready immediately.
+        `pending`, then `ready` or `failed`. Images are `ready` immediately.
 
         Requires the scope `artifacts:read`.
         """
@@ -218,7 +218,7 @@ class Artifacts(Resource[R]):
     def url(self, artifact_id: str) -> Request[schemas.ArtifactUrl]:
         """Get a fresh download link.
 
-        Anyone can use it without a credential until it expires.
+        Anyone with the link can download the file until it expires, without a credential.
 
         Requires the scope `artifacts:read`.
         """
@@ -277,7 +277,7 @@ class Artifacts(Resource[R]):
     def remove_from_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
         """Undo copy-to-platform.
 
-        Deletes the copy; the artifact stays. Also requires the scope `files:write`.
+        Deletes the copy. The artifact remains. Also requires the scope `files:write`.
 
         Requires the scope `artifacts:write`.
         """
@@ -330,7 +330,7 @@ class Files(Resource[R]):
     def text(self, file_id: str, *, offset: int | None = None, limit: int | None = None) -> Request[schemas.FileText]:
         """Read a file's text.
 
-        The text extracted for knowledge bases, of which passages are parts. Continue with `offset` until it reaches
+        Returns the text that knowledge bases index. To read a long text, increase `offset` until it reaches
         `characters`.
 
         Requires the scope `files:read`.
@@ -375,7 +375,7 @@ class Collections(Resource[R]):
 
     @operation
     def create(self, **body: Unpack[schemas.CreateCollectionBody]) -> Request[schemas.Collection]:
-        """Make a collection.
+        """Create a collection.
 
         Requires the scope `files:write`.
         """
@@ -385,7 +385,7 @@ class Collections(Resource[R]):
     def get(self, collection_id: str) -> Request[schemas.Collection]:
         """Get a collection.
 
-        `status` and `progress` follow the parsing of its files.
+        `status` and `progress` are those of parsing its files.
 
         Requires the scope `files:read`.
         """
@@ -405,7 +405,7 @@ class Collections(Resource[R]):
     def delete(self, collection_id: str) -> Request[None]:
         """Delete a collection.
 
-        Its files stay.
+        Its files remain.
 
         Requires the scope `files:write`.
         """
@@ -423,7 +423,7 @@ class Collections(Resource[R]):
     def add_files(self, collection_id: str, file_ids: Sequence[str]) -> Request[schemas.CollectionFilesReply]:
         """Add files to a collection.
 
-        Each file is handled separately; one that's already in it is `already_added`.
+        Each file succeeds or fails independently. Files already in the collection return `already_added`.
 
         Requires the scope `files:write`.
         """
@@ -438,7 +438,7 @@ class Collections(Resource[R]):
     def remove_file(self, collection_id: str, file_id: str) -> Request[None]:
         """Remove a file from a collection.
 
-        The file itself stays.
+        The file itself remains.
 
         Requires the scope `files:write`.
         """
@@ -460,7 +460,7 @@ class KnowledgeBases(Resource[R]):
     def create(self, **body: Unpack[schemas.CreateKnowledgeBaseBody]) -> Request[schemas.KnowledgeBase]:
         """Create a knowledge base.
 
-        Its first ingestion starts immediately, unless `ingest` is false.
+        The first ingestion starts immediately, unless `ingest` is false.
 
         Requires the scope `knowledge:write`.
         """
@@ -468,7 +468,7 @@ class KnowledgeBases(Resource[R]):
 
     @operation
     def available_collections(self) -> Request[schemas.AvailableCollections]:
-        """List the possible sources of a knowledge base.
+        """List the collections that a knowledge base can use.
 
         Requires the scope `knowledge:read`.
         """
@@ -501,9 +501,9 @@ class KnowledgeBases(Resource[R]):
     def update(
         self, knowledge_base_id: str, **body: Unpack[schemas.UpdateKnowledgeBaseBody]
     ) -> Request[schemas.KnowledgeBase]:
-        """Change a knowledge base.
+        """Update a knowledge base.
 
-        Changes of content and settings take effect with the next ingestion.
+        New content and settings apply from the next ingestion.
 
         Requires the scope `knowledge:write`.
         """
@@ -518,7 +518,7 @@ class KnowledgeBases(Resource[R]):
     def delete(self, knowledge_base_id: str) -> Request[None]:
         """Delete a knowledge base.
 
-        Its index is deleted; collections and files stay.
+        Also deletes its index. Collections and files remain.
 
         Requires the scope `knowledge:write`.
         """
@@ -526,9 +526,9 @@ class KnowledgeBases(Resource[R]):
 
     @operation
     def check_status(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBaseState]:
-        """Follow an ingestion.
+        """Get the progress of an ingestion.
 
-        `status_updated` tells whether the status changed since you last asked.
+        `status_updated` is true if the status changed since your last request.
 
         Requires the scope `knowledge:read`.
         """
@@ -553,9 +553,9 @@ class KnowledgeBases(Resource[R]):
 
     @operation
     def ingest(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBase]:
-        """Ingest again.
+        """Start an ingestion.
 
-        Ingests new, changed and failed files, and drops removed and deleted ones.
+        Ingests new, changed and failed files, and drops files that were removed or deleted.
 
         Requires the scope `knowledge:write`.
         """
@@ -581,11 +581,11 @@ class Toolsets(Resource[R]):
     def create(
         self, toolset: schemas.CreateToolsetBody | Mapping[str, Any] | str
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
-        """Make a toolset.
+        """Create a toolset.
 
-        Tools of an MCP server, of an OpenAPI document, or of single HTTP requests. Reads the target's tools
-        immediately, within 20 s. Agents then reference them as `<toolset>.<tool>`, or all as `<toolset>.*`. The
-        body may have 2 MB as JSON.
+        Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools
+        are fetched immediately, within 20 s. Agents reference them as `<toolset>.<tool>`, or all of them as
+        `<toolset>.*`. The JSON body can be up to 2 MB.
 
         Requires the scope `toolsets:write`.
         """
@@ -600,7 +600,7 @@ class Toolsets(Resource[R]):
     def get(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Get a toolset.
 
-        Includes its OpenAPI document, if it has one; lists and responses to changes omit it.
+        Includes the OpenAPI document, if any. Lists and responses to changes omit it.
 
         Requires the scope `toolsets:read`.
         """
@@ -614,10 +614,10 @@ class Toolsets(Resource[R]):
     def update(
         self, name: str, **body: Unpack[schemas.UpdateToolsetBody]
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
-        """Change a toolset.
+        """Update a toolset.
 
-        Omitted fields stay unchanged; null removes one. Reads the target's tools again. A change creates a new
-        version for turns that start later.
+        Omitted fields keep their values; null clears a field. The target's tools are fetched again. A change
+        creates a new version for turns that start later.
 
         Requires the scope `toolsets:write`.
         """
@@ -632,7 +632,7 @@ class Toolsets(Resource[R]):
     def delete(self, name: str) -> Request[None]:
         """Delete a toolset.
 
-        Agents that reference its tools continue without them; their turns say so in `warnings`.
+        Agents that reference its tools continue without them. Their turns list this in `warnings`.
 
         Requires the scope `toolsets:write`.
         """
@@ -642,7 +642,7 @@ class Toolsets(Resource[R]):
     def refresh(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Refresh a toolset's tools.
 
-        If the target doesn't answer, the toolset stays unchanged.
+        If the target doesn't respond, the toolset remains unchanged.
 
         Requires the scope `toolsets:write`.
         """
@@ -658,7 +658,7 @@ class Secrets(Resource[R]):
     def list(self) -> Emitting[schemas.Secret]:
         """List secrets.
 
-        Names and times. No operation returns a value.
+        Returns names and timestamps. No operation returns a secret's value.
 
         Requires the scope `toolsets:read`.
         """
@@ -688,7 +688,7 @@ class Secrets(Resource[R]):
     def delete(self, name: str) -> Request[None]:
         """Delete a secret.
 
-        Calls to tools whose headers reference it will fail.
+        Tool calls whose headers reference it will fail.
 
         Requires the scope `secrets:write`.
         """
@@ -700,7 +700,7 @@ class ApiKeys(Resource[R]):
     def list(self) -> Emitting[schemas.Key]:
         """List API keys.
 
-        Your own, or all of the company with a `company:…` scope. Never with their secrets.
+        Lists your own keys, or all of the company's with a `company:…` scope. Secrets aren't included.
 
         Requires the scope `keys:read`.
         """
@@ -710,8 +710,8 @@ class ApiKeys(Resource[R]):
     def create(self, **body: Unpack[schemas.CreateKeyBody]) -> Request[schemas.IssuedKeyReply]:
         """Create an API key.
 
-        The secret is only returned this once; only its hash is stored. A key cannot have scopes that its creator
-        lacks. Without `scopes` it gets its maker's, those of the installation.
+        The secret is returned only once; just its hash is stored. A key can't have scopes that its creator lacks.
+        `scopes` defaults to the creator's, except those of the installation.
 
         Requires the scope `keys:write`.
         """
@@ -721,7 +721,7 @@ class ApiKeys(Resource[R]):
     def revoke(self, api_key_id: str) -> Request[None]:
         """Revoke an API key.
 
-        It stops working immediately, and its open streams end.
+        The key stops working immediately, and its open streams close.
 
         Requires the scope `keys:write`.
         """
@@ -729,10 +729,9 @@ class ApiKeys(Resource[R]):
 
     @operation
     def rotate(self, api_key_id: str, **body: Unpack[schemas.RotateKeyBody]) -> Request[schemas.IssuedKeyReply]:
-        """Replace an API key.
+        """Rotate an API key.
 
-        The old and the new key are both valid for a grace period. The secret is only returned this once; only its
-        hash is stored.
+        Both keys are valid during a grace period. The secret is returned only once; just its hash is stored.
 
         Requires the scope `keys:write`.
         """
@@ -755,7 +754,7 @@ class Tokens(Resource[R]):
 class Connections(Resource[R]):
     @operation
     def create(self, **body: Unpack[schemas.CreateConnectionBody]) -> Request[schemas.Connection]:
-        """Make a connection.
+        """Create a connection.
 
         A public key that pages on the allowed origins can use to chat with one agent: to open sessions with it,
         execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue it.
@@ -769,7 +768,7 @@ class Connections(Resource[R]):
     def list(self) -> Emitting[schemas.Connection]:
         """List connections.
 
-        Your own, or all of the company with a `company:…` scope.
+        Lists your own connections, or all of the company's with a `company:…` scope.
 
         Requires the scope `keys:read`.
         """
@@ -787,7 +786,7 @@ class Connections(Resource[R]):
     def delete(self, connection_id: str) -> Request[None]:
         """Delete a connection.
 
-        Its key stops working immediately, and open streams of its visitors end. Sessions stay.
+        Its key stops working immediately, and open streams of its end users close. Sessions remain.
 
         Requires the scope `keys:write`.
         """
@@ -799,10 +798,10 @@ class Connections(Resource[R]):
 class Webhooks(Resource[R]):
     @operation
     def create(self, **body: Unpack[schemas.CreateWebhookBody]) -> Request[schemas.IssuedWebhookReply]:
-        """Make a webhook.
+        """Create a webhook.
 
         Sends new events of these types, as far as you can see them, to the URL, signed as described by [Standard
-        Webhooks](https://www.standardwebhooks.com). The secret is only returned this once; it is stored encrypted.
+        Webhooks](https://www.standardwebhooks.com). The secret is returned only once and stored encrypted.
 
         Requires the scope `webhooks:write`.
         """
@@ -812,7 +811,7 @@ class Webhooks(Resource[R]):
     def list(self) -> Emitting[schemas.Webhook]:
         """List webhooks.
 
-        Your own, or all of the company with a `company:…` scope. Never with their secrets.
+        Lists your own webhooks, or all of the company's with a `company:…` scope. Secrets aren't included.
 
         Requires the scope `webhooks:read`.
         """
@@ -828,7 +827,7 @@ class Webhooks(Resource[R]):
 
     @operation
     def update(self, webhook_id: str, **body: Unpack[schemas.UpdateWebhookBody]) -> Request[schemas.Webhook]:
-        """Change a webhook.
+        """Update a webhook.
 
         Requires the scope `webhooks:write`.
         """
@@ -838,7 +837,7 @@ class Webhooks(Resource[R]):
     def delete(self, webhook_id: str) -> Request[None]:
         """Delete a webhook.
 
-        Nothing more is sent to it, including pending deliveries.
+        Pending deliveries are dropped.
 
         Requires the scope `webhooks:write`.
         """
@@ -848,8 +847,8 @@ class Webhooks(Resource[R]):
     def rotate(self, webhook_id: str, **body: Unpack[schemas.RotateWebhookBody]) -> Request[schemas.IssuedWebhookReply]:
         """Rotate a webhook's secret.
 
-        For a grace period, deliveries are signed with both secrets. The secret is only returned this once; it is
-        stored encrypted.
+        For a grace period, deliveries are signed with both secrets. The secret is returned only once and stored
+        encrypted.
 
         Requires the scope `webhooks:write`.
         """
@@ -874,7 +873,7 @@ class Webhooks(Resource[R]):
     def deliveries(self, webhook_id: str) -> Emitting[schemas.Delivery]:
         """List deliveries.
 
-        Deliveries are kept for a week; pending ones for longer.
+        Deliveries are kept for a week, and pending ones for longer.
 
         Requires the scope `webhooks:read`.
         """
@@ -886,7 +885,7 @@ class Webhooks(Resource[R]):
     def redeliver(self, webhook_id: str, delivery_id: str) -> Request[schemas.Delivery]:
         """Deliver an event again.
 
-        It is sent immediately, with the same `webhook-id`, and retried like a new one.
+        The event is sent immediately, with the same `webhook-id`, and retried like a new one.
 
         Requires the scope `webhooks:write`.
         """
@@ -908,11 +907,11 @@ class Budgets(Resource[R]):
 
     @operation
     def create(self, **body: Unpack[schemas.CreateBudgetBody]) -> Request[schemas.Budget]:
-        """Make a budget.
+        """Create a budget.
 
         Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in total. Once
-        it is used up, new turns are refused with 429 `budget_exceeded`. Turns accepted earlier continue and count.
-        A daily or monthly budget starts with the usage of the current day or month.
+        it's used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue and count. A daily or
+        monthly budget starts with the usage of the current day or month.
 
         Requires the scope `budgets:write`.
         """
@@ -928,9 +927,9 @@ class Budgets(Resource[R]):
 
     @operation
     def update(self, budget_id: str, **body: Unpack[schemas.UpdateBudgetBody]) -> Request[schemas.Budget]:
-        """Change a budget.
+        """Update a budget.
 
-        Applies to new turns. The period's usage so far stays.
+        Applies to new turns. The current period's usage still counts.
 
         Requires the scope `budgets:write`.
         """
@@ -948,7 +947,7 @@ class Budgets(Resource[R]):
 class Retention(Resource[R]):
     @operation
     def get(self) -> Request[schemas.Retention]:
-        """Get the retention.
+        """Get the session retention.
 
         Requires the scope `sessions:read`.
         """
@@ -956,10 +955,10 @@ class Retention(Resource[R]):
 
     @operation
     def set(self, session_retention_days: int | None) -> Request[schemas.Retention]:
-        """Set the retention.
+        """Set the session retention.
 
-        Deletes the company's sessions after that many days without a turn, with `session.deleted` events, as if by
-        hand. Sessions that are already older are deleted within hours. null restores the installation's default.
+        Deletes the company's sessions after this many days without a turn, and publishes `session.deleted` events.
+        Sessions that are already older are deleted within hours. null restores the installation's default.
 
         Requires the scope `company:write`.
         """
@@ -973,9 +972,9 @@ class Operations(Resource[R]):
     def services(self) -> Request[schemas.ServiceStates]:
         """Get the services' health.
 
-        Every replica known to the gateway, and what it waits for; one that doesn't answer within four seconds is
-        `unreachable`. With `installation:read` all replicas, with a `company:…` scope a summary by service.
-        Responses are cached for two seconds.
+        With `installation:read`, lists every replica known to the gateway and its unavailable dependencies. With a
+        `company:…` scope, returns a summary by service. A replica that doesn't respond within four seconds is
+        `unreachable`. Responses are cached for two seconds.
         """
         return Request("GET", "/operations/services/", one(schemas.ServiceStates))
 
@@ -983,7 +982,7 @@ class Operations(Resource[R]):
     def consumers(self) -> Request[schemas.ConsumerStates]:
         """Get consumer lag.
 
-        The lag of each consumer group by topic. Responses are cached for five seconds.
+        Returns the lag of each consumer group by topic. Responses are cached for five seconds.
 
         Requires the scope `installation:read`.
         """
@@ -993,8 +992,8 @@ class Operations(Resource[R]):
     def failures(self, *, correlation_id: str | None = None) -> Request[schemas.FailureList]:
         """List internal errors.
 
-        Turns, ingestions and commands that ended with `internal_error`, with type and location of the exception
-        behind it. Its message isn't stored. The newest hundred of the last eight days.
+        Lists turns, ingestions and commands that ended with `internal_error`, with the type and location of the
+        underlying exception. The exception's message isn't stored. Returns the latest 100 of the last eight days.
 
         Requires the scope `installation:read`.
         """
@@ -1030,11 +1029,11 @@ class DeadLetters(Resource[R]):
         correlation_id: str | None = None,
         replayed: bool | None = None,
     ) -> Emitting[schemas.DeadLetter]:
-        """List dead letters.
+        """List dead-lettered messages.
 
-        Messages that consumers failed to process, with the cause. With `installation:read` all companies', with a
-        `company:…` scope those of the company. A page reads at most 500 messages, so it may have fewer than
-        `limit`, or none, while `has_more` is true.
+        Lists messages that consumers couldn't process, with the cause: those of your company with a `company:…`
+        scope, or those of all companies with `installation:read`. A page reads at most 500 messages, so it can have
+        fewer than `limit`, or none, while `has_more` is true.
         """
         yield from self._pages(
             "/operations/dead-letters/",
@@ -1045,10 +1044,9 @@ class DeadLetters(Resource[R]):
 
     @operation
     def get(self, dead_letter_id: str) -> Request[schemas.DeadLetterDetail]:
-        """Get a dead letter.
+        """Get a dead-lettered message.
 
-        With headers and payload. Signed identities, text that looks like a secret, and payloads other than JSON are
-        not shown.
+        Includes headers and payload. Signed identities, likely secrets and payloads other than JSON are hidden.
         """
         return Request(
             "GET", path_of("/operations/dead-letters/{dead_letter_id}/", dead_letter_id), one(schemas.DeadLetterDetail)
@@ -1056,12 +1054,12 @@ class DeadLetters(Resource[R]):
 
     @operation
     def replay(self, dead_letter_id: str) -> Request[schemas.ReplayResult]:
-        """Replay a dead letter.
+        """Replay a dead-lettered message.
 
-        Sends the unchanged message to its original topic. All consumers read it again, and those that have
-        processed it skip it. Each message is replayed once; later requests return `repeated`. A message that is
-        more than seven days old can't be replayed (409). Requires `installation:write`, or `company:write` for a
-        message of the company. After a 503 it may have been sent; retrying is safe.
+        Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A
+        message can be replayed once; further requests return `repeated`. Replaying a message that is more than
+        seven days old returns 409. Requires `installation:write`, or `company:write` for your company's messages.
+        After a 503, the message may have been sent; retrying is safe.
         """
         return Request(
             "POST",
@@ -1107,6 +1105,6 @@ class Service(Resource[R]):
     def me(self) -> Request[schemas.Me]:
         """Get the caller.
 
-        With a public key, what pages can do with it, but not its owner or the company's limits.
+        For a public key, returns its permissions, but not its owner or the company's limits.
         """
         return Request("GET", "/me/", one(schemas.Me))

@@ -34,7 +34,7 @@ class _Plain(GenerateJsonSchema):
 
 
 class ClientTool(Generic[P, T]):
-    """A function that an agent may call. It can still be called like the function that it is."""
+    """A function that an agent can call. Your program can still call it directly."""
 
     def __init__(self, function: Callable[P, T], *, name: str | None = None, description: str | None = None) -> None:
         functools.update_wrapper(self, function)
@@ -76,7 +76,7 @@ def tool(
     *, name: str | None = None, description: str | None = None
 ) -> Callable[[Callable[P, T]], ClientTool[P, T]]: ...
 def tool(function: Callable[P, T] | None = None, /, *, name: str | None = None, description: str | None = None) -> Any:
-    """Makes a function a tool that agents may call.
+    """Turns a function into a tool that agents can call.
 
     Parameters are described by their annotations, by ``Annotated[…, Field(description=…)]``, or in an ``Args:`` section
     of the docstring. With ``AsyncClient`` it may be a coroutine function; an ordinary one runs in a thread there.
@@ -88,7 +88,7 @@ def tool(function: Callable[P, T] | None = None, /, *, name: str | None = None, 
 
 Tools = Iterable[ClientTool[Any, Any] | Callable[..., Any]]
 Approval = Callable[[RequiredAction], Any]
-"""Decides about a call that waits for approval: true allows it. With ``AsyncClient`` it may be a coroutine function."""
+"""Decides about a call that needs approval: true allows it. With ``AsyncClient`` it may be a coroutine function."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _TOLERANCE_SECONDS = 300
 
 
 class WebhookNotVerified(AesError):
-    """A delivery that is not the service's, was changed, or is old."""
+    """The delivery isn't from the service, was modified, or is too old."""
 
 
 class WebhookEvent(Model):
@@ -29,7 +29,7 @@ class WebhookEvent(Model):
 
 
 def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> WebhookEvent:
-    """Returns the event of a delivery.
+    """Verifies a delivery and returns its event.
 
     ``secret`` is the webhook's ``whsec_…``; ``body`` the bytes as they came. Raises ``WebhookNotVerified``.
     """

@@ -1,4 +1,4 @@
-"""Accounts: a caller, and the limits of its company."""
+"""Accounts: the caller, and the limits of its company."""
 
 from pydantic import BaseModel
 
@@ -7,17 +7,17 @@ from libs.contracts.timestamps import Timestamp
 
 
 class LimitOfCompany(BaseModel):
-    """`limit` is null if there is none, `used` while the service that counts doesn't answer."""
+    """`limit` is null if the company has none. `used` is null while the service that counts it doesn't respond."""
 
     limit: int | None
     used: int | None
 
 
 class Me(BaseModel):
-    """The credential's owner and rights, and the company's limits with their use.
+    """The caller's user and permissions, and the company's limits with their current use.
 
-    For rates, `used` counts requests or turns not yet refilled: a sixtieth of the limit returns every second. Each
-    gateway reserves some in advance, so up to a twentieth per gateway may be unused.
+    For rates, `used` counts recent requests or turns: a sixtieth of the limit is refilled every second. Each gateway
+    reserves up to a twentieth of a rate in advance, and that share may go unused.
     """
 
     user_id: str

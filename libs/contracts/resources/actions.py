@@ -1,4 +1,4 @@
-"""Actions: answers from outside that waiting turns need."""
+"""Actions: external answers that waiting turns need."""
 
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class OpenAction(RequiredAction):
-    """An action of ``GET /actions/``, with the turn that waits for it."""
+    """An action in ``GET /actions/``, with its waiting turn."""
 
     session_id: str
     turn_id: str
@@ -26,8 +26,8 @@ class ActionPage(WireModel, ListPage):
 class ResolveActionBody(StrictModel):
     """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval, with an optional ``reason`` for a denial; ``output`` (a text or any JSON, null as
-    well) and ``error`` answer a call that the caller ran.
+    ``decision`` answers an approval; a denial may give a ``reason``. ``output`` and ``error`` are the result of a tool
+    call that you ran. ``output`` may be any JSON value, including null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -53,7 +53,7 @@ class ResolveActionBody(StrictModel):
 
 
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
-    """The answer to an action was taken, or had been before. ``turn`` is the turn's state after it."""
+    """An answer to an action was accepted, now or by an earlier request. ``turn`` is the turn's resulting state."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}
 
@@ -63,9 +63,9 @@ class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted
 class ResolveAction(
     Command, type="aes.runtime.resolve_action.v1", outcomes=(ResolveActionAccepted,), subject="turn_id"
 ):
-    """Answer an open action of a waiting turn: an approval by ``decision``, a tool's result by ``output`` or ``error``.
+    """Answer an open action of a waiting turn: an approval with ``decision``, a tool call with ``output`` or ``error``.
 
-    Without ``decision`` and ``error`` it is an ``output``, which may be null.
+    Without ``decision`` and ``error``, the answer is ``output``, which may be null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -14,18 +14,18 @@ AgentType = Literal["llm_agent", "react_agent"]
 
 
 class LlmConfig(StrictModel):
-    """Model settings. ``model`` is ``provider:name``; ``temperature`` 0 to 2."""
+    """Model settings. ``model`` is ``provider:name``; ``temperature`` is from 0 to 2."""
 
     model: str = Field(default="builtin:extractive", min_length=1, max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_steps: int | None = Field(default=None, ge=1, le=50)
-    """Model calls that a ``react_agent`` may make in one turn."""
+    """The maximum number of model calls of a ``react_agent`` in one turn."""
 
 
 class KnowledgeBaseLink(StrictModel):
-    """A knowledge base that an agent draws on, with how to search it."""
+    """A knowledge base that the agent can search, with its search settings."""
 
     id: str = Field(min_length=1, max_length=200)
     top_k: int = Field(default=5, ge=1, le=50)
@@ -36,15 +36,15 @@ class KnowledgeBaseLink(StrictModel):
 Text = Annotated[str, Field(max_length=200_000)]
 Approval = Literal["never", "always"]
 CallSeconds = Annotated[float, Field(ge=1, le=600)]
-"""The longest time for one call of a tool."""
+"""The timeout of one tool call."""
 CallRetries = Annotated[int, Field(ge=0, le=5)]
-"""Repeats of a call that is safe to repeat, after connection errors, time-outs, 429 and 5xx."""
+"""Retries of a tool call after connection errors, timeouts, 429 and 5xx, if repeating it is safe."""
 
 
 class ToolPolicy(StrictModel):
-    """Settings for an agent's calls of some tools; what is left out stays as the tool has it.
+    """Settings for an agent's calls of matching tools. Omitted settings keep the tool's own values.
 
-    Of two approvals, the tool's and the policy's, the stricter one holds.
+    If the tool and the policy disagree on approval, the stricter setting applies.
     """
 
     approval: Approval | None = None
@@ -57,7 +57,7 @@ ToolPattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ClientTool(StrictModel):
-    """A tool that the caller runs: its calls are actions of the turn. ``parameters``: the JSON Schema of an object."""
+    """A tool that the caller runs. Each call is an action of the turn. ``parameters`` is a JSON Schema of an object."""
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")
     description: str = Field(default="", max_length=10_000)
@@ -66,14 +66,14 @@ class ClientTool(StrictModel):
 
 ToolPolicies = Annotated[dict[ToolPattern, ToolPolicy], Field(max_length=64)]
 MOST_CLIENT_TOOLS: Final = 128
-"""As many functions as OpenAI takes."""
+"""The same maximum as OpenAI's."""
 ClientTools = Annotated[list[ClientTool], Field(max_length=MOST_CLIENT_TOOLS)]
 
 
 class AgentConfiguration(StrictModel):
-    """The type, instructions, model, tools and knowledge of an agent.
+    """An agent's type, instructions, model, tools and knowledge bases.
 
-    ``tools``: names of built-in tools, ``<toolset>.<tool>``, or ``<toolset>.*`` for all of a toolset.
+    ``tools`` lists built-in tools by name, ``<toolset>.<tool>``, or ``<toolset>.*`` for all tools of a toolset.
     """
 
     name: Name
@@ -87,11 +87,11 @@ class AgentConfiguration(StrictModel):
     tool_policies: ToolPolicies = {}
     client_tools: ClientTools = []
     output_schema: JsonObject | None = None
-    """JSON Schema of the reply's ``output``."""
+    """The JSON Schema of the reply's ``output``."""
 
 
 class ValidationReport(BaseModel):
-    """The findings of a validation; ``config_hash`` only for a valid configuration."""
+    """The result of a validation. ``config_hash`` is set only if the configuration is valid."""
 
     valid: bool
     errors: list[ErrorDetail] = []
@@ -100,7 +100,7 @@ class ValidationReport(BaseModel):
 
 
 class AgentSettings(StrictModel):
-    """Settings of a stored agent beside its configuration."""
+    """Settings of a stored agent, apart from its configuration."""
 
     is_public: bool = False
     is_shared: bool = False
@@ -110,7 +110,7 @@ class AgentSettings(StrictModel):
 
 
 class CreateAgentBody(AgentConfiguration, AgentSettings):
-    """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
+    """``POST /agent/``: the configuration and the settings of a stored agent."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "conversation": {
@@ -130,7 +130,7 @@ class CreateAgentBody(AgentConfiguration, AgentSettings):
 
 
 class UpdateAgentBody(StrictModel):
-    """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
+    """``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes the schema."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other instructions": {"system_prompt": "You answer in one sentence."},
@@ -158,7 +158,7 @@ class UpdateAgentBody(StrictModel):
 
 
 class Agent(BaseModel):
-    """A stored agent. ``owner`` and ``company`` are identifiers."""
+    """A stored agent. ``owner`` and ``company`` are IDs."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "shared with the company": {
@@ -207,7 +207,7 @@ class Agent(BaseModel):
 
 
 class AgentVersion(BaseModel):
-    """One immutable version of an agent's configuration."""
+    """An immutable version of an agent's configuration."""
 
     version_number: str
     config_hash: str
@@ -237,16 +237,20 @@ class ToolPage(_Open):
 
 
 class AgentCreated(Event, type="aes.registry.agent.created.v1"):
+    """An agent was created."""
+
     agent: Agent
 
 
 class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
-    """An agent has changed. ``version_number`` is a new one when its configuration has changed."""
+    """An agent was updated. If its configuration changed, ``version_number`` is new."""
 
     agent: Agent
 
 
 class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
+    """An agent was deleted."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"by its owner": {"agent_key": "harbour-desk"}}
 
     agent_id: str
@@ -254,7 +258,7 @@ class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
 
 
 class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentCreated,)):
-    """Store an agent; ``agent`` is a ``CreateAgentBody``."""
+    """Create an agent. ``agent`` is a ``CreateAgentBody``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"agent": body} for name, body in CreateAgentBody.EXAMPLES.items()}
 
@@ -263,7 +267,7 @@ class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentC
 
 
 class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
-    """Fields left out of ``changes`` (an ``UpdateAgentBody``) stay as they are."""
+    """Update an agent. ``changes`` is an ``UpdateAgentBody``; omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"changes": body} for name, body in UpdateAgentBody.EXAMPLES.items()}
 
@@ -272,4 +276,6 @@ class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentU
 
 
 class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,), subject="agent_id"):
+    """Delete an agent."""
+
     agent_id: str

@@ -1,4 +1,4 @@
-"""Artifacts: files of one session."""
+"""Artifacts: files of a session."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -14,14 +14,15 @@ ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
 ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
 BYTES_MISSING: Final = "bytes_missing"
-"""Type of the error detail of an artifact whose bytes are lost (as opposed to a store that does not answer)."""
+"""The type of the error detail when an artifact's content is lost, as opposed to an unreachable store."""
 
 
 class ArtifactRecord(BaseModel):
-    """A file of one session, without links to it. ``size`` in bytes.
+    """A file of a session, without download links. ``size`` is in bytes.
 
-    ``metadata`` is what processing found out: ``width`` and ``height`` of an image, ``characters`` and ``passages``
-    of a document, ``sheets`` and ``rows`` of tables. ``platform_file_id``: the file that it was copied to.
+    ``metadata`` holds the results of processing: ``width`` and ``height`` of an image, ``characters`` and ``passages``
+    of a document, ``sheets`` and ``rows`` of tables. ``platform_file_id`` is the ID of its copy among the company's
+    files.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -57,7 +58,7 @@ class ArtifactRecord(BaseModel):
 
 
 class Artifact(ArtifactRecord):
-    """A file of one session. ``url`` is a signed download link that works until ``url_expires_at``."""
+    """A file of a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
 
     url: str
     url_expires_at: Timestamp
@@ -68,7 +69,7 @@ class ArtifactPage(ListPage):
 
 
 class ArtifactState(BaseModel):
-    """``progress`` in percent."""
+    """``progress`` is a percentage."""
 
     artifact_id: str
     processing_status: ProcessingStatus
@@ -77,14 +78,14 @@ class ArtifactState(BaseModel):
 
 
 class ArtifactUrl(BaseModel):
-    """A signed link, good until ``expires_at``."""
+    """A signed download link, valid until ``expires_at``."""
 
     url: str
     expires_at: Timestamp
 
 
 class Sheet(BaseModel):
-    """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
+    """A table: the ``headers`` and ``types`` of its columns, its first ``rows``, and its total number of rows."""
 
     name: str
     headers: list[str]
@@ -94,18 +95,20 @@ class Sheet(BaseModel):
 
 
 class ArtifactPreview(BaseModel):
+    """The tables of an artifact."""
+
     sheets: list[Sheet]
 
 
 class PlatformCopy(BaseModel):
-    """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
+    """The response to ``copy-to-platform`` and ``remove-from-platform``."""
 
     success: bool = True
     file_id: str
 
 
 class ArtifactText(BaseModel):
-    """A part of a document's extracted text: it begins at ``offset`` of ``characters``."""
+    """A part of a document's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
 
     artifact_id: str
     text: str
@@ -114,7 +117,7 @@ class ArtifactText(BaseModel):
 
 
 class ArtifactSearchBody(StrictModel):
-    """A search in the documents of a session; in all of them without ``artifact_ids``."""
+    """A search in a session's documents. Without ``artifact_ids``, it covers all of them."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     artifact_ids: Annotated[list[str], Field(max_length=10_000)] | None = None
@@ -123,7 +126,7 @@ class ArtifactSearchBody(StrictModel):
 
 
 class ArtifactPassage(BaseModel):
-    """A passage of a document. ``score`` is 0 to 1, comparable within one answer only."""
+    """A passage of a document. ``score`` is from 0 to 1. Compare scores only within one response."""
 
     artifact_id: str
     name: str = ""
@@ -134,28 +137,32 @@ class ArtifactPassage(BaseModel):
 
 
 class ArtifactPassages(BaseModel):
+    """Passages, best first."""
+
     results: list[ArtifactPassage]
 
 
 class ArtifactLinkBody(StrictModel):
-    """A link to an artifact as it was handed out, expired or not."""
+    """A download link of an artifact, valid or expired."""
 
     url: Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 class ArtifactUploaded(Event, type="aes.artifacts.artifact.uploaded.v1"):
-    """An artifact is stored. ``artifact.origin`` tells whether a user uploaded it or an agent made it."""
+    """An artifact was stored. ``artifact.origin`` says whether a user uploaded it or an agent created it."""
 
     artifact: ArtifactRecord
 
 
 class ArtifactEvent(Event):
+    """An event about an artifact. The artifact is its subject."""
+
     artifact_id: str
     session_id: str
 
 
 class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1"):
-    """The progress of processing an artifact, in percent."""
+    """Processing of an artifact has progressed. ``progress`` is a percentage."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"of a document": {"progress": 40}}
 
@@ -163,7 +170,7 @@ class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1")
 
 
 class ArtifactReady(ArtifactEvent, type="aes.artifacts.artifact.ready.v1"):
-    """Processing has succeeded. ``metadata`` has its results, such as numbers of sheets, rows or passages."""
+    """An artifact was processed. ``metadata`` holds the results, such as the number of sheets, rows or passages."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a table": {"metadata": {"sheets": 1, "rows": 42}}}
 
@@ -171,7 +178,7 @@ class ArtifactReady(ArtifactEvent, type="aes.artifacts.artifact.ready.v1"):
 
 
 class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
-    """Processing has failed. The artifact's bytes can still be downloaded."""
+    """Processing of an artifact failed. You can still download the artifact."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a password": {"error": {"type": "validation_error", "message": "The file is protected by a password."}}
@@ -181,30 +188,30 @@ class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
 
 
 class ArtifactCopied(ArtifactEvent, type="aes.artifacts.artifact.copied.v1"):
-    """The artifact was copied to a file of the company, which outlives the session."""
+    """An artifact was copied to the company's files. The copy outlives the session."""
 
     file_id: str
 
 
 class ArtifactRemoved(ArtifactEvent, type="aes.artifacts.artifact.removed.v1"):
-    """The artifact's copy among the company's files is deleted. The artifact itself stays."""
+    """An artifact's copy among the company's files was deleted. The artifact itself remains."""
 
     file_id: str
 
 
 class ArtifactDeleted(ArtifactEvent, type="aes.artifacts.artifact.deleted.v1"):
-    """The artifact was deleted with its session. A copy among the company's files stays."""
+    """An artifact was deleted with its session. Its copy among the company's files, if any, remains."""
 
 
 class ArtifactIndexEvent(Event):
-    """An event about a session's artifact. Its subject is the artifact."""
+    """An event about indexing an artifact. The artifact is its subject."""
 
     artifact_id: str
     session_id: str
 
 
 class ArtifactIndexing(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing.v1"):
-    """The progress of indexing an artifact, in percent."""
+    """Indexing of an artifact has progressed. ``progress`` is a percentage."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"half-way": {"progress": 40}}
 
@@ -212,7 +219,7 @@ class ArtifactIndexing(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing
 
 
 class ArtifactIndexed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexed.v1"):
-    """The artifact's text is extracted and its passages can be searched."""
+    """An artifact's text was extracted, and its passages are searchable."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a document": {"characters": 18211, "passages": 23}}
 
@@ -221,6 +228,8 @@ class ArtifactIndexed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexed.v
 
 
 class ArtifactIndexingFailed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing_failed.v1"):
+    """Indexing of an artifact failed."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a password": {"error": {"type": "validation_error", "message": "The file is protected by a password."}}
     }
@@ -231,7 +240,7 @@ class ArtifactIndexingFailed(ArtifactIndexEvent, type="aes.ingestion.artifact.in
 class CopyArtifactToPlatform(
     Command, type="aes.artifacts.copy_to_platform.v1", outcomes=(ArtifactCopied,), subject="artifact_id"
 ):
-    """Keep an agent's artifact as a file of the company, beyond its session."""
+    """Copy an artifact that an agent created to the company's files."""
 
     session_id: str
     artifact_id: str
@@ -240,7 +249,7 @@ class CopyArtifactToPlatform(
 class RemoveArtifactFromPlatform(
     Command, type="aes.artifacts.remove_from_platform.v1", outcomes=(ArtifactRemoved,), subject="artifact_id"
 ):
-    """Undo ``CopyArtifactToPlatform``."""
+    """Delete an artifact's copy among the company's files."""
 
     session_id: str
     artifact_id: str

@@ -1,4 +1,4 @@
-"""Budgets: limits on the tokens or the cost of turns in a period."""
+"""Budgets: limits on the tokens or cost of turns in a period."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -12,7 +12,7 @@ from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 MAX_BUDGETS: Final = 100
-"""Budgets of a company."""
+"""The maximum number of budgets of a company."""
 DEFAULT_WARNING: Final = 80
 _HIGHEST: Final = Decimal(10) ** 12
 _PLACES: Final = 8
@@ -37,10 +37,10 @@ Description = Annotated[str, Field(max_length=1_000)]
 
 
 class CreateBudgetBody(StrictModel):
-    """``POST /budgets/``: of the company, or of one of its users or keys.
+    """``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
-    Either ``cost``, an exact decimal, or ``tokens``, input and output together. A ``day`` and a ``month`` are those of
-    UTC. At ``warning_percent`` of it there is an event, null for none.
+    Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
+    event is published when usage reaches ``warning_percent``; null turns it off.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -70,7 +70,7 @@ class CreateBudgetBody(StrictModel):
 
 
 class UpdateBudgetBody(StrictModel):
-    """``PATCH /budgets/{id}/``. What is left out stays; ``cost`` and ``tokens`` take each other's place."""
+    """``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"more of it": {"cost": "400", "warning_percent": 90}}
 
@@ -91,14 +91,16 @@ class UpdateBudgetBody(StrictModel):
 
 
 class BudgetUse(BaseModel):
-    """Use of a budget in its period, by both measures."""
+    """The usage that counts towards a budget in its current period."""
 
     cost: str = "0"
     tokens: int = 0
 
 
 class Budget(BaseModel):
-    """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
+    """A budget in its current period. ``renews_at`` is null for ``total``. A budget without a user and key is the
+    company's.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of the company": {
@@ -152,25 +154,31 @@ class BudgetPage(ListPage):
 
 
 class BudgetCreated(Event, type="aes.runtime.budget.created.v1"):
+    """A budget was created."""
+
     budget: Budget
 
 
 class BudgetUpdated(Event, type="aes.runtime.budget.updated.v1"):
+    """A budget was updated."""
+
     budget: Budget
 
 
 class BudgetDeleted(Event, type="aes.runtime.budget.deleted.v1"):
+    """A budget was deleted."""
+
     budget_id: str
 
 
 class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
-    """A turn that ended has brought the use of a budget to its ``warning_percent``."""
+    """Usage of a budget reached its ``warning_percent``."""
 
     budget: Budget
 
 
 class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
-    """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
+    """A turn used up the budget. New turns are rejected until it renews or you change it."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"of the company": {"budget": Budget.EXAMPLES["used up"]}}
 
@@ -178,10 +186,10 @@ class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
 
 
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit the tokens or the cost of turns of the company, a user or a key. The budget's id is the command's.
+    """Limit the tokens or cost of turns of the company, a user or a key. The budget's ID is the command's.
 
-    ``used``: the amount already used in the day or month that began at ``period_started_at``; it does not count in a
-    later one. ``owner_id``: the budget's user or the owner of its key; empty for the company's.
+    ``used`` is the usage so far in the day or month that started at ``period_started_at``; later periods ignore it.
+    ``owner_id`` is the budget's user or the owner of its key, and empty for the company's budgets.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -198,7 +206,7 @@ class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(Budge
 
 
 class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,), subject="budget_id"):
-    """Fields left out of ``changes`` stay as they are."""
+    """Update a budget. Omitted fields of ``changes`` keep their values."""
 
     budget_id: str
     changes: UpdateBudgetBody
@@ -208,4 +216,6 @@ class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(Budge
 
 
 class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,), subject="budget_id"):
+    """Delete a budget."""
+
     budget_id: str

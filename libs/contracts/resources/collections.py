@@ -14,6 +14,8 @@ CollectionStatus = Literal["pending", "running", "completed", "failed"]
 
 
 class CreateCollectionBody(StrictModel):
+    """``POST /collections/``."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"documents": {"name": "Handbooks", "description": "What customers ask about"}}
 
     name: Name
@@ -21,6 +23,8 @@ class CreateCollectionBody(StrictModel):
 
 
 class UpdateCollectionBody(StrictModel):
+    """``PATCH /collections/{id}/``. Omitted fields keep their values."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"another name": {"name": "Manuals"}}
 
     name: Name | None = None
@@ -28,7 +32,7 @@ class UpdateCollectionBody(StrictModel):
 
 
 class Collection(BaseModel):
-    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+    """A group of files. ``status`` and ``progress`` are those of parsing its files; ``total_size`` is in bytes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a file": {
@@ -71,11 +75,15 @@ class CollectionPage(ListPage):
 
 
 class CollectionFilesBody(StrictModel):
+    """``POST /collections/{id}/files/``."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"one file": {"file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]}}
     file_ids: FileIds
 
 
 class CollectionFilesReply(BaseModel):
+    """The result for each file. ``added`` and ``failed`` count them."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one file": {
             "success": True,
@@ -92,6 +100,8 @@ class CollectionFilesReply(BaseModel):
 
 
 class AvailableCollection(BaseModel):
+    """A collection that a knowledge base can use."""
+
     id: str
     name: str
     description: str
@@ -100,38 +110,50 @@ class AvailableCollection(BaseModel):
 
 
 class AvailableCollections(BaseModel):
+    """The collections that a knowledge base can use."""
+
     success: bool
     collections: list[AvailableCollection]
     count: int
 
 
 class CollectionCreated(Event, type="aes.ingestion.collection.created.v1"):
+    """A collection was created."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"being read": {"collection": Collection.EXAMPLES["being read"]}}
 
     collection: Collection
 
 
 class CollectionUpdated(Event, type="aes.ingestion.collection.updated.v1"):
-    """Name, description, counts, status or progress changed."""
+    """A collection's name, description, counts, status or progress changed."""
 
     collection: Collection
 
 
 class CollectionFilesAdded(Event, type="aes.ingestion.collection.files_added.v1"):
+    """Files were added to a collection."""
+
     collection_id: str
     reply: CollectionFilesReply
 
 
 class CollectionFileRemoved(Event, type="aes.ingestion.collection.file_removed.v1"):
+    """A file was removed from a collection. The file itself remains."""
+
     collection_id: str
     file_id: str
 
 
 class CollectionDeleted(Event, type="aes.ingestion.collection.deleted.v1"):
+    """A collection was deleted. Its files remain."""
+
     collection_id: str
 
 
 class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outcomes=(CollectionCreated,)):
+    """Create a collection."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = CreateCollectionBody.EXAMPLES
 
     collection_id: str
@@ -142,6 +164,8 @@ class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outco
 class UpdateCollection(
     Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,), subject="collection_id"
 ):
+    """Rename or describe a collection."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = UpdateCollectionBody.EXAMPLES
 
     collection_id: str
@@ -160,6 +184,8 @@ class DeleteCollection(
 class AddCollectionFiles(
     Command, type="aes.ingestion.add_collection_files.v1", outcomes=(CollectionFilesAdded,), subject="collection_id"
 ):
+    """Add files to a collection."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = CollectionFilesBody.EXAMPLES
 
     collection_id: str
@@ -169,5 +195,7 @@ class AddCollectionFiles(
 class RemoveCollectionFile(
     Command, type="aes.ingestion.remove_collection_file.v1", outcomes=(CollectionFileRemoved,), subject="collection_id"
 ):
+    """Remove a file from a collection. The file itself remains."""
+
     collection_id: str
     file_id: str

@@ -1,4 +1,4 @@
-"""Connections: keys for web pages, for visitors of one agent."""
+"""Connections: public keys that web pages use to chat with one agent."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -15,7 +15,7 @@ from libs.contracts.timestamps import Timestamp
 
 def _public_scope(text: str) -> str:
     if text not in PUBLIC_SCOPES:
-        raise ValueError("visitors cannot be given this scope")
+        raise ValueError("public keys can't have this scope")
     return text
 
 
@@ -30,7 +30,7 @@ OriginText = Annotated[
 
 
 class CreateConnectionBody(StrictModel):
-    """``POST /connections/``: a public key for one agent, given by its ID or key."""
+    """``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "help on a web site": {
@@ -45,18 +45,22 @@ class CreateConnectionBody(StrictModel):
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     agent_key: str | None = Field(default=None, min_length=1, max_length=300)
     allowed_origins: list[OriginText] = Field(
-        min_length=1, max_length=50, description="Origins of pages that may use the key, such as `https://example.com`."
+        min_length=1,
+        max_length=50,
+        description="Origins of web pages that may use the key, such as `https://example.com`.",
     )
     scopes: list[PublicScopeName] | None = Field(
-        default=None, min_length=1, max_length=10, description="Defaults to all scopes that visitors may have."
+        default=None, min_length=1, max_length=10, description="Defaults to all scopes that public keys can have."
     )
     quota: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests per minute for all visitors together; at most the creator's rate limit, the default.",
+        description="Requests per minute of all end users combined, up to the creator's rate limit, the default.",
     )
-    expires_at: Moment | None = Field(default=None, description="In the future; by default never.")
+    expires_at: Moment | None = Field(
+        default=None, description="A time in the future. By default, the key doesn't expire."
+    )
 
     @model_validator(mode="after")
     def _names_one_agent(self) -> "CreateConnectionBody":
@@ -66,7 +70,7 @@ class CreateConnectionBody(StrictModel):
 
 
 class Connection(BaseModel):
-    """A connection. ``connection_key`` is public: web pages contain it. ``quota``: requests per minute."""
+    """A connection. ``connection_key`` is public: web pages contain it. ``quota`` is in requests per minute."""
 
     id: str
     name: str
@@ -86,7 +90,7 @@ class ConnectionPage(ListPage):
 
 
 class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
-    """A key for web pages was made, for visitors of one agent."""
+    """A connection was created: a public key that web pages use to chat with one agent."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "help on a web site": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}
@@ -98,7 +102,7 @@ class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
 
 
 class ConnectionDeleted(Event, type="aes.gateway.connection.deleted.v1"):
-    """A connection was revoked. Every gateway replica removes it from its cache and ends its visitors' streams."""
+    """A connection was revoked. Every gateway removes its key from the cache and ends the streams of its end users."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "help on a web site": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}

@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TimelineEventView(BaseModel):
-    """An event of the timeline. `position` counts the company's events; `type` has no prefix or version."""
+    """An event of the timeline. `position` is its number in the company's timeline. `type` has no prefix or version."""
 
     id: str
     position: int
@@ -25,7 +25,7 @@ class TimelineEventView(BaseModel):
 
 
 class EventPage(BaseModel):
-    """`next` goes into `after` to read on."""
+    """A page of the timeline. Pass `next` as `after` to get the following page."""
 
     events: list[TimelineEventView]
     has_more: bool

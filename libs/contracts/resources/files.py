@@ -17,7 +17,9 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class File(BaseModel):
-    """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+    """A document of a company. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
+    company.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new": {
@@ -63,7 +65,7 @@ class FilePage(ListPage):
 
 
 class FileText(BaseModel):
-    """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
+    """A part of a file's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
 
     file_id: str
     text: str
@@ -72,20 +74,22 @@ class FileText(BaseModel):
 
 
 class UploadedFiles(BaseModel):
-    """The reply to an upload of several files."""
+    """The response to an upload of several files."""
 
     success: bool
     files: list[File]
 
 
 class BulkParameters(StrictModel):
-    """``tags`` for ``update_tags`` (they replace), ``status`` for ``change_status``."""
+    """``tags`` for ``update_tags``, which replaces all tags; ``status`` for ``change_status``."""
 
     tags: list[Tag] | None = Field(default=None, max_length=100)
     status: FileStatus | None = None
 
 
 class BulkBody(StrictModel):
+    """``POST /files/bulk/``: one operation for many files."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other tags": {
             "operation": "update_tags",
@@ -117,7 +121,7 @@ class BulkBody(StrictModel):
 
 
 class FileResult(BaseModel):
-    """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+    """The result for one file. ``error`` is set if ``status`` is ``failed``."""
 
     file_id: str
     status: str
@@ -125,7 +129,7 @@ class FileResult(BaseModel):
 
 
 class BulkReply(BaseModel):
-    """``processed`` counts the successes; ``success`` is false only when there was none."""
+    """``processed`` counts successes. ``success`` is false only if every file failed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one of two files": {
@@ -150,11 +154,13 @@ class BulkReply(BaseModel):
 
 
 class FileUploaded(Event, type="aes.ingestion.file.uploaded.v1"):
+    """A file was uploaded."""
+
     file: File
 
 
 class FileUpdated(Event, type="aes.ingestion.file.updated.v1"):
-    """Tags or status of a file changed."""
+    """A file's tags or status changed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a new tag": {"file": File.EXAMPLES["with a tag, in a collection"]}}
 
@@ -162,11 +168,13 @@ class FileUpdated(Event, type="aes.ingestion.file.updated.v1"):
 
 
 class FileDeleted(Event, type="aes.ingestion.file.deleted.v1"):
+    """A file was deleted."""
+
     file_id: str
 
 
 class FilesChanged(Event, type="aes.ingestion.file.bulk_changed.v1"):
-    """The outcome of a bulk operation, file by file."""
+    """A bulk operation finished. ``reply`` has the result for each file."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"new tags": {"operation": "update_tags"}}
 
@@ -175,11 +183,13 @@ class FilesChanged(Event, type="aes.ingestion.file.bulk_changed.v1"):
 
 
 class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDeleted,), subject="file_id"):
+    """Delete a file."""
+
     file_id: str
 
 
 class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,), subject="file_id"):
-    """Copy an artifact to a new file with this id. Its bytes are fetched from the artifacts service."""
+    """Copy an artifact to a new file with this ID. Its content comes from the artifacts service."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a table": {
@@ -198,7 +208,7 @@ class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(Fil
 
 
 class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(FilesChanged,)):
-    """Apply one operation to many files. Each file succeeds or fails on its own."""
+    """Apply an operation to many files. Each file succeeds or fails independently."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new tags": {

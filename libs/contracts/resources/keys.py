@@ -12,7 +12,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class CreateKeyBody(StrictModel):
-    """``POST /api-keys/``. Without ``scopes`` the key gets its creator's."""
+    """``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except those of the installation."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "reader": {
@@ -24,12 +24,12 @@ class CreateKeyBody(StrictModel):
 
     name: str = Field(default="", max_length=200)
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
-    expires_at: Moment | None = Field(default=None, description="In the future; by default 90 days from now.")
+    expires_at: Moment | None = Field(default=None, description="A time in the future. Defaults to 90 days from now.")
     rate_limit: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests per minute; at most the creator's own, which is the default.",
+        description="Requests per minute. Defaults to the creator's rate limit, which is also the maximum.",
     )
 
 
@@ -39,14 +39,14 @@ class RotateKeyBody(StrictModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
 
     expires_at: Moment | None = Field(
-        default=None, description="Expiry of the new key; by default it lives as long as the old one."
+        default=None, description="Expiry of the new key. Defaults to the lifetime of the old key."
     )
     # At least as long as keys are cached: before that, the old key may still be accepted.
     grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 
 class Key(BaseModel):
-    """An API key. ``prefix`` is the start of its secret; ``rate_limit``: requests per minute, null for no limit."""
+    """An API key. ``prefix`` is the start of its secret. ``rate_limit`` is requests per minute; null is unlimited."""
 
     id: str
     name: str
@@ -61,7 +61,7 @@ class Key(BaseModel):
 
 
 class IssuedKeyReply(Key):
-    """A new key with its secret, which is only returned this once."""
+    """A new key with its secret, which is shown only once."""
 
     secret: str
 
@@ -71,7 +71,7 @@ class KeyPage(ListPage):
 
 
 class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
-    """``replaces``: the key that it was made from by a rotation, which ends after its grace."""
+    """An API key was created. ``replaces`` is the key that it rotates out, which expires after the grace period."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "by a rotation": {"prefix": "aes_k3Vd", "replaces": "01980f4e-2d10-7a83-b2c4-5d6e7f8091a3"}
@@ -84,6 +84,6 @@ class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
 
 
 class ApiKeyRevoked(Event, type="aes.gateway.api_key.revoked.v1"):
-    """A key was revoked. Every gateway replica removes it from its cache."""
+    """An API key was revoked. Every gateway removes it from its cache."""
 
     key_id: str

@@ -1,4 +1,4 @@
-"""Knowledge bases, their ingestion and their search."""
+"""Knowledge bases, their ingestion and search."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,9 +20,9 @@ SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "chara
 
 
 class ChunkingStrategy(StrictModel):
-    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
+    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    An overlap that is not given is an eighth of the size, 64 at most.
+    ``chunk_overlap`` defaults to an eighth of the size, at most 64.
     """
 
     strategy: Strategy = "recursive"
@@ -51,7 +51,9 @@ class EmbeddingConfig(StrictModel):
 
 
 class CreateKnowledgeBaseBody(StrictModel):
-    """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
+    """``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to
+    the installation's.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of a collection": {"name": "Handbooks", "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
@@ -76,7 +78,9 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 
 class UpdateKnowledgeBaseBody(StrictModel):
-    """Replaces the given fields; other content or settings take effect with the next ingestion."""
+    """``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply from the next
+    ingestion.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
 
@@ -97,6 +101,8 @@ class IngestBody(StrictModel):
 
 
 class Datasource(BaseModel):
+    """A file of a knowledge base."""
+
     id: str
     name: str
     type: Literal["file-upload"] = "file-upload"
@@ -104,6 +110,8 @@ class Datasource(BaseModel):
 
 
 class DatasourceSnapshot(BaseModel):
+    """A file of a knowledge base with its ingestion status."""
+
     id: str
     name: str
     type: Literal["file-upload"] = "file-upload"
@@ -111,7 +119,7 @@ class DatasourceSnapshot(BaseModel):
 
 
 class DatasourceError(BaseModel):
-    """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
+    """Why a datasource couldn't be ingested. If ``retryable``, another ingestion may succeed."""
 
     code: str
     message: str
@@ -121,7 +129,7 @@ class DatasourceError(BaseModel):
 
 
 class KnowledgeBase(BaseModel):
-    """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
+    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty when done."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "being ingested": {
@@ -199,7 +207,7 @@ class KnowledgeBasePage(ListPage):
 
 
 class KnowledgeBaseState(BaseModel):
-    """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
+    """The response to ``check_status``. ``status_updated`` is true if the status changed since your last request."""
 
     success: bool = True
     message: str
@@ -208,12 +216,16 @@ class KnowledgeBaseState(BaseModel):
 
 
 class SearchFilters(StrictModel):
+    """Limits a search to files in these collections, with these IDs, or with these tags."""
+
     collection_ids: list[Id] = Field(default=[], max_length=100)
     file_ids: list[Id] = Field(default=[], max_length=1000)
     tags: list[str] = Field(default=[], max_length=100)
 
 
 class SearchBody(StrictModel):
+    """``POST /knowledge-bases/{id}/search/``."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "hybrid": {"query": "How much is a ticket?"},
         "by words, in one collection": {
@@ -232,7 +244,7 @@ class SearchBody(StrictModel):
 
 
 class SearchReply(BaseModel):
-    """Passages, best first; ``score`` 0 to 1."""
+    """Passages, best first. ``score`` is from 0 to 1."""
 
     success: bool = True
     query: str
@@ -245,28 +257,32 @@ class DatasourcePage(ListPage):
 
 
 class KnowledgeBaseCreated(Event, type="aes.ingestion.knowledge_base.created.v1"):
+    """A knowledge base was created."""
+
     knowledge_base: KnowledgeBase
 
 
 class KnowledgeBaseUpdated(Event, type="aes.ingestion.knowledge_base.updated.v1"):
+    """A knowledge base was updated."""
+
     knowledge_base: KnowledgeBase
 
 
 class KnowledgeBaseDeleted(Event, type="aes.ingestion.knowledge_base.deleted.v1"):
-    """The knowledge base and its indexes are deleted. Collections and files remain."""
+    """A knowledge base was deleted with its indexes. Its collections and files remain."""
 
     knowledge_base_id: str
 
 
 class RunEvent(Event):
-    """An event of one ingestion of a knowledge base; its subject is the knowledge base."""
+    """An event about an ingestion. Its subject is the knowledge base."""
 
     knowledge_base_id: str
     ingestion_id: str
 
 
 class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.queued.v1"):
-    """The ingestion is queued. ``total_datasources`` may grow while its files are being listed."""
+    """An ingestion was queued. ``total_datasources`` may grow while its files are listed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of one file": {"ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc", "total_datasources": 1}
@@ -277,9 +293,9 @@ class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.que
 
 
 class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.progress.v1"):
-    """The progress of an ingestion, at most once a second.
+    """An ingestion has progressed. Published at most once per second.
 
-    ``metadata`` has ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
+    ``metadata`` contains ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -304,6 +320,8 @@ class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.p
 
 
 class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.failed.v1"):
+    """A file couldn't be ingested. ``error`` says why."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a password": {
             "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
@@ -324,6 +342,8 @@ class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.f
 
 
 class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.completed.v1"):
+    """An ingestion completed. All its files are searchable."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of ten files": {
             "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
@@ -337,10 +357,10 @@ class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.
 
 
 class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.failed.v1"):
-    """At least one datasource failed; what was ingested is searchable.
+    """An ingestion ended with at least one failed file. The other files are searchable.
 
-    An error of type ``conflict_error`` means that it was abandoned: an ingestion with other settings replaced it, or
-    the knowledge base was deleted.
+    A ``conflict_error`` means that it was abandoned: an ingestion with different settings replaced it, or the knowledge
+    base was deleted.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -358,7 +378,7 @@ class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.fai
 
 
 class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
-    """``settings`` is a ``CreateKnowledgeBaseBody``."""
+    """Create a knowledge base. ``settings`` is a ``CreateKnowledgeBaseBody``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"settings": body} for name, body in CreateKnowledgeBaseBody.EXAMPLES.items()
@@ -374,9 +394,9 @@ class UpdateKnowledgeBase(
     outcomes=(KnowledgeBaseUpdated,),
     subject="knowledge_base_id",
 ):
-    """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are.
+    """Update a knowledge base. ``changes`` is an ``UpdateKnowledgeBaseBody``; omitted fields keep their values.
 
-    ``add_file_ids`` and ``remove_file_ids`` change the list, whatever is in it by then. ``ingest`` begins an ingestion.
+    ``add_file_ids`` and ``remove_file_ids`` modify the current list of files. ``ingest`` starts an ingestion.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -396,12 +416,14 @@ class DeleteKnowledgeBase(
     outcomes=(KnowledgeBaseDeleted,),
     subject="knowledge_base_id",
 ):
+    """Delete a knowledge base with its indexes. Its collections and files remain."""
+
     knowledge_base_id: str
 
 
 class IngestKnowledgeBase(
     Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,), subject="knowledge_base_id"
 ):
-    """Index new, changed and failed files; remove files that are no longer in the knowledge base."""
+    """Index new, changed and failed files, and drop files that were removed from the knowledge base."""
 
     knowledge_base_id: str

@@ -1,4 +1,4 @@
-"""Messages of a session, and the blocks of their content."""
+"""Messages of a session, and their content blocks."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -10,32 +10,38 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TextBlock(StrictModel):
+    """Text."""
+
     type: Literal["text"]
     text: Annotated[str, Field(min_length=1)]
 
 
 ImageDetail = Literal["auto", "low", "high", "original"]
-"""The resolution at which a model looks at an image. Providers without such a choice ignore it."""
+"""The resolution of an image for the model. Providers without this setting ignore it."""
 
 
 class ImageUrl(StrictModel):
+    """The URL of an image."""
+
     url: Annotated[str, Field(min_length=1, max_length=4000)]
     detail: ImageDetail | None = Field(default=None, exclude_if=is_none)
 
 
 class ImageUrlBlock(StrictModel):
-    """An image on the web; ``data:`` URLs are refused."""
+    """An image on the web. ``data:`` URLs are rejected."""
 
     type: Literal["image_url"]
     image_url: ImageUrl
 
 
 class ArtifactSource(StrictModel):
+    """The ID of an artifact."""
+
     artifact_id: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class FileBlock(StrictModel):
-    """An artifact of this session, by id."""
+    """An artifact of this session, by ID."""
 
     type: Literal["file"]
     source: ArtifactSource
@@ -72,7 +78,7 @@ MessageBlocks = Annotated[list[ContentBlock], _MOST_BLOCKS, AfterValidator(_no_b
 
 
 class RequestedToolCall(WireModel):
-    """A tool call that the model asked for and that has not been made."""
+    """A tool call that the model requested and that hasn't run."""
 
     id: str
     name: str
@@ -80,7 +86,7 @@ class RequestedToolCall(WireModel):
 
 
 class SaidFile(FileBlock):
-    """Internal: a file of the session in a message of its history, with what its artifact's record says of it."""
+    """Internal: a file of the session in a message of its history, with details from its artifact's record."""
 
     name: str
     content_type: str
@@ -88,10 +94,10 @@ class SaidFile(FileBlock):
 
 
 class HistoryMessage(WireModel):
-    """A message that a session begins with.
+    """A message that the session starts with.
 
-    An assistant's message may ask for ``tool_calls``; a tool's message is the result of ``tool_call_id``, a call that a
-    message before it asks for.
+    An assistant's message can request ``tool_calls``. A tool's message is the result of an earlier call,
+    ``tool_call_id``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"of a user": {"role": "user", "content": "When does the ferry leave?"}}
@@ -103,7 +109,7 @@ class HistoryMessage(WireModel):
 
 
 class GivenToolCall(StrictModel):
-    """A tool call of a given message. ``id``: unique in the conversation."""
+    """A tool call in an imported message. ``id`` is unique in the conversation."""
 
     id: str = Field(min_length=1, max_length=200)
     name: str = Field(min_length=1, max_length=200)
@@ -111,10 +117,10 @@ class GivenToolCall(StrictModel):
 
 
 class GivenMessage(StrictModel):
-    """A message of a conversation that took place elsewhere.
+    """A message of an imported conversation.
 
-    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
-    message before it.
+    An assistant's message can request ``tool_calls``. A tool's message is the result of an earlier call,
+    ``tool_call_id``.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -132,15 +138,15 @@ class GivenMessage(StrictModel):
 
 
 class GivenHistory(StrictModel):
-    """The conversation that a session begins with, oldest message first."""
+    """The conversation that the session starts with, oldest message first."""
 
     messages: list[GivenMessage] = Field(default=[], max_length=2_000)
 
 
 class Message(WireModel):
-    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+    """A message of the history. ``content`` joins the text of ``content_blocks``.
 
-    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    In imported histories, a message with the role ``tool`` is the result of a call; its ``content`` is the output.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

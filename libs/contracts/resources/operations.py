@@ -27,6 +27,8 @@ class ServiceState(BaseModel):
 
 
 class ServiceStates(BaseModel):
+    """The state of every service."""
+
     services: list[ServiceState]
     checked_at: Timestamp
 
@@ -41,7 +43,7 @@ class PartitionState(BaseModel):
 
 
 class ConsumerState(BaseModel):
-    """A consumer group at one topic. ``state`` is Kafka's state of the group."""
+    """A consumer group's lag on one topic. ``state`` is the group's state in Kafka."""
 
     group: str
     topic: str
@@ -52,13 +54,15 @@ class ConsumerState(BaseModel):
 
 
 class ConsumerStates(BaseModel):
+    """The lag of every consumer group. ``lag`` is the sum."""
+
     consumers: list[ConsumerState]
     lag: int
     measured_at: Timestamp
 
 
 class Failure(BaseModel):
-    """An event that reports an internal error. ``cause`` is the type and location of the exception behind it."""
+    """An event that reports an internal error. ``cause`` is the type and location of the underlying exception."""
 
     service: str
     type: str
@@ -70,7 +74,7 @@ class Failure(BaseModel):
 
 
 class FailureList(BaseModel):
-    """``unreachable`` services couldn't be asked."""
+    """Internal errors, newest first. ``unreachable`` lists the services that couldn't be queried."""
 
     failures: list[Failure]
     unreachable: list[str]
@@ -84,7 +88,7 @@ class DeadLetterCause(BaseModel):
 
 
 class DeadLetter(BaseModel):
-    """A message that its consumer failed to process. ``replayed``: it has been sent again."""
+    """A message that its consumer couldn't process. ``replayed`` is true once it has been sent again."""
 
     id: str
     topic: str
@@ -102,13 +106,15 @@ class DeadLetter(BaseModel):
 
 
 class TopicLetters(BaseModel):
+    """The number of dead-lettered messages in a topic."""
+
     topic: str
     letters: int
     not_replayed: int
 
 
 class DeadLetterList(BaseModel):
-    """``next`` goes into ``after``, null at the end. ``topics``, those with messages, is for operators only."""
+    """Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is for operators only."""
 
     dead_letters: list[DeadLetter]
     has_more: bool
@@ -117,14 +123,14 @@ class DeadLetterList(BaseModel):
 
 
 class DeadLetterPayload(BaseModel):
-    """``value`` is JSON without secrets; null if ``note`` says why it is hidden."""
+    """``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
 
     value: Any
     note: str | None
 
 
 class DeadLetterDetail(DeadLetter):
-    """``partition`` and ``offset`` of the message in its topic; headers that may contain secrets are hidden."""
+    """A dead-lettered message with its ``partition`` and ``offset``. Headers that may contain secrets are hidden."""
 
     partition: int | None
     offset: int | None
@@ -133,7 +139,7 @@ class DeadLetterDetail(DeadLetter):
 
 
 class ReplayResult(BaseModel):
-    """A replayed message. ``repeated``: it was replayed before, and nothing was sent now."""
+    """A replayed message. If ``repeated`` is true, it had already been replayed, and nothing was sent now."""
 
     dead_letter: DeadLetter
     repeated: bool

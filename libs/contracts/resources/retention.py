@@ -1,4 +1,4 @@
-"""Retention: how long a company keeps what its users made."""
+"""Retention: how long a company keeps its sessions."""
 
 from typing import Annotated, Any, ClassVar, Final
 
@@ -12,9 +12,9 @@ Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 
 
 class Retention(BaseModel):
-    """Sessions without a turn for ``session_retention_days`` are deleted, with null none.
+    """Sessions without a turn for ``session_retention_days`` are deleted. null keeps them forever.
 
-    It is the company's own number, else ``default_session_retention_days``, that of the installation.
+    The value is the company's own setting, or ``default_session_retention_days``, the installation's default.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -26,7 +26,7 @@ class Retention(BaseModel):
 
 
 class SetRetentionBody(StrictModel):
-    """``PUT /retention/``; with null the installation's default holds."""
+    """``PUT /retention/``. null restores the installation's default."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a quarter": {"session_retention_days": 90},
@@ -37,13 +37,15 @@ class SetRetentionBody(StrictModel):
 
 
 class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
-    """Its subject is the company. The first sessions that are too old go within an hour."""
+    """A company's retention was changed. The company is the subject. Sessions that are already too old are deleted
+    within hours.
+    """
 
     retention: Retention
 
 
 class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
-    """Sets the retention of the caller's company."""
+    """Set the retention of the caller's company."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = SetRetentionBody.EXAMPLES
 

@@ -1,4 +1,4 @@
-"""Secrets: values that the headers of toolsets refer to."""
+"""Secrets: values for the headers of toolsets."""
 
 from typing import Any, ClassVar
 
@@ -11,12 +11,12 @@ from libs.contracts.timestamps import Timestamp
 
 
 def secret_place(company_id: str, name: str) -> str:
-    """The place that a secret's ciphertext is bound to (``libs.secrets``)."""
+    """The location that a secret's ciphertext is bound to (``libs.secrets``)."""
     return f"secrets/{company_id}/{name}"
 
 
 class PutSecretBody(StrictModel):
-    """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
+    """``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the token of the ticket office"}}
 
@@ -24,7 +24,7 @@ class PutSecretBody(StrictModel):
 
 
 class Secret(BaseModel):
-    """A secret without its value, which nobody gets to see again."""
+    """A secret without its value, which can't be read back."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of the ticket office": {
@@ -44,19 +44,21 @@ class SecretPage(ListPage):
 
 
 class SecretStored(Event, type="aes.registry.secret.stored.v1"):
-    """A secret is new or has a new value, which no message carries."""
+    """A secret was created, or its value was replaced. Messages never contain the value."""
 
     secret: Secret
 
 
 class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
+    """A secret was deleted."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
 
     name: str
 
 
 class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
-    """Store a secret, or another value for it; ``ciphertext`` in base64, bound to ``secret_place``."""
+    """Create a secret or replace its value. ``ciphertext`` is base64, bound to ``secret_place``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a token": {"name": "TICKETS_TOKEN", "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ="}
@@ -67,6 +69,8 @@ class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStor
 
 
 class DeleteSecret(Command, type="aes.registry.delete_secret.v1", outcomes=(SecretDeleted,)):
+    """Delete a secret."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
 
     name: str

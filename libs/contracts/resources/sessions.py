@@ -16,14 +16,14 @@ SessionStatus = Literal["active", "deleting"]
 
 
 class AgentReference(StrictModel):
-    """A stored agent named by exactly one of its id and its key (``POST /sessions/``)."""
+    """A stored agent. Specify exactly one of its ID and its key."""
 
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     agent_key: str | None = Field(default=None, min_length=1, max_length=300)
 
 
 class ForkSessionBody(StrictModel):
-    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
+    """``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is copied."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "the whole history": {},
@@ -42,15 +42,18 @@ class ForkSessionBody(StrictModel):
 
 
 class SessionCreatedReply(BaseModel):
+    """The new session's ID, and the hash of its configuration."""
+
     success: bool = True
     session_id: str
     config_hash: str
 
 
 class Session(BaseModel):
-    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
+    """A conversation with the agent it was created with. ``forked_from`` is the session that its history was copied
+    from.
 
-    ``metadata``: pairs that another protocol's client gave it; left out when there are none.
+    ``metadata`` is set by clients of other protocols; it's omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -81,7 +84,7 @@ class SessionPage(ListPage):
 
 
 class ConfiguredSession(AgentConfiguration, GivenHistory):
-    """``POST /sessions/`` with an agent of its own."""
+    """``POST /sessions/`` with an agent configuration."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a configuration": {
@@ -94,7 +97,7 @@ class ConfiguredSession(AgentConfiguration, GivenHistory):
 
 
 class ReferencedSession(AgentReference, GivenHistory):
-    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+    """``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {"agent_key": "support"},
@@ -112,10 +115,10 @@ CreateSessionBody = ConfiguredSession | ReferencedSession
 
 
 class SessionCreated(Event, type="aes.runtime.session.created.v1"):
-    """A conversation is open. ``forked_from``: the session whose history it begins with.
+    """A session was created. ``forked_from`` is the session that its history was copied from.
 
-    A session that its first turn began has an event without a causation id. ``listed`` is left out unless it is false:
-    such a session is found by its id alone.
+    The event has no causation ID if the session was created by its first turn. ``listed`` is omitted unless it's false:
+    unlisted sessions don't appear in lists, but can be read by ID.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -135,7 +138,7 @@ class SessionCreated(Event, type="aes.runtime.session.created.v1"):
 
 
 class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
-    """The session's metadata was replaced, its agent set, or ``messages`` were added to its history between turns."""
+    """A session's metadata was replaced, its agent was set, or ``messages`` were added to its history."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new metadata": {},
@@ -147,16 +150,16 @@ class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
-    """The session and its history are deleted. Consumers delete the data that they keep about the session."""
+    """A session was deleted with its history. Consumers delete their data about it."""
 
     session_id: str
 
 
 class SessionBeginning(WireModel):
-    """A session's agent, by a validated, normalised configuration that the session keeps, and what it begins with.
+    """A session's validated and normalized agent configuration, and its initial messages.
 
-    ``messages`` are said before its first turn. A session that is not ``listed`` is found by its id alone. One that has
-    ``expires_after`` is deleted that many seconds after it was created, once none of its turns is queued or runs.
+    ``messages`` precede its first turn. Sessions that aren't ``listed`` can only be read by ID. ``expires_after`` is
+    the session's lifetime in seconds; deletion waits until none of its turns is queued or running.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -183,19 +186,19 @@ class SessionBeginning(WireModel):
 
 
 NO_AGENT: Final = ""
-"""The ``config_hash`` of a session whose agent is still to be set (``UpdateSession``)."""
+"""The ``config_hash`` of a session without an agent. ``UpdateSession`` sets it later."""
 
 
 class CreateSession(
     Command, SessionBeginning, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,), subject="session_id"
 ):
-    """Open a conversation."""
+    """Create a session."""
 
     session_id: str
 
 
 class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(SessionUpdated,), subject="session_id"):
-    """Replace a session's ``metadata``, or set the ``agent`` of one that was opened without and has no turns."""
+    """Replace a session's ``metadata``, or set the ``agent`` of a session that has neither an agent nor turns."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"new metadata": {"metadata": {"ticket": "4711"}}}
 
@@ -205,7 +208,7 @@ class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(Ses
 
 
 class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,), subject="session_id"):
-    """Add to a session's history between its turns, before what is said next: refused while a turn is under way."""
+    """Add messages to a session's history between turns. Rejected while a turn is in progress."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a tool's result": {
@@ -226,10 +229,10 @@ class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(Session
 
 
 class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
-    """Open a session with the agent of another one and a copy of its completed turns, up to one of them or before it.
+    """Create a session with another session's agent and a copy of its completed turns, up to or before one of them.
 
-    ``session_id`` is the new session's; without a turn all completed ones are copied. ``listed`` and ``expires_after``
-    as of a ``SessionBeginning``.
+    ``session_id`` is the new session. Without a turn, all completed turns are copied. ``listed`` and ``expires_after``
+    are as in ``SessionBeginning``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -246,6 +249,6 @@ class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(Session
 
 
 class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,), subject="session_id"):
-    """End a session: refuse turns, cancel the running one, remove the history."""
+    """Delete a session: reject new turns, cancel the running one, and delete the history."""
 
     session_id: str

@@ -1,4 +1,4 @@
-"""Tokens: short-lived credentials made with a key."""
+"""Tokens: short-lived credentials created with a key."""
 
 from typing import Any, ClassVar, Final
 
@@ -12,16 +12,18 @@ LONGEST_TOKEN_SECONDS: Final = 3600
 
 
 class TokenBody(StrictModel):
-    """``POST /auth/token/``. Without ``scopes`` the token gets its key's."""
+    """``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
-    expires_in: int = Field(default=LONGEST_TOKEN_SECONDS, ge=60, le=LONGEST_TOKEN_SECONDS, description="Seconds.")
+    expires_in: int = Field(
+        default=LONGEST_TOKEN_SECONDS, ge=60, le=LONGEST_TOKEN_SECONDS, description="The token's lifetime in seconds."
+    )
 
 
 class TokenReply(BaseModel):
-    """A bearer token, which isn't stored. It ends with its key at the latest."""
+    """A bearer token, which isn't stored. It expires when its key does, if not sooner."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105

@@ -37,16 +37,16 @@ class _CallSettings(BaseModel):
 
 
 class CallSettings(_CallSettings, StrictModel):
-    """Settings for calls of a tool; what is left out has the default of its tool.
+    """Settings for tool calls. Omitted settings have the tool's defaults.
 
-    ``safe_to_repeat``: by default GET, or what MCP's ``idempotentHint`` and ``readOnlyHint`` say.
+    ``safe_to_repeat`` defaults to true for GET requests, or to the MCP hints ``idempotentHint`` and ``readOnlyHint``.
     """
 
 
 class _Body(CallSettings):
-    """``description`` is for people. The call settings are those of every tool of the toolset that has none itself.
+    """The fields that all types of toolsets have. Call settings apply to every tool that doesn't override them.
 
-    ``tool_settings``: those of single tools, by their name.
+    ``description`` is for human readers. ``tool_settings`` overrides call settings by tool name.
     """
 
     name: ToolsetName
@@ -55,7 +55,7 @@ class _Body(CallSettings):
 
 
 class McpToolsetBody(_Body):
-    """An MCP server over streamable HTTP; with ``allowed_tools``, only these of its tools."""
+    """The tools of an MCP server, over streamable HTTP. ``allowed_tools`` limits them."""
 
     type: Literal["mcp"]
     url: Url
@@ -64,9 +64,9 @@ class McpToolsetBody(_Body):
 
 
 class OpenApiToolsetBody(_Body):
-    """Operations of an OpenAPI document (3.0 or 3.1), given or fetched; with ``operations``, only those.
+    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL. ``operations`` limits them.
 
-    ``operations``: ``operationId``, or method and path such as ``GET /tickets/{id}``.
+    Identify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
     """
 
     type: Literal["openapi"]
@@ -78,9 +78,9 @@ class OpenApiToolsetBody(_Body):
 
 
 class HttpTool(CallSettings):
-    """One HTTP request, with ``{argument}`` placeholders in ``url``, ``query`` and ``body``.
+    """A tool that sends one HTTP request. ``url``, ``query`` and ``body`` can contain ``{argument}`` placeholders.
 
-    A placeholder that is a whole JSON value keeps its argument's type.
+    A placeholder that is an entire JSON value keeps its argument's type.
     """
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
@@ -94,7 +94,7 @@ class HttpTool(CallSettings):
 
 
 class HttpToolsetBody(_Body):
-    """Requests to HTTP services, described one by one."""
+    """Tools that each send one HTTP request."""
 
     type: Literal["http"]
     tools: list[HttpTool] = Field(min_length=1, max_length=MAX_TOOLS)
@@ -104,7 +104,7 @@ ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
 
 
 class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
-    """``POST /toolsets/``."""
+    """``POST /toolsets/``. ``type`` selects the variant."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
@@ -141,9 +141,9 @@ class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="ty
 
 
 class UpdateToolsetBody(CallSettings):
-    """``PATCH /toolsets/{name}/``: whatever is given replaces what stands; null removes what may be left out.
+    """``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
-    Name and type stay. A ``document`` replaces a ``document_url``, and the other way round.
+    Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -164,7 +164,7 @@ class UpdateToolsetBody(CallSettings):
 
 
 class ToolsetTool(BaseModel):
-    """A tool of a toolset, with the settings that hold for its calls."""
+    """A tool of a toolset, with its effective call settings."""
 
     name: str
     description: str = ""
@@ -176,21 +176,21 @@ class ToolsetTool(BaseModel):
 
 
 class ConnectedTool(ToolsetTool):
-    """Internal: a tool as its connector in the runtime makes it and gets it again.
+    """Internal: a tool as created by its connector in the runtime.
 
-    ``binding``: what the connector needs for the call beside the toolset's configuration, such as the request that an
-    operation of an OpenAPI document was compiled to. Nobody else looks into it.
+    ``binding`` is the connector's own data for calls, such as the compiled request of an OpenAPI operation. Other code
+    doesn't read it.
     """
 
     binding: JsonObject | None = None
 
 
 class ConnectedToolset(BaseModel):
-    """Internal: one version of a toolset as the runtime gets it (``GET /internal/toolsets``, discovery, try-out).
+    """Internal: a version of a toolset for the runtime (``GET /internal/toolsets``, discovery, test calls).
 
-    ``config`` has the fields of the toolset's body beside name and type. ``document`` is among them for discovery
-    only: for calls it is left out, the tools have bindings. ``secrets``: base64 of the ciphertexts of the secrets that
-    its headers refer to, by name, bound to ``secret_place``; one that does not exist is missing.
+    ``config`` has the fields of the toolset's body, except name and type. ``document`` is included only for discovery,
+    since calls use the tools' bindings. ``secrets`` maps the names of secrets in headers to their ciphertexts in
+    base64, bound to ``secret_place``. Secrets that don't exist are missing.
     """
 
     name: str
@@ -202,13 +202,13 @@ class ConnectedToolset(BaseModel):
 
 
 class ConnectedToolsets(BaseModel):
-    """Internal: those of the asked toolsets that exist."""
+    """Internal: the requested toolsets that exist."""
 
     toolsets: list[ConnectedToolset]
 
 
 class LeftOutTool(BaseModel):
-    """Internal: a tool of a target that cannot be used; its name may be what is wrong with it."""
+    """Internal: a tool that can't be used, and why. Its name may be the reason."""
 
     name: str
     reason: str
@@ -219,9 +219,9 @@ class LeftOutTool(BaseModel):
 
 
 class DiscoveredTools(BaseModel):
-    """Internal: the tools that a toolset's target offers, or that its description compiles to.
+    """Internal: the tools that a target offers or that a description compiles to.
 
-    Their settings are the defaults of the target; the registry lays those of the toolset over them.
+    Their settings are the target's defaults. The registry overrides them with the toolset's settings.
     """
 
     tools: list[ConnectedTool]
@@ -229,7 +229,7 @@ class DiscoveredTools(BaseModel):
 
 
 class TryToolCall(BaseModel):
-    """Internal: one call of a tool, outside of any turn, made at most once. ``call_id`` is its idempotency key."""
+    """Internal: a single tool call outside any turn, sent at most once. ``call_id`` is its idempotency key."""
 
     toolset: ConnectedToolset
     tool: str
@@ -246,7 +246,7 @@ class CallToolBody(StrictModel):
 
 
 class CallToolReply(BaseModel):
-    """The result of a call; ``output`` is the text that a model would get."""
+    """The result of a call. ``output`` is the text that a model would receive."""
 
     status: Literal["completed", "failed"]
     output: str
@@ -254,9 +254,9 @@ class CallToolReply(BaseModel):
 
 
 class _Toolset(_CallSettings):
-    """A version of a toolset. ``refreshed_at``: when its tools were last asked for.
+    """A version of a toolset. ``refreshed_at`` is when its tools were last fetched.
 
-    ``warnings`` name tools that its target offers and that cannot be used, which were left out then.
+    ``warnings`` lists tools of the target that can't be used and were skipped.
     """
 
     name: str
@@ -270,6 +270,8 @@ class _Toolset(_CallSettings):
 
 
 class McpToolset(_Toolset):
+    """A toolset of an MCP server."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
             "name": "tickets",
@@ -316,7 +318,7 @@ class McpToolset(_Toolset):
 
 
 class OpenApiToolset(_Toolset):
-    """``document`` is in the answer to ``GET /toolsets/{name}/`` alone: it may be large."""
+    """A toolset of an OpenAPI document. Only ``GET /toolsets/{name}/`` returns ``document``, which may be large."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an OpenAPI document": {
@@ -353,7 +355,7 @@ class OpenApiToolset(_Toolset):
 
 
 class HttpToolsetTool(ToolsetTool):
-    """A tool together with the request that it makes."""
+    """A tool and its HTTP request."""
 
     method: str
     url: str
@@ -363,6 +365,8 @@ class HttpToolsetTool(ToolsetTool):
 
 
 class HttpToolset(_Toolset):
+    """A toolset of HTTP requests."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "HTTP requests": {
             "name": "fares",
@@ -404,11 +408,13 @@ class ToolsetPage(ListPage):
 
 
 class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
+    """A toolset was created."""
+
     toolset: Toolset
 
 
 class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
-    """A toolset has changed. ``version`` is a new one unless the change changed nothing."""
+    """A toolset was updated. ``version`` is new unless the update changed nothing."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": toolset} for name, toolset in HttpToolset.EXAMPLES.items()}
 
@@ -416,7 +422,7 @@ class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
 
 
 class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
-    """A toolset's tools were asked for again. ``version`` is a new one when they are others."""
+    """A toolset's tools were fetched again. If they changed, ``version`` is new."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"toolset": toolset} for name, toolset in OpenApiToolset.EXAMPLES.items()
@@ -426,13 +432,15 @@ class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
 
 
 class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
+    """A toolset was deleted."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"an MCP server": {"name": "tickets"}}
 
     name: str
 
 
 class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
-    """Ask for the tools of a toolset and store both; ``toolset`` is a ``CreateToolsetBody``."""
+    """Fetch a toolset's tools and store both. ``toolset`` is a ``CreateToolsetBody``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": body} for name, body in CreateToolsetBody.EXAMPLES.items()}
 
@@ -440,7 +448,7 @@ class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(To
 
 
 class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
-    """Fields left out of ``changes`` (an ``UpdateToolsetBody``) stay as they are."""
+    """Update a toolset. ``changes`` is an ``UpdateToolsetBody``; omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"name": "tickets", "changes": body} for name, body in UpdateToolsetBody.EXAMPLES.items()
@@ -451,7 +459,7 @@ class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(To
 
 
 class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):
-    """Ask for the tools of a toolset again."""
+    """Fetch a toolset's tools again."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an MCP server": {"name": "tickets"}}
 
@@ -459,6 +467,8 @@ class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(
 
 
 class DeleteToolset(Command, type="aes.registry.delete_toolset.v1", outcomes=(ToolsetDeleted,)):
+    """Delete a toolset."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {"an MCP server": {"name": "tickets"}}
 
     name: str

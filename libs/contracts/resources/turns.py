@@ -1,6 +1,6 @@
 """Turns: a message, its execution and its reply.
 
-The subject and the causation id of a turn's events are the turn's id, which is that of its command.
+A turn's ID is the ID of its command. The turn's events have it as their subject and causation ID.
 """
 
 import operator
@@ -32,7 +32,7 @@ ActionKind = Literal["approval", "tool_result"]
 
 
 class NamedTool(StrictModel):
-    """A tool that the model has to call."""
+    """A tool that the model must call."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -43,15 +43,15 @@ Metadata = Annotated[
     dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=8000)]],
     Field(max_length=32),
 ]
-"""Pairs of the caller's own, which are kept and returned."""
+"""Custom key-value pairs, stored and returned with the turn."""
 
 
 class TurnOptions(StrictModel):
-    """Settings of one turn, which go before the agent's own. ``instructions`` are added to the agent's.
+    """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop``: the model's answer ends before the first of these texts. ``tool_choice``: whether tools may be called, or
-    must be, until the first call is made. ``output_schema``: JSON Schema of the reply's ``output``. ``metadata``
-    changes nothing: it is kept with the turn.
+    ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
+    call, until the first one. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata`` is stored
+    with the turn and doesn't affect it.
     """
 
     instructions: str | None = Field(default=None, min_length=1, max_length=100_000)
@@ -67,14 +67,14 @@ class TurnOptions(StrictModel):
 
     @property
     def change_something(self) -> bool:
-        """Whether the agent is to do anything in another way."""
+        """Whether the options change how the agent runs."""
         return any(value is not None for name, value in self if name != "metadata")
 
 
 class ExecuteBody(StrictModel):
     """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
 
-    Models refuse texts of white space only.
+    Text must not be blank.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -97,10 +97,10 @@ class ExecuteBody(StrictModel):
 
 
 class RequiredAction(WireModel):
-    """An answer from outside that a waiting turn needs before it goes on.
+    """An external answer that a waiting turn needs before it can resume.
 
-    ``approval``: a person decides whether the call is made, with exactly these arguments. ``tool_result``: the caller
-    runs the tool and gives its result. At ``expires_at`` the call fails and the turn goes on.
+    ``approval``: a user decides whether the call runs with exactly these arguments. ``tool_result``: the caller runs
+    the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn resumes.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -119,16 +119,17 @@ class RequiredAction(WireModel):
 
 
 class BlockedBy(WireModel):
-    """The waiting turn that a queued one comes after, and the answers that it needs."""
+    """The waiting turn that blocks a queued one, and the actions that it requires."""
 
     turn_id: str
     required_actions: list[RequiredAction] = []
 
 
 class TurnAccepted(WireModel):
-    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs.
+    """The body of a 202 response. The turn continues; ``Location`` is its URL.
 
-    ``blocked_by``: the turn of its session that a queued one waits for, when that one waits for answers itself.
+    ``required_actions`` are the open actions of a waiting turn. ``blocked_by`` is the waiting turn that blocks a queued
+    one.
     """
 
     success: bool = True
@@ -141,16 +142,16 @@ class TurnAccepted(WireModel):
 
 
 class TurnToolset(WireModel):
-    """The version of a toolset that a turn works with."""
+    """The version of a toolset that a turn uses."""
 
     name: str
     version: int
 
 
 class Turn(WireModel):
-    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting.
+    """The state of a turn: ``reply`` once completed, ``error`` once failed, ``required_actions`` while waiting.
 
-    ``blocked_by`` while it is queued behind a waiting turn.
+    ``blocked_by`` is set while it's queued behind a waiting turn.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -194,9 +195,9 @@ class Turn(WireModel):
     required_actions: list[RequiredAction] = []
     blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=operator.not_)
-    """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
+    """The agent's toolsets. Omitted if there are none, and until the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
-    """Options as they were given (``TurnOptions``); left out when there were none."""
+    """The given ``TurnOptions``. Omitted if there were none."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
@@ -209,6 +210,8 @@ class TurnPage(ListPage):
 
 
 class TurnCancelledReply(BaseModel):
+    """The response to a cancel request."""
+
     success: bool = True
     turn_id: str
     session_id: str
@@ -216,9 +219,9 @@ class TurnCancelledReply(BaseModel):
 
 
 class WatchedTurn(WireModel):
-    """Internal: a turn whose text somebody follows. ``sequence`` is that of its newest event.
+    """Internal: a turn whose text is being streamed. ``sequence`` is that of its latest event.
 
-    ``texts``: the texts of its recorded steps that asked for tools, by step; empty ones are left out.
+    ``texts``: the text of each recorded step that requested tools, by step number; empty texts are omitted.
     """
 
     status: TurnStatus
@@ -227,14 +230,17 @@ class WatchedTurn(WireModel):
 
 
 class TurnEvent(Event):
+    """An event about a turn."""
+
     session_id: str
     turn_id: str
 
 
 class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
-    """The turn waits for earlier turns of its session, or for a free worker.
+    """A turn was queued. It's waiting for earlier turns of its session, or for a free worker.
 
-    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
+    ``blocked_by`` is the earlier turn, if it's waiting for actions. The session's turns can't run until they're
+    resolved.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -247,6 +253,8 @@ class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
 
 
 class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
+    """A turn started."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "the first attempt": {"attempt": 1, "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07"}
     }
@@ -256,7 +264,7 @@ class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
 
 
 class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
-    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
+    """Another worker took over the turn. Discard text of steps after ``resumed_from_step``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"after the first step": {"attempt": 2, "resumed_from_step": 1}}
 
@@ -265,11 +273,11 @@ class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
 
 
 class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
-    """The turn has ended with a reply. The payload is the body of the HTTP answer to ``execute``."""
+    """A turn completed with a reply. The payload is the same as the response body of ``execute``."""
 
 
 class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
-    """``usage`` is that of the model's answers that were recorded or came with the failure."""
+    """A turn failed. ``usage`` covers the model responses recorded before or with the failure."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "no model": {
@@ -284,9 +292,9 @@ class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
 
 
 class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"):
-    """``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
+    """A turn was cancelled. ``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
 
-    ``usage`` is that of the model's answers that were recorded until then.
+    ``usage`` covers the model responses recorded before the cancellation.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -302,17 +310,19 @@ class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"
 
 
 TURN_ENDS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
-"""Every turn ends with exactly one of them."""
+"""Every turn ends with exactly one of these events."""
 
 
 class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
-    """The cancel command was carried out. The turn itself ends with ``turn.cancelled``."""
+    """A request to cancel a turn was accepted. The turn itself ends with ``turn.cancelled``."""
 
     status: str = "cancelled"
 
 
 class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
-    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
+    """The model requested a tool call. On a step's first call, ``text_length`` is the length of the step's text in
+    characters.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a calculation": {
@@ -331,6 +341,8 @@ class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
 
 
 class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1"):
+    """A tool call completed. ``output`` is its result."""
+
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a calculation": {"step": 1, "call_id": "call_7Qm2", "name": "calculator", "output": "17 * 23 = 391"}
     }
@@ -342,7 +354,7 @@ class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1
 
 
 class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason``, a text, as the result."""
+    """A tool call failed, or its outcome is unknown after a crash. The model receives ``reason`` as the result."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a calculation": {
@@ -360,7 +372,9 @@ class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
 
 
 class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
-    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+    """A turn is waiting for an answer to this action. A turn can wait for several actions and resumes when all are
+    resolved.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an approval": {"step": 1}}
 
@@ -369,10 +383,10 @@ class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
 
 
 class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
-    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
+    """An action was answered, or it expired. ``decision`` is null for a tool result; ``by`` is empty after expiry.
 
-    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
-    approval once the call was made. The end of the turn closes its open actions without this event.
+    ``tool_call.completed`` or ``tool_call.failed`` follows: after an approval once the call has run, otherwise
+    immediately. If the turn ends first, its open actions close without this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -393,7 +407,9 @@ class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
 
 
 class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
-    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+    """The model's response doesn't match the output schema. The model is asked again. ``text_length`` is the length of
+    the response's text.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a price in words": {
@@ -409,11 +425,13 @@ class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
 
 
 class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
+    """A passage was cited."""
+
     citation: Citation
 
 
 class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", topic=RUNTIME_DELTAS):
-    """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
+    """A piece of a step's text. ``offset`` is its position in that text, in characters."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"the beginning": {"attempt": 1, "step": 2, "offset": 0, "text": "17 * 23 "}}
 
@@ -424,7 +442,7 @@ class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", t
 
 
 class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", topic=RUNTIME_DELTAS):
-    """A step's text is complete; ``length`` counts its characters."""
+    """A step's text is complete. ``length`` is its length in characters."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 13}}
 
@@ -434,30 +452,31 @@ class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", top
 
 
 COMPANY_BACKLOG_FULL: Final = "company_backlog_full"
-"""Type of the detail of a refusal: the company has as many turns in work as it may have."""
+"""The type of the error detail when the company has reached its maximum number of unfinished turns."""
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
-"""The type of the finding in the failure of a turn with ``ExecuteTurn.whole_history``."""
+"""The type of the error detail when a turn with ``ExecuteTurn.whole_history`` exceeds the model's context."""
 SESSION_MOVED_ON: Final = "session_moved_on"
-"""The type of the finding in a refusal because of ``ExecuteTurn.position``."""
+"""The type of the error detail when ``ExecuteTurn.position`` doesn't match."""
 
 
 class ClientCalls(WireModel):
-    """For a caller who keeps the conversation: the turn ends with calls of client tools, instead of waiting for them.
+    """For callers that keep the conversation themselves: the turn ends with client tool calls instead of waiting for
+    them.
 
-    ``answered`` follows the turn's own message: the calls that earlier turns ended with, and their results.
+    ``answered`` follows the turn's message: the calls of earlier turns, and their results.
     """
 
     answered: list[HistoryMessage] = []
 
 
 class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS, subject="session_id"):
-    """Take a message into a session and answer it. The turn's id is the command's id.
+    """Add a message to a session and reply to it. The turn's ID is the command's ID.
 
-    ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings. With
-    ``begins`` the session is created first, unless there is one with that id. ``client_calls`` left out: the turn waits
-    for the results of client tools. With a ``position`` it is refused as a conflict (``session_moved_on``) unless it
-    becomes the turn of that number, from 0. With ``whole_history`` it fails (``context_length_exceeded``) when the
-    conversation is longer than what a model is given; else the oldest messages are left out, with a warning.
+    ``stream`` publishes deltas of the text. ``options`` override the agent's settings. ``begins`` creates the session
+    if it doesn't exist. Without ``client_calls``, the turn waits for the results of client tools. ``position`` is the
+    turn's expected number, from 0; on a mismatch, the command is rejected as a conflict (``session_moved_on``). If the
+    conversation exceeds the model's context, ``whole_history`` fails the turn (``context_length_exceeded``); otherwise
+    the oldest messages are dropped with a warning.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "stream": True}}
@@ -473,7 +492,7 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_END
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,), subject="turn_id"):
-    """Stop a turn that is queued, runs or waits."""
+    """Cancel a queued, running or waiting turn."""
 
     session_id: str
     turn_id: str

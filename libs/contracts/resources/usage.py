@@ -1,4 +1,4 @@
-"""Usage: what ended turns took, summed up."""
+"""Usage: totals over finished turns."""
 
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ class UsageGroup(StrEnum):
 
 
 class UsageTotals(BaseModel):
-    """Sums over turns. ``cost`` in the currency of the prices, without the ``unpriced_turns``."""
+    """Totals over turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
 
     turns: int
     input_tokens: int
@@ -30,7 +30,7 @@ class UsageTotals(BaseModel):
 
 
 class UsageItem(UsageTotals):
-    """A group, named by the fields that were asked for; null where a turn has none."""
+    """The totals of a group. The requested grouping fields identify it; null if a turn has no value."""
 
     day: str | None = Field(default=None, examples=["2026-05-01"])
     agent_id: str | None = None
@@ -40,7 +40,7 @@ class UsageItem(UsageTotals):
 
 
 class UsageReport(BaseModel):
-    """Usage ``from`` one time ``to`` before another; ``total`` counts all groups."""
+    """Usage ``from`` a time up to but excluding ``to``. ``total`` is the number of groups."""
 
     model_config = ConfigDict(populate_by_name=True)
 

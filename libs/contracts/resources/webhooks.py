@@ -40,11 +40,15 @@ EventTypeName = Annotated[
 ]
 EventTypes = Annotated[
     list[EventTypeName],
-    Field(min_length=1, max_length=50, description="Names of events, or prefixes that end in `*`."),
+    Field(min_length=1, max_length=50, description="Event types, or prefixes that end in `*`."),
 ]
 Url = Annotated[
     str,
-    Field(min_length=1, max_length=2000, description="Receives POST requests. A public address, `https` or `http`."),
+    Field(
+        min_length=1,
+        max_length=2000,
+        description="The URL that receives POST requests. It must be public, with `https` or `http`.",
+    ),
 ]
 Status = Literal["enabled", "disabled"]
 
@@ -73,7 +77,7 @@ class CreateWebhookBody(StrictModel):
 
 
 class UpdateWebhookBody(StrictModel):
-    """``PATCH /webhooks/{id}/``. Omitted fields stay unchanged."""
+    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
@@ -84,7 +88,7 @@ class UpdateWebhookBody(StrictModel):
     event_types: EventTypes | None = None
     description: str | None = Field(default=None, max_length=1000)
     status: Status | None = Field(
-        default=None, description="A re-enabled webhook receives the events since then, as far as they are recorded."
+        default=None, description="A re-enabled webhook receives the recorded events since it was disabled."
     )
 
 
@@ -93,13 +97,15 @@ class RotateWebhookBody(StrictModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
 
-    grace_seconds: int = Field(default=_DAY, ge=0, le=30 * _DAY, description="How long the previous secret also signs.")
+    grace_seconds: int = Field(
+        default=_DAY, ge=0, le=30 * _DAY, description="How long deliveries are also signed with the previous secret."
+    )
 
 
 class Webhook(BaseModel):
-    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
+    """A webhook. If ``company_wide``, it receives events of all users' private sessions, like its creator.
 
-    ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
+    ``failing_since`` is the time of the first failed attempt since the last success, or null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -132,7 +138,7 @@ class Webhook(BaseModel):
 
 
 class IssuedWebhookReply(Webhook):
-    """A webhook with its newest secret, which is shown this once."""
+    """A webhook with its newest secret, which is shown only once."""
 
     secret: str
 
@@ -142,10 +148,10 @@ class WebhookPage(ListPage):
 
 
 class Delivery(BaseModel):
-    """An event on its way to a webhook.
+    """A delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null for one that waits for an earlier event of its subject. ``last_response`` is the
-    beginning of the last answer, or why there was none.
+    ``next_attempt_at`` is null while it's waiting for an earlier event of the same subject. ``last_response`` is the
+    start of the last response, or the reason why there was none.
     """
 
     id: str
@@ -164,12 +170,12 @@ class DeliveryPage(ListPage):
 
 
 def secret_place(webhook_id: str, secret_id: str) -> str:
-    """The place that a secret's ciphertext is bound to."""
+    """The location that a secret's ciphertext is bound to."""
     return f"webhook_secrets/{webhook_id}/{secret_id}"
 
 
 class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
-    """``secret_id``: the secret that signs, by the id that the command gave it."""
+    """A webhook was created. ``secret_id`` is the ID of its signing secret."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "ends of turns": {
@@ -187,7 +193,7 @@ class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
 
 
 class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
-    """Its address, event types, description or status was changed, or it was given a new secret, ``secret_id``."""
+    """A webhook's URL, event types, description or status changed, or it has a new secret, ``secret_id``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"other events": {"event_types": ["turn.*"], "status": "enabled"}}
 
@@ -199,7 +205,7 @@ class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
 
 
 class WebhookDisabled(Event, type="aes.timeline.webhook.disabled.v1"):
-    """Nothing is delivered to it any more until somebody enables it.
+    """A webhook was disabled. It receives nothing until it's enabled again.
 
     ``reason`` is ``gone``, ``unreachable``, ``key_revoked`` or ``requested``.
     """
@@ -212,12 +218,14 @@ class WebhookDisabled(Event, type="aes.timeline.webhook.disabled.v1"):
 
 
 class WebhookDeleted(Event, type="aes.timeline.webhook.deleted.v1"):
+    """A webhook was deleted."""
+
     webhook_id: str
     user_id: str
 
 
 class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_requested.v1"):
-    """Somebody asked for a test, or for an event to be delivered again; it is due ``due_at``."""
+    """A test event or a redelivery was requested. It's sent at ``due_at``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a test": {
@@ -235,7 +243,7 @@ class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_reques
 
 
 class SealedSecret(BaseModel):
-    """A signing secret; ``ciphertext`` in base64, bound to ``secret_place``."""
+    """An encrypted signing secret. ``ciphertext`` is base64, bound to ``secret_place``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "of a webhook": {
@@ -249,7 +257,7 @@ class SealedSecret(BaseModel):
 
 
 class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(WebhookCreated,)):
-    """Deliver events of these types from now on. The webhook's id is the command's."""
+    """Create a webhook that receives new events of these types. Its ID is the command's ID."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "ends of turns": {
@@ -268,7 +276,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
 
 
 class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,), subject="webhook_id"):
-    """Change a webhook; what is null stays as it is."""
+    """Update a webhook. null keeps a field's value."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events, enabled again": {"event_types": ["turn.*"], "status": "enabled"}
@@ -282,13 +290,15 @@ class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(We
 
 
 class DeleteWebhook(Command, type="aes.timeline.delete_webhook.v1", outcomes=(WebhookDeleted,), subject="webhook_id"):
+    """Delete a webhook."""
+
     webhook_id: str
 
 
 class RotateWebhookSecret(
     Command, type="aes.timeline.rotate_webhook_secret.v1", outcomes=(WebhookUpdated,), subject="webhook_id"
 ):
-    """Sign with another secret; the one before it signs along for ``grace_seconds``."""
+    """Sign with a new secret. The previous one also signs for ``grace_seconds``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
 
@@ -300,13 +310,13 @@ class RotateWebhookSecret(
 class SendTestEvent(
     Command, type="aes.timeline.send_test_event.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"
 ):
-    """Deliver an event ``webhook.test`` once."""
+    """Deliver a ``webhook.test`` event once."""
 
     webhook_id: str
 
 
 class Redeliver(Command, type="aes.timeline.redeliver.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"):
-    """Begin a delivery anew."""
+    """Deliver an event again."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a failed delivery": {"delivery_id": "01980f60-3e5f-7d55-9f63-4b8cae2d9035"}}
 

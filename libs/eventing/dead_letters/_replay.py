@@ -67,14 +67,14 @@ class Replay:
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
         """Returns the message's payload, or the reason that it must not be sent."""
         if message.is_too_old(datetime.now(UTC)):
-            return b"", "It is more than 7 days old: other consumers may have forgotten that they had it."
+            return b"", "It is more than 7 days old: consumers might process it a second time."
         if message.original_position is None:
             return message.value, ""
         original = await self._session.record(self._topic.source, *message.original_position)
         if original is None or ("ce_id", (message.header("ce_id") or "").encode()) not in original.headers:
             return (
                 b"",
-                f"Its payload was too large for a letter, and {self._topic.source} does not keep it.",
+                f"Its payload was too large to copy, and {self._topic.source} no longer has it.",
             )
         return original.value or b"", ""
 
@@ -91,9 +91,9 @@ class Replay:
                 )
                 await self._producer.send_offsets_to_transaction(done, self._session.prefix + REPLAY_GROUP)
         except MetadataTooLong:
-            raise Conflict("Too many messages were skipped. Replay the topic's earlier ones first.") from None
+            raise Conflict("Too many messages were skipped. Replay the topic's earlier messages first.") from None
         except _FENCED:
-            raise ReplayOvertaken(f"Another replay has begun for {self._topic.name}.") from None
+            raise ReplayOvertaken(f"Another replay of {self._topic.name} has started.") from None
 
 
 @asynccontextmanager

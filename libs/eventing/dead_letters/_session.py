@@ -93,7 +93,7 @@ class DeadLetterSession:
         """Returns the topic's content. Raises ``NotFound`` if the topic was never created."""
         found = await self.contents([topic])
         if topic not in found:
-            raise NotFound(f"The topic {self.prefix}{topic.name} does not exist.")
+            raise NotFound(f"The topic {self.prefix}{topic.name} doesn't exist.")
         return found[topic]
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:

@@ -51,7 +51,7 @@ class BytesMissing(ServiceUnavailable):
     """The store lost a record's bytes, or its session is being deleted."""
 
     def __init__(self) -> None:
-        message = "The object store does not have the bytes of this artifact."
+        message = "The artifact's content is missing from the object store."
         super().__init__(message, details=[ErrorDetail(loc=[], type=BYTES_MISSING, message=message)], retry_after=2)
 
 

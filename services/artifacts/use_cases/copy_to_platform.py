@@ -35,9 +35,9 @@ async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlat
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.artifact.origin != "generated":
-        raise Conflict("Only artifacts made by agents can be copied. Upload other files to the platform.")
+        raise Conflict("Only artifacts created by agents can be copied. Upload other files to the platform.")
     if copy.state == "removing":
-        raise Conflict("The copy is being removed. Try again.")
+        raise Conflict("The copy is being removed. Try again later.")
     if copy.state == "copied":
         _emit(transaction, copy, context.message)
         return
@@ -55,7 +55,7 @@ async def remove_from_platform(
     if copy.file_id is None:
         raise NotCopied
     if copy.state == "copying":
-        raise Conflict("The artifact is being copied. Try again.")
+        raise Conflict("The artifact is being copied. Try again later.")
     if copy.state == "none":
         _emit(transaction, copy, context.message)
         return
@@ -72,7 +72,7 @@ async def finish_copy(transaction: Transaction, event: FileUploaded, _: Envelope
 
 
 async def finish_removal(transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
-    """Handles the deletion of a file, including those that this service did not request."""
+    """Handles the deletion of a file, whether or not this service requested it."""
     writer = PostgresPlatformWriter(transaction)
     copy = await writer.lock_file(event.file_id)
     if copy is None or copy.state == "none":

@@ -40,11 +40,11 @@ class PreviewTables:
         """Raises ``UnsupportedMediaType`` for files without tables, and ``Conflict`` until they are read."""
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
-            raise UnsupportedMediaType(f"There is no preview of {artifact.content_type}.")
+            raise UnsupportedMediaType(f"There is no preview for files of type {artifact.content_type}.")
         if artifact.status == "failed":
-            raise Conflict(f"'{artifact.name}' could not be read: {_reason(artifact)}")
+            raise Conflict(f"'{artifact.name}' couldn't be read: {_reason(artifact)}")
         if "sheets" not in artifact.metadata:
-            raise UnsupportedMediaType(f"'{artifact.name}' is not an array of objects, so it has no rows.")
+            raise UnsupportedMediaType(f"'{artifact.name}' isn't an array of objects, so it has no rows.")
         try:
             found = ArtifactPreview.model_validate_json(
                 await read_all(self.store, derived_key(artifact.blob_id, "tables", artifact.content_type))

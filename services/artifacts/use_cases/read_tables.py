@@ -1,4 +1,4 @@
-"""Reads the tables of data files and records what they hold."""
+"""Reads the tables of data files and records summaries of them."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -41,7 +41,7 @@ class ReadTables:
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Reads until no file waits; returns how many were read or tried."""
+        """Reads until no file is waiting; returns the number of attempts."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, self.lease_seconds),
             renew=lambda jobs: self.jobs.renew([job.lease for job in jobs], self.lease_seconds),
@@ -52,34 +52,34 @@ class ReadTables:
         )()
 
     async def _read(self, job: TableJob) -> None:
-        """Never raises, so that the files that are read at the same time go on."""
+        """Never raises, so that the other files continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             record = await self._outcome(job)
             try:
                 await retry_until_available(record)
             except Exception:
-                # The lease runs out, and the attempt counts.
+                # The lease expires, and the attempt counts.
                 _log.exception("tables.not_recorded", artifact_id=job.artifact.id)
 
     async def _outcome(self, job: TableJob) -> Callable[[], Awaitable[None]]:
         """Reads the file; returns the transaction that records the outcome."""
         artifact_id, is_last = job.artifact.id, job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
-            return partial(self._fail, job, "The file could not be read: the process that reads it died each time.")
+            return partial(self._fail, job, "The file couldn't be read: the reader process crashed on each attempt.")
         try:
             await self._record_begin(job)
             return partial(self._end, job, await self._sheets(job.artifact))
         except DocumentUnreadable as problem:
             return partial(self._fail, job, str(problem))
         except ObjectMissing:
-            # Its session was just deleted, or they are lost.
+            # Its session was just deleted, or the content is lost.
             if is_last:
-                return partial(self._fail, job, "The file's bytes are missing in the object store.")
+                return partial(self._fail, job, "The file's content is missing from the object store.")
             _log.warning("tables.bytes_missing", artifact_id=artifact_id)
             return partial(self.jobs.postpone, job.lease, _MISSING_SECONDS, counts=True)
         except Exception as problem:
-            # Lock contention counts: a deadlock may be of the work's own making.
+            # Lock contention counts: the work itself may cause a deadlock.
             counts = not is_unreachable(problem)
             if counts:
                 _log.exception("tables.not_read", artifact_id=artifact_id)
@@ -90,7 +90,7 @@ class ReadTables:
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
         key = derived_key(artifact.blob_id, "tables", artifact.content_type)
         with suppress(ObjectMissing):
-            # Those of an earlier artifact of the same bytes.
+            # The summary of an earlier artifact with the same content.
             return ArtifactPreview.model_validate_json(await read_all(self.store, key)).sheets
         async with self.store.as_file(original_key(artifact.blob_id)) as path:
             sheets = await self.reader.read(path, artifact.content_type)

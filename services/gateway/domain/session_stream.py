@@ -20,7 +20,7 @@ _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _BEGINNINGS: Final = frozenset({"turn.queued", "turn.started", "turn.restarted"})
 _MOST_EARLY_TURNS: Final = 4
 _MOST_EARLY_TEXTS: Final = 2000
-_NO_CURSOR: Final = "The message is not valid: after is not the id of a message that was received."
+_NO_CURSOR: Final = "Invalid message: after is not the id of a message that was received."
 _CURSOR: Final = re.compile(r"([0-9]{1,19})(?:/([0-9a-f-]{36})/([0-9.d]{1,60}))?", re.ASCII)
 
 

@@ -32,7 +32,7 @@ class JwtTokens:
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:
-            raise AuthenticationFailed("The bearer token is not valid.") from problem
+            raise AuthenticationFailed("Invalid bearer token. Request a new one.") from problem
         return TokenGrant(
             key_id=claims["kid"],
             scopes=frozenset(claims["scopes"]),

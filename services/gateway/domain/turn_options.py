@@ -20,7 +20,7 @@ def check_options(options: TurnOptions | None, caller: Principal) -> None:
         raise PermissionDenied("A public key cannot send options. The agent's own settings apply.")
     if findings := list(_findings(options)):
         place = ".".join(str(part) for part in findings[0].loc)
-        raise ValidationFailed(f"The body is not valid: {place}: {findings[0].message}.", details=findings)
+        raise ValidationFailed(f"Invalid body: {place}: {findings[0].message}.", details=findings)
 
 
 def _findings(options: TurnOptions) -> Iterator[ErrorDetail]:

@@ -65,4 +65,4 @@ class Budgets:
 
 def _unknown(name: str, message: str) -> ValidationFailed:
     detail = ErrorDetail(loc=[name], type="not_found", message=message)
-    return ValidationFailed(f"The body is not valid: {name}: {message}.", details=[detail])
+    return ValidationFailed(f"Invalid body: {name}: {message}.", details=[detail])

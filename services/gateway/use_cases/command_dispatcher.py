@@ -20,11 +20,10 @@ _ACCEPTANCE_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
 _EXPIRES_SECONDS: Final = 120.0
 NOT_ACCEPTED: Final = (
-    "The request was not accepted in time. It may still be carried out; retrying it with the same Idempotency-Key"
-    " is safe."
+    "The request wasn't accepted in time. It may still be executed; retrying it with the same Idempotency-Key is safe."
 )
 _UNFINISHED: Final = (
-    "The request was accepted but is not done yet. It may still be carried out; retrying it with the same"
+    "The request was accepted but hasn't finished yet. It may still be executed; retrying it with the same"
     " Idempotency-Key is safe."
 )
 _TRANSIENT: Final = frozenset(

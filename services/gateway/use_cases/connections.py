@@ -17,7 +17,7 @@ from services.gateway.domain.connections import Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore
 
-_ABOVE: Final = "A connection cannot have a higher quota than its creator's rate limit"
+_ABOVE: Final = "A connection can't have a higher quota than its creator's rate limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,5 +110,5 @@ def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:
         wanted = maker.scopes & PUBLIC_SCOPES
     if not wanted:
         raise PermissionDenied("Visitors need scopes for sessions or artifacts, and your credential has none.")
-    check_scopes(wanted, maker.scopes, "A connection cannot be given scopes that its maker lacks")
+    check_scopes(wanted, maker.scopes, "A connection can't have scopes that its creator lacks")
     return wanted

@@ -97,7 +97,7 @@ class DeadLetterPage:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """``repeated``: it was replayed before, and nothing was sent now."""
+    """``repeated``: the message was replayed before, so nothing was sent."""
 
     listed: ListedLetter
     repeated: bool

@@ -133,7 +133,9 @@ async def answered_within(seconds: float) -> AsyncIterator[None]:
     except (BusUnavailable, TimeoutError) as problem:
         # Addresses and user names are only for the log.
         _log.warning("operations.kafka_unavailable", problem=str(problem) or type(problem).__name__)
-        raise ServiceUnavailable("Kafka cannot be reached. The gateway's log says why.", retry_after=5) from problem
+        raise ServiceUnavailable(
+            "Kafka can't be reached. See the gateway's log for the reason.", retry_after=5
+        ) from problem
 
 
 def _of_service(name: str, replicas: Sequence[ReplicaHealth], is_whole: bool) -> HealthOfService:

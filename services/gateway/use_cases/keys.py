@@ -19,8 +19,8 @@ from services.gateway.domain.ports import KeyStore
 from services.gateway.domain.tokens import JwtTokens
 
 DEFAULT_LIFETIME: Final = timedelta(days=90)
-_BEYOND: Final = "A key cannot have scopes that its creator lacks"
-_ABOVE: Final = "A key cannot have a higher rate limit than its creator"
+_BEYOND: Final = "A key can't have scopes that its creator lacks"
+_ABOVE: Final = "A key can't have a higher rate limit than its creator"
 _log = structlog.get_logger("tokens")
 
 
@@ -117,7 +117,7 @@ class Keys:
                 return IssuedKey(successor, secret.text)
         except KeyReused as reuse:
             raise _already_made(reuse, write) from None
-        raise Conflict("The API key is already expired, revoked or rotated.")
+        raise Conflict("The API key has already expired or been revoked or rotated.")
 
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
@@ -144,7 +144,7 @@ def issue_token(
     """
     identity = caller.identity
     granted = identity.scopes if scopes is None else scopes
-    check_scopes(granted, identity.scopes, "A token cannot be given scopes that its key lacks")
+    check_scopes(granted, identity.scopes, "A token can't have scopes that its key lacks")
     now = now.replace(microsecond=0)
     ends = now + timedelta(seconds=seconds)
     if caller.expires_at is not None:

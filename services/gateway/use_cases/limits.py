@@ -23,7 +23,7 @@ _OWNERS: Final = ("runtime", "ingestion", "artifacts")
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """A limit, None if there is none, and its use, None while the counting service doesn't answer."""
+    """A limit and its use. ``None``: unlimited, or the service that counts it doesn't respond."""
 
     limit: int | None
     used: int | None

@@ -1,4 +1,4 @@
-"""Slots for the open streams of each company, over all gateways."""
+"""Slots for the open streams of each company, across all gateways."""
 
 import asyncio
 from collections import Counter
@@ -71,7 +71,7 @@ class StreamPlaces:
         now = asyncio.get_running_loop().time()
         self._full_until = {company_id: until for company_id, until in self._full_until.items() if until > now}
         async with AsyncExitStack() as locks:
-            # A block taken while the number is on its way would be reported away, and given to others as well.
+            # A block taken during the report would be missing from it, and be given to others as well.
             stated = list(self._held)
             for company_id in stated:
                 await locks.enter_async_context(self._lock(company_id))

@@ -79,7 +79,7 @@ class Principals:
         """Raises ``AuthenticationFailed`` for an unknown, deleted or expired connection."""
         found = await self._by_connection.find(key) if has_connection_form(key) else None
         if found is None:
-            raise AuthenticationFailed("The connection key is not valid.")
+            raise AuthenticationFailed("Invalid connection key. Check the key, or create a new connection.")
         if found.expires_at is not None and found.expires_at <= self._now():
             raise AuthenticationFailed("The connection key has expired.")
         return found
@@ -88,7 +88,7 @@ class Principals:
         """Raises ``AuthenticationFailed`` unless it is a public agent's key."""
         found = await self._by_agent.find(key) if is_agent_key(key) else None
         if found is None:
-            raise AuthenticationFailed("The agent key is not valid: there is no such public agent.")
+            raise AuthenticationFailed("Invalid agent key. It must be the key of a public agent.")
         return found
 
     def forget(self, identifier: str) -> None:
@@ -98,7 +98,7 @@ class Principals:
 
     def _valid(self, found: _Known | None) -> Principal:
         if found is None:
-            raise AuthenticationFailed("The API key is not valid.")
+            raise AuthenticationFailed("Invalid API key. Check the key, or create a new one.")
         match found.key.state(self._now()):
             case "revoked":
                 raise AuthenticationFailed("The API key has been revoked.")

@@ -1,4 +1,4 @@
-"""Counts requests and turns against the rates of keys and companies, over all gateways."""
+"""Counts requests and turns against the rates of keys and companies, across all gateways."""
 
 import asyncio
 import math
@@ -42,7 +42,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _FullBacklog:
-    """Until when turns are rejected without asking, and how many ``refused`` callers were sent to that time."""
+    """The time until which turns are rejected without asking; ``refused`` counts the rejected callers."""
 
     refusal: ErrorInfo
     until: float

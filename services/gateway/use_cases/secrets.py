@@ -13,7 +13,7 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 class SecretsUnavailable(ServiceUnavailable):
     def __init__(self) -> None:
-        super().__init__("Secrets are kept encrypted, with a key that this installation lacks: AES_SECRETS_KEY.")
+        super().__init__("Secrets can't be stored without an encryption key. Set AES_SECRETS_KEY.")
 
 
 @dataclass(frozen=True, slots=True)

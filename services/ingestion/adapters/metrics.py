@@ -14,9 +14,9 @@ ITEMS: Final = Counter(
 FAILURES: Final = Counter("aes_ingestion_failures_total", "Files that couldn't be ingested, by reason.", ["code"])
 CHUNKS: Final = Counter("aes_ingestion_passages_total", "Passages added to indexes.")
 PARSED_BYTES: Final = Counter("aes_ingestion_parsed_bytes_total", "Bytes of parsed files.")
-RUNS: Final = Counter("aes_ingestion_runs_total", "Ingestions of knowledge bases that ended, by outcome.", ["outcome"])
+RUNS: Final = Counter("aes_ingestion_runs_total", "Finished knowledge base ingestions, by outcome.", ["outcome"])
 LOST_INDEXES: Final = Counter(
-    "aes_ingestion_lost_indexes_total", "Knowledge base indexes that their engine lost and that are rebuilt."
+    "aes_ingestion_lost_indexes_total", "Knowledge base indexes lost by their engine and scheduled for rebuilding."
 )
 WAITING: Final = Gauge(
     "aes_ingestion_waiting_items", "Unfinished items, ingestions and session documents, in the whole installation."

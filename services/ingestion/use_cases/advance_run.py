@@ -59,7 +59,7 @@ class AdvanceRun:
                 await self._runs.release(run, seconds=_AGAIN_SECONDS * run.attempts, counts=True)
 
     async def _give_up(self, run: ClaimedRun, problem: str, cause: str) -> None:
-        reason = f"The ingestion could not be {_STEPS[run.state]} in {MOST_ATTEMPTS} attempts ({problem})."
+        reason = f"The ingestion couldn't be {_STEPS[run.state]} in {MOST_ATTEMPTS} attempts ({problem})."
         await self._runs.fail(run.run, reason, run.token, cause=cause)
 
     async def _plan(self, run: ClaimedRun) -> None:

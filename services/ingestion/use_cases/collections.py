@@ -29,7 +29,7 @@ from services.ingestion.domain.files import FileNotFound
 async def create_collection(transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
     """Creates a collection. Raises ``InvalidRequest`` and ``ValidationFailed``."""
     if not is_id(command.collection_id):
-        raise InvalidRequest("collection_id is not an ID.")
+        raise InvalidRequest("collection_id isn't a valid ID.")
     now, caller = datetime.now(UTC), context.identity
     collection = StoredCollection(
         id=command.collection_id,

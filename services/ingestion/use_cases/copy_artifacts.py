@@ -32,7 +32,7 @@ class CopyArtifacts:
                 return await self.blobs.receive(company_id, name, kind.content_type, pieces)
         except StoreUnavailable as problem:
             # The caller waits for the copy and gets the error immediately; StoreUnavailable would retry the command.
-            raise ServiceUnavailable("The object store does not respond.", retry_after=2) from problem
+            raise ServiceUnavailable("The object store doesn't respond.", retry_after=2) from problem
 
     async def store(
         self, transaction: Transaction, command: CopyArtifact, context: CommandContext, file: ReceivedFile

@@ -76,7 +76,7 @@ class IndexArtifacts:
         """Indexes the document; returns the transaction that records the result."""
         is_last = job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
-            return self._failure(job, "The document could not be read.", "crashed")
+            return self._failure(job, "The document couldn't be read.", "crashed")
         try:
             return await self._index(job)
         except Unparsable as problem:

@@ -171,7 +171,7 @@ class IngestItems:
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
             # Removal is retried without limit, but no run waits for it forever.
             for run in {item.run.id: item.run for item in items if item.text is None and item.exhausted}.values():
-                reason = f"A file could not be removed from the index ({type(problem).__name__})."
+                reason = f"A file couldn't be removed from the index ({type(problem).__name__})."
                 await self._runs.fail(run, reason, cause=cause_of(problem))
 
 
@@ -202,7 +202,7 @@ def _error(item: ClaimedItem, code: FileErrorCode, message: str, phase: str, ret
 
 
 def _given_up(item: ClaimedItem) -> DatasourceError:
-    message = "Several attempts failed: a service did not respond, or the worker ended each time."
+    message = "Several attempts failed: a service didn't respond, or the worker stopped each time."
     return _error(item, "given_up", message, "indexing", retryable=True)
 
 

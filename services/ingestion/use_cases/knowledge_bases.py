@@ -199,7 +199,7 @@ async def _require(
         for each in missing
     ]
     if details:
-        raise ValidationFailed("Some of the collections or files do not exist.", details=details)
+        raise ValidationFailed("Some of the collections or files don't exist.", details=details)
 
 
 def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class ReadFileText:
         if state is not None and state.failure is not None:
             raise Conflict(f"The file has no text: {state.failure.message}")
         if state is None or state.state != "parsed":
-            raise Conflict("The file has not been read yet. Add it to a collection or a knowledge base.")
+            raise Conflict("The file hasn't been read yet. Add it to a collection or a knowledge base.")
         try:
             text = await _text(self.store, derived_key(file.blob_id, "text", file.content_type))
         except ObjectMissing:

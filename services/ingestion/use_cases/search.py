@@ -70,13 +70,13 @@ class SearchDeadline:
             async with asyncio.timeout_at(self._ends):
                 yield
         except TimeoutError as problem:
-            message = f"The search failed: {part} did not respond in time."
+            message = f"The search failed: {part} didn't respond in time."
             raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from problem
         except (EngineUnavailable, EmbeddingUnavailable) as problem:
             raise ServiceUnavailable(f"The search failed. {problem}", retry_after=_RETRY_AFTER) from problem
         except EmbeddingRefused as problem:
             detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
-            raise ValidationFailed("The query cannot be embedded.", details=[detail]) from problem
+            raise ValidationFailed("The query can't be embedded.", details=[detail]) from problem
 
 
 async def _vector(deadline: SearchDeadline, embedders: Embedders, settings: IndexSettings, query: str) -> Vector:
@@ -103,7 +103,7 @@ class SearchKnowledgeBase:
             )
         except IndexMissing:
             raise ServiceUnavailable(
-                "The search engine does not have this knowledge base's index, which will be rebuilt.",
+                "The knowledge base's index is missing and will be rebuilt. Try again later.",
                 retry_after=_RECREATED_AFTER,
             ) from None
         return SearchReply(query=body.query, mode=body.mode, results=results)
@@ -123,7 +123,7 @@ class SearchKnowledgeBase:
             return []
         engine = self.engines.get(index.settings.engine)
         if engine is None:
-            raise ServiceUnavailable(f"The engine {index.settings.engine} is not configured here.")
+            raise ServiceUnavailable(f"The engine {index.settings.engine} isn't configured here.")
         files = await self.files.select(company_id, index.index_id, body.filters)
         if files.is_empty:
             return []

@@ -27,13 +27,13 @@ class SettingsResolver:
         engine = engine or self.default_engine
         if engine not in self.engines:
             known = ", ".join(sorted(self.engines))
-            raise _refused("processing_engine", f"The engine {engine} is not installed here; {known} is.")
+            raise _refused("processing_engine", f"The engine {engine} isn't installed. Use {known}.")
         try:
             embedder = await self.embedders.embedder(embedding.provider, embedding.model, embedding.dimensions)
         except EmbeddingRefused as refusal:
             raise _refused("embedding_config", str(refusal)) from refusal
         except EmbeddingUnavailable as problem:
-            raise ServiceUnavailable("The embedding provider does not respond.", retry_after=5) from problem
+            raise ServiceUnavailable("The embedding provider doesn't respond.", retry_after=5) from problem
         model = embedder.model.removeprefix(f"{embedding.provider}:")
         return IndexSettings(engine, chunking, embedding.provider, model, embedder.dimensions)
 
@@ -44,7 +44,7 @@ def parsed(model: type[B], document: object) -> B:
         return model.model_validate(document)
     except ValidationError as problem:
         raise ValidationFailed(
-            "The knowledge base is not valid.", details=validation_details(problem.errors())
+            "Invalid knowledge base settings.", details=validation_details(problem.errors())
         ) from problem
 
 

@@ -15,7 +15,7 @@ from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 ToolNames = Mapping[str, Sequence[str]]
 """The tool names of a company's toolsets, by toolset."""
 BUILTIN_TOOLS: Final = "builtin_tools"
-"""The part of ``tools`` missing from every toolset."""
+"""Returns the subset of ``tools`` that no toolset has."""
 _MODEL: Final[Loc] = ("llm_config", "model")
 
 
@@ -47,7 +47,7 @@ def _runtime(_: AgentConfiguration, world: World) -> Iterator[Finding]:
         yield warning(
             (),
             "not_checked",
-            "The runtime did not respond, so model and tools could not be checked",
+            "The runtime didn't respond, so the model and tools couldn't be checked",
             "validate again when the service has recovered",
         )
 
@@ -73,11 +73,11 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
         yield error(
             _MODEL,
             "provider_not_configured",
-            f"The model provider {provider_name!r} is not configured in this installation",
+            f"The model provider {provider_name!r} isn't configured in this installation",
             f"configured: {usable}or set the provider's API key and restart, as docs/reference/configuration.md says",
         )
     elif model not in provider.models and provider.any_name:
-        message = f"{model!r} is not a known model; the provider may still have it"
+        message = f"{model!r} isn't a known model; the provider may still support it"
         yield warning(
             _MODEL, "model_unlisted", message, near(model, provider.models) or "check the name with the provider"
         )
@@ -101,13 +101,13 @@ def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[
 def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Finding]:
     if configuration.agent_type == "llm_agent" and configuration.tools:
         hint = "set agent_type to react_agent, or remove the tools"
-        yield warning(("tools",), "tools_unused", "An llm_agent does not call tools", hint)
+        yield warning(("tools",), "tools_unused", "An llm_agent doesn't call tools", hint)
     if configuration.agent_type == "react_agent" and not (configuration.tools or configuration.client_tools):
         hint = "give it tools, or set agent_type to llm_agent"
         yield warning(("tools",), "tools_missing", "A react_agent without tools can only answer in text", hint)
     for index, tool in enumerate(configuration.tools):
         if tool in configuration.tools[:index]:
-            yield warning(("tools", index), "tool_repeated", f"The tool {tool!r} is already listed", "name it once")
+            yield warning(("tools", index), "tool_repeated", f"The tool {tool!r} is already listed", "list it once")
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
@@ -116,7 +116,7 @@ def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[
     for index, tool in enumerate(configuration.tools):
         toolset, dot, name = tool.partition(".")
         if dot and toolset not in toolsets:
-            known = f"known: {', '.join(sorted(toolsets))}" if toolsets else "make it first: POST /toolsets/"
+            known = f"known: {', '.join(sorted(toolsets))}" if toolsets else "create it first: POST /toolsets/"
             hint = near(toolset, toolsets) or known
             yield error(("tools", index), "toolset_unknown", f"There is no toolset {toolset!r}", hint)
         elif dot and name != "*" and name not in toolsets[toolset]:
@@ -139,7 +139,7 @@ def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[
                     loc, "policy_unused", f"No tool of the agent matches {pattern!r}", "check the agent's tools"
                 )
             else:
-                hint = near(pattern, tools) or "see to its tools"
+                hint = near(pattern, tools) or "check its tools"
                 yield error(loc, "policy_unmatched", f"The agent has no tool {pattern!r}", hint)
         if not policy.model_dump(exclude_none=True):
             hint = "give approval, timeout_seconds or retries"
@@ -171,16 +171,16 @@ def _knowledge_bases(configuration: AgentConfiguration, world: World) -> Iterato
         identifier = knowledge_base_id(link)
         loc: Loc = ("knowledge_bases", index)
         if world.knowledge_bases is None:
-            message = "Knowledge bases are not available in this installation"
+            message = "Knowledge bases aren't available in this installation"
             yield error(loc, "knowledge_bases_unavailable", message, "remove knowledge_bases")
         elif identifier in world.knowledge_bases.missing:
-            hint = "list the knowledge bases of your company for their ids"
+            hint = "list your company's knowledge bases to get their IDs"
             yield error(loc, "knowledge_base_unknown", f"There is no knowledge base {identifier!r}", hint)
         elif identifier in world.knowledge_bases.unchecked:
-            message = f"The knowledge base {identifier!r} could not be checked"
+            message = f"The knowledge base {identifier!r} couldn't be checked"
             yield warning(loc, "not_checked", message, "validate again later")
         if identifier in seen:
-            yield error(loc, "knowledge_base_repeated", "This knowledge base is already attached", "name it once")
+            yield error(loc, "knowledge_base_repeated", "This knowledge base is already attached", "list it once")
         seen.add(identifier)
 
 

@@ -54,7 +54,7 @@ _TYPES: Final = {
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
-# Names less similar than the best one by this much are not suggested with it.
+# Names less similar than the best one by this much aren't suggested with it.
 _CLOSE_CALL: Final = 0.15
 # For names of fields: two common letters, as in `foo` and `tools`, aren't enough.
 _FIELD_LIKENESS: Final = 0.55
@@ -111,7 +111,7 @@ def _unknown_field(model: type[BaseModel], loc: Loc) -> str:
             if parent in model.model_fields and name in nested.model_fields and name != "id":
                 return f"put {name} under {parent}"
         if name in AgentSettings.model_fields:
-            return f"{name} is a setting of a stored agent, no part of its configuration"
+            return f"{name} is a setting of stored agents, not part of the configuration"
     hint = near(name, owner.model_fields, likeness=_FIELD_LIKENESS)
     return hint or f"known fields: {', '.join(owner.model_fields)}"
 

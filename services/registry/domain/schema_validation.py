@@ -29,7 +29,7 @@ def is_configuration_like(document: object) -> bool:
 
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
-    """Parses the document, or reports everything wrong with it. Types aren't coerced."""
+    """Parses the document, or reports all findings. Types aren't coerced."""
     errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
     if issubclass(model, UpdateAgentBody):
         errors += _explicit_nulls(model, document)

@@ -42,9 +42,9 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
     """Warnings about the target's tools that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
-    hint = f"fix its server, or name the tools that you need in {choice}"
+    hint = f"fix its server, or list the tools you need in {choice}"
     return [
-        found(("tools", tool.name), "tool_left_out", f"The tool {tool.name!r} is left out: {tool.reason}", hint)
+        found(("tools", tool.name), "tool_left_out", f"The tool {tool.name!r} was skipped: {tool.reason}", hint)
         for tool in left_out[:_MOST_FINDINGS]
     ]
 
@@ -90,7 +90,7 @@ def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail
         if name.lower() in _OF_THE_CLIENT:
             yield found(place, "header_reserved", "This header is set by the service", "remove it")
         if name.lower() in seen:
-            yield found(place, "header_repeated", "This header is repeated", "name it once")
+            yield found(place, "header_repeated", "This header is repeated", "list it once")
         seen.add(name.lower())
         if _ANY_SECRET.search(SECRET_REFERENCE.sub("", value)):
             hint = "a name has letters, digits, _ and -, and begins with a letter"
@@ -107,11 +107,11 @@ def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
         yield found(loc, "url_invalid", "This isn't an http or https URL")
         return
     if "@" in parts.netloc:
-        message = "A URL cannot have credentials: everyone who reads the toolset sees it"
+        message = "A URL can't contain credentials: everyone who reads the toolset sees it"
         hint = "store them as a secret and refer to it in a header: ${secret:NAME}"
         yield found(loc, "url_credentials", message, hint)
     if "{" in parts.netloc or "}" in parts.netloc:
-        message = "The host of a URL cannot be a placeholder: the model would choose where requests go"
+        message = "The host of a URL can't be a placeholder: the model would choose where requests go"
         yield found(loc, "placeholder_in_host", message, "create a toolset for each host")
     if _ANY_SECRET.search(url):
         yield _secret_outside_headers(loc)
@@ -156,7 +156,7 @@ def _document_errors(body: OpenApiToolsetBody) -> Iterator[ErrorDetail]:
     size = len(body.document.encode()) if isinstance(body.document, str) else len(orjson.dumps(body.document))
     if size > MAX_DOCUMENT_BYTES:
         message = f"The document has {size} bytes, more than {MAX_DOCUMENT_BYTES}"
-        yield found(("document",), "document_too_large", message, "leave out the operations that are not needed")
+        yield found(("document",), "document_too_large", message, "remove operations that aren't needed")
 
 
 def _secret_outside_headers(loc: Loc) -> ErrorDetail:
@@ -179,7 +179,7 @@ def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
     """The first fault in a target's tools."""
     names: set[str] = set()
     if not tools:
-        yield _unusable("The target offers no tools", "see to allowed_tools or operations, if they are given")
+        yield _unusable("The target offers no tools", "check allowed_tools or operations, if given")
     elif len(tools) > MAX_TOOLS:
         message = f"The target offers {len(tools)} tools, more than {MAX_TOOLS}"
         yield _unusable(message, "choose some with allowed_tools or operations")

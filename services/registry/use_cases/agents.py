@@ -34,7 +34,7 @@ class Agents:
     async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
         """Raises ``InvalidConfiguration``."""
         if not is_id(command.agent_id):
-            raise InvalidRequest("agent_id is not an ID.")
+            raise InvalidRequest("agent_id isn't a valid ID.")
         body = parse_or_reject(CreateAgentBody, command.agent)
         await self.configurations.require(body, context.identity)
         return body
@@ -51,7 +51,7 @@ class Agents:
             if await agents.add(agent):
                 transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
                 return
-        raise Conflict("No key is free for an agent with this name. Choose another name.")
+        raise Conflict("No agent key is available for this name. Choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
         """Checks only the changed parts: a tool that has disappeared doesn't prevent a new name.

@@ -75,10 +75,10 @@ class Configurations:
     toolsets: ToolsetTools
 
     async def validate(self, document: object, caller: Identity) -> ValidationReport:
-        """Reports everything that is wrong. Raises ``NotAConfiguration`` if there is nothing to report on."""
+        """Reports all findings. Raises ``NotAConfiguration`` if there is nothing to report on."""
         if not is_configuration_like(document):
             raise NotAConfiguration(
-                "The body is not an agent configuration. Send an object with at least name and agent_type."
+                "The body isn't an agent configuration. Send an object with at least name and agent_type."
             )
         configuration, errors = parse(AgentConfiguration, document)
         parts: Parts = None

@@ -61,7 +61,9 @@ class ReadToolsets:
         """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:
-            raise ServiceUnavailable("The runtime does not respond, so its tools are not known.", retry_after=2)
+            raise ServiceUnavailable(
+                "The runtime doesn't respond, so its tools are unknown. Try again later.", retry_after=2
+            )
         builtin = [dict(tool) for tool in catalogue.definitions]
         shown = builtin[offset : offset + limit]
         own = await self.toolsets.tools(

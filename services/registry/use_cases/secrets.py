@@ -19,11 +19,11 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
     """A new secret gets the command's ID. Raises ``Conflict`` if there are too many."""
     if not _NAME.fullmatch(command.name):
-        raise InvalidRequest("The secret's name is not valid.")
+        raise InvalidRequest("Invalid secret name.")
     try:
         ciphertext = base64.b64decode(command.ciphertext, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequest("The ciphertext is not base64.") from None
+        raise InvalidRequest("The ciphertext isn't valid Base64.") from None
     secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
     secret = await secrets.put(
         context.command_id, company_id, command.name, ciphertext, datetime.now(UTC), most=MOST_SECRETS

@@ -106,7 +106,7 @@ class Toolsets:
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         if toolset.version != found.based_on:
-            raise Conflict("The toolset was changed at the same time. Try again.")
+            raise Conflict("The toolset was changed by another request. Try again.")
         after = toolset.changed(found.body, found.tools, datetime.now(UTC), found.warnings)
         await toolsets.save(toolset, after, context.identity.user_id)
         event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed

@@ -19,7 +19,7 @@ from services.runtime.domain.turns import OutcomeKind, TurnOutcome
 _LONG: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _ENDED: Final = Counter(
     "aes_runtime_turns_ended_total",
-    "Executions of turns, by how they ended in this process.",
+    "Turn executions that ended in this process, by outcome.",
     ["outcome"],
 )
 _SECONDS: Final = Histogram(
@@ -36,9 +36,7 @@ AGENT_SECONDS: Final = Histogram(
 _TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken over from dead or silent workers.")
 _RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns running in this process.")
 _QUEUED: Final = Gauge("aes_runtime_turns_queued", "Queued turns, in the whole installation.")
-_OPEN_WAITS: Final = Gauge(
-    "aes_runtime_open_actions", "Required actions that turns wait for, in the whole installation."
-)
+_OPEN_WAITS: Final = Gauge("aes_runtime_open_actions", "Unresolved required actions, in the whole installation.")
 MODEL_CALLS: Final = Counter(
     "aes_runtime_model_calls_total", "Model calls, by outcome; a call and its retries count once.",
     ["model", "outcome"],
@@ -47,7 +45,7 @@ MODEL_SECONDS: Final = Histogram(
     "aes_runtime_model_call_duration_seconds", "Duration of model calls, retries included.", ["model"], buckets=_LONG
 )
 RETRIED_MODEL_CALLS: Final = Counter("aes_runtime_model_retries_total", "Retries of model calls.", ["provider"])
-TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens as counted by providers.", ["model", "direction"])
+TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens reported by providers.", ["model", "direction"])
 TOOL_CALLS: Final = Counter("aes_runtime_tool_calls_total", "Tool calls, by outcome.", ["tool", "outcome"])
 TOOL_SECONDS: Final = Histogram(
     "aes_runtime_tool_call_duration_seconds", "Duration of tool calls.", ["tool"],

@@ -62,7 +62,7 @@ class ToolsetUnusable(ValidationFailed):
     @classmethod
     def at(cls, field: str, message: str) -> "ToolsetUnusable":
         """An error about the toolset's address in ``field``."""
-        hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "not public" in message else None
+        hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "isn't public" in message else None
         return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
 

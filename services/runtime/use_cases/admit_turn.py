@@ -119,7 +119,7 @@ class AdmitTurn:
             for place, reason in zip(places, refusals, strict=True)
             if reason is not None
         ]
-        return ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors) if errors else None
+        return ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors) if errors else None
 
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
@@ -162,7 +162,7 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
                 _block_error(place, block.type, "not_supported", "an image is given by its http or https URL")
             )
     if errors:
-        raise ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors)
+        raise ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors)
     return UserMessage(tuple(parts))
 
 
@@ -189,7 +189,7 @@ def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) 
         for place, part in enumerate(parts)
         if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
     ]
-    return ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors) if errors else None
+    return ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors) if errors else None
 
 
 def _block_error(place: int, block: str, problem: str, message: str) -> ErrorDetail:

@@ -30,7 +30,7 @@ class Budgets:
         """Creates a budget. Raises Conflict if the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.lock_and_count(company_id) >= MAX_BUDGETS:
-            raise Conflict(f"The company has {MAX_BUDGETS} budgets, the most it may have. Delete one first.")
+            raise Conflict(f"The company has {MAX_BUDGETS} budgets, which is the maximum. Delete one first.")
         budget = await writer.add(
             NewBudget(
                 id=context.command_id,

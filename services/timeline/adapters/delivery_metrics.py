@@ -16,15 +16,15 @@ _SECONDS: Final = Histogram(
     "aes_webhook_attempt_duration_seconds", "Duration of webhook calls.", buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15)
 )
 _PENDING: Final = Gauge(
-    "aes_webhook_pending_deliveries", "Deliveries that wait for their next attempt, in the whole installation."
+    "aes_webhook_pending_deliveries", "Deliveries waiting for their next attempt, in the whole installation."
 )
 _OVERDUE: Final = Gauge(
     "aes_webhook_overdue_seconds",
-    "How long the oldest due attempt is overdue, ignoring webhooks that failed recently.",
+    "How long the oldest due attempt is overdue, excluding recently failed webhooks.",
 )
 _BEHIND: Final = Gauge(
     "aes_webhook_events_behind",
-    "How many events the slowest webhook is behind, ignoring those that failed recently.",
+    "Events by which the slowest webhook lags, excluding recently failed webhooks.",
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 

@@ -43,7 +43,7 @@ class HttpWebhookClient:
         except aiohttp.ClientConnectorError as problem:
             if isinstance(problem.os_error, AddressRefused):
                 return Answer(None, f"refused: {problem.os_error}")
-            return Answer(None, f"the host cannot be reached: {problem.os_error.strerror or type(problem).__name__}")
+            return Answer(None, f"the host can't be reached: {problem.os_error.strerror or type(problem).__name__}")
         except (aiohttp.ClientError, OSError, ValueError) as problem:
             return Answer(None, f"the connection failed: {type(problem).__name__}")
 

@@ -147,7 +147,7 @@ class FailureStreak:
     last: datetime | None = None
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether it is too early to check if attempts still fail."""
+        """Whether it's too early to check if attempts still fail."""
         if self.since is None or self.last is None:
             return False
         return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)

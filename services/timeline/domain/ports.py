@@ -86,7 +86,7 @@ class WebhookWriter(Protocol):
         """Adds a secret and lets the previous one expire; False if ``most`` already sign."""
 
     async def add_test(self, delivery: Delivery, event: bytes) -> None:
-        """It is due even while the webhook pauses."""
+        """The delivery is due even while the webhook pauses."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
         """Makes a delivery due now, in its own chain. A pending one no longer blocks its former chain.
@@ -138,7 +138,7 @@ class WebhookQueue(Protocol):
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
         """Claims enabled webhooks that have work and no living worker; returns company and webhook IDs.
 
-        Companies take turns. A pausing webhook has work when the first attempt of a test or redelivery is due.
+        Companies rotate. A pausing webhook has work when the first attempt of a test or redelivery is due.
         """
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...

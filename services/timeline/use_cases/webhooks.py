@@ -247,7 +247,7 @@ class Webhooks:
         problem = await self.client.refusal(url)
         if problem is not None:
             detail = ErrorDetail(loc=["url"], type="url_refused", message=problem, hint=_REFUSED_URL_HINT)
-            raise ValidationFailed(f"The body is not valid: url: {problem}.", details=[detail])
+            raise ValidationFailed(f"Invalid body: url: {problem}.", details=[detail])
 
 
 def _emit_disabled(transaction: Transaction, webhook: Webhook, reason: DisabledReason) -> None:
@@ -280,7 +280,7 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
     try:
         ciphertext = base64.b64decode(given.ciphertext, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequest("The ciphertext is not base64.") from None
+        raise InvalidRequest("The ciphertext isn't valid Base64.") from None
     return WebhookSecret(id=given.id, webhook_id=webhook_id, ciphertext=ciphertext, created_at=now)
 
 

@@ -22,7 +22,7 @@ def test_a_key_that_is_not_valid_is_said_to_be_none(open_page: Open) -> None:
     page = open_page(key=None)
     page.get_by_label("API key").fill("aes_unknown")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("not valid")
+    expect(page.get_by_role("alert")).to_contain_text("Invalid")
 
 
 def test_a_session_survives_a_reload_and_ends_with_the_last_tab(open_page: Open, stack: RunningStack) -> None:

@@ -77,7 +77,7 @@ def test_what_is_no_key_is_said_to_be_none(open_page: Open) -> None:
         page.get_by_label("API key").fill(key)
         expect(page.get_by_role("alert")).to_have_count(0)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("alert")).to_contain_text("not valid")
+        expect(page.get_by_role("alert")).to_contain_text("Invalid")
 
 
 def test_a_key_that_ends_while_one_writes_loses_nothing(

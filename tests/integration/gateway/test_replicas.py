@@ -98,7 +98,7 @@ async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(stoppab
     stoppable_replicas.services[0].stop()
     told = await waiting
     assert (told.status_code, error_of(told)["type"]) == (503, "service_unavailable")
-    assert "may still be carried out" in error_of(told)["message"]
+    assert "may still be executed" in error_of(told)["message"]
     going_on = asyncio.create_task(stoppable_replicas.clients[1].post(EXECUTE, json={"content": HELD}, headers=headers))
     await stoppable_replicas.upstream.finish(stoppable_replicas.work.turns[0], "done")
     assert (await going_on).json()["response"]["content"] == "done"

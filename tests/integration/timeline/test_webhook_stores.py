@@ -45,7 +45,7 @@ from tests.support.webhook_world import sealed
 WORKER, OTHER = new_id(), new_id()
 # Seconds. Ends within no test, however slow the machine.
 LEASE = 3600
-OK, DOWN = Answer(200, "fine\0"), Answer(None, "the host cannot be reached")
+OK, DOWN = Answer(200, "fine\0"), Answer(None, "the host can't be reached")
 SECOND = timedelta(seconds=1)
 
 

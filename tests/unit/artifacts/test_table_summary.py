@@ -93,7 +93,7 @@ async def test_summaries_are_made_in_a_process(tmp_path: Path) -> None:
     (sheet,) = await reader.read(file, CSV) or []
     assert (sheet.headers, sheet.rows) == (["port", "price"], [["Ålesund", 7]])
     file.write_bytes(b"[1,")
-    with pytest.raises(DocumentUnreadable, match="not valid JSON"):
+    with pytest.raises(DocumentUnreadable, match="Invalid JSON"):
         await reader.read(file, JSON)
     file.write_text("port;price\n" + "Ålesund;7\n" * 500_000)
     with pytest.raises(DocumentUnreadable, match="takes more than"):

@@ -174,7 +174,7 @@ def test_two_places_with_the_same_fault_are_both_named(service: Service) -> None
 
 
 def test_what_is_wrong_is_said_once_and_with_its_hint(service: Service) -> None:
-    message = "The query is not valid: group_by takes day."
+    message = "Invalid query: group_by takes day."
     details = [
         {"loc": ["query", "group_by"], "type": "enum", "message": "group_by takes day"},
         {"loc": ["query", "from"], "type": "date", "message": "is no day", "hint": "from=2030-01-01"},
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_once_and_with_its_hint(service: Service) -> None:
 
 
 def test_a_refused_report_is_explained(service: Service) -> None:
-    error = {"type": "validation_error", "message": "The query is not valid: group_by.", "details": []}
+    error = {"type": "validation_error", "message": "Invalid query: group_by.", "details": []}
     service.refusal = httpx.Response(422, json={"error": error})
     told = run(command.app, "--by", "moon")
     assert told.code == 1

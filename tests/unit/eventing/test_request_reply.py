@@ -327,7 +327,7 @@ async def test_a_broker_that_does_not_confirm_may_still_have_the_command(sender:
             return asyncio.get_running_loop().create_future()
 
     sender._producer = Silent()  # type: ignore[assignment]
-    with pytest.raises(ServiceUnavailable, match="may still be carried out"):
+    with pytest.raises(ServiceUnavailable, match="may still be executed"):
         await take_note(sender)
 
 

@@ -247,7 +247,7 @@ async def test_agents_come_as_an_array_whole_or_by_pages(public: Gateway) -> Non
 async def test_a_blank_name_is_refused_at_its_place(public: Gateway, path: str, body: dict[str, Any]) -> None:
     refused = await public.client.post(path, json={**body, "name": " \t"})
     error = error_of(refused)
-    assert (refused.status_code, error["message"]) == (422, "The body is not valid: name: must not be blank.")
+    assert (refused.status_code, error["message"]) == (422, "Invalid body: name: must not be blank.")
     assert [detail["loc"] for detail in error["details"]] == [["name"]]
 
 

@@ -123,7 +123,7 @@ async def test_a_turn_that_nobody_accepts_times_out(public: Gateway) -> None:
     for headers in ({}, {"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
-        assert "may still be carried out" in error_of(response)["message"]
+        assert "may still be executed" in error_of(response)["message"]
     assert public.bus.waiters == {}
 
 

@@ -66,7 +66,7 @@ async def test_a_webhook_is_made_and_its_secret_shown_once(public: Gateway) -> N
     ],
 )
 async def test_what_makes_no_sense_is_refused(public: Gateway, field: str, value: Any) -> None:
-    public.endpoints.refused["https://10.0.0.1/"] = "the host leads to an address that is not public"
+    public.endpoints.refused["https://10.0.0.1/"] = "the host resolves to an address that isn't public"
     refused = await make(public, **{field: value})
     assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
     assert error_of(refused)["details"][0]["loc"][0] == field

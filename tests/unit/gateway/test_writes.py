@@ -261,7 +261,7 @@ async def test_without_a_bus_writes_are_unavailable(public: Gateway) -> None:
 async def test_a_write_that_nobody_takes_up_times_out(public: Gateway) -> None:
     response = await public.client.delete(f"/sessions/{new_id()}/")
     assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
-    assert "may still be carried out" in error_of(response)["message"]
+    assert "may still be executed" in error_of(response)["message"]
     assert public.bus.waiters == {}
 
 

@@ -73,7 +73,7 @@ async def test_a_pattern_that_backtracks_for_ever_comes_to_an_end(pattern: str) 
 
 @pytest.mark.parametrize("value", [10**40, -(2**63) - 1, "\ud800"])
 def test_a_schema_that_cannot_be_kept_as_json_is_refused(value: object) -> None:
-    with pytest.raises(SchemaInvalid, match="cannot be kept as JSON"):
+    with pytest.raises(SchemaInvalid, match="can't be stored as JSON"):
         compile_schema({"type": "object", "properties": {"n": {"const": value}}})
 
 

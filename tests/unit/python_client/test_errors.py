@@ -7,6 +7,6 @@ def detail(message: str, *loc: str) -> ErrorDetail:
 
 
 def test_a_problem_that_the_message_names_is_not_said_twice() -> None:
-    message = "The body is not valid: name: must not be blank (and 1 more)."
+    message = "Invalid body: name: must not be blank (and 1 more)."
     error = ValidationError(message, details=[detail("must not be blank", "name"), detail("add this field", "model")])
     assert str(error) == f"{message}\n  model: add this field"

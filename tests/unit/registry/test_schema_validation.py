@@ -15,7 +15,7 @@ from tests.support.registry import configuration
         ({"agent_type": 7}, ["agent_type"], "literal_error", "one of llm_agent, react_agent"),
         ({"sytem_prompt": "x"}, ["sytem_prompt"], "extra_forbidden", "did you mean system_prompt?"),
         ({"temperature": 1}, ["temperature"], "extra_forbidden", "put temperature under llm_config"),
-        ({"is_public": True}, ["is_public"], "extra_forbidden", "setting of a stored agent"),
+        ({"is_public": True}, ["is_public"], "extra_forbidden", "setting of stored agents"),
         ({"zzz": 1}, ["zzz"], "extra_forbidden", "known fields: name, agent_type"),
         ({"foo": 1}, ["foo"], "extra_forbidden", "known fields: name, agent_type"),
         ({"type": 1}, ["type"], "extra_forbidden", "did you mean agent_type?"),

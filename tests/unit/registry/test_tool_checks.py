@@ -56,7 +56,7 @@ async def test_an_unknown_tool_is_an_error_with_a_hint(tool: str, kind: str, hin
 async def test_toolsets_of_another_company_do_not_exist() -> None:
     ((_, kind, hint),) = found((await report("company-2", tools=["tickets.find"])).errors)
 
-    assert (kind, hint) == ("toolset_unknown", "make it first: POST /toolsets/")
+    assert (kind, hint) == ("toolset_unknown", "create it first: POST /toolsets/")
 
 
 @pytest.mark.parametrize("pattern", ["tickets.refund", "tickets.*", "*", "calculator"])

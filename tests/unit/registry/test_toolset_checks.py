@@ -117,7 +117,7 @@ def test_tools_that_were_left_out_are_named(given: dict[str, Any], choice: str) 
     [warning] = left_out_warnings(body(given), [LeftOutTool(name="book", reason="its inputSchema isn't an object")])
 
     assert (warning.type, warning.loc) == ("tool_left_out", ["tools", "book"])
-    assert warning.message == "The tool 'book' is left out: its inputSchema isn't an object"
+    assert warning.message == "The tool 'book' was skipped: its inputSchema isn't an object"
     assert choice in (warning.hint or "")
 
 

@@ -162,7 +162,7 @@ async def test_knowledge_bases_need_an_installation_that_has_them() -> None:
         configuration(knowledge_bases=["kb-1"]), identity()
     )
 
-    assert [error.message for error in report.errors] == ["Knowledge bases are not available in this installation"]
+    assert [error.message for error in report.errors] == ["Knowledge bases aren't available in this installation"]
 
 
 @pytest.mark.parametrize("document", [None, [], "x", {}, {"model": "x"}])

@@ -24,7 +24,7 @@ def answer(kind: Any, **given: Any) -> Answer:
 
 
 def told(kind: Any, **given: Any) -> ToolResult | None:
-    return KINDS[kind].told(wait(kind), answer(kind, **given))
+    return KINDS[kind].result(wait(kind), answer(kind, **given))
 
 
 def test_the_kinds_are_those_of_the_contracts() -> None:
@@ -117,14 +117,14 @@ def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) ->
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("approval", "The call was not made: nobody allowed or denied it in time."),
+        ("approval", "The call wasn't made: nobody allowed or denied it in time."),
         ("tool_result", "There is no result: nobody gave it in time."),
     ],
 )
 def test_an_expiry_is_a_failed_result(kind: Any, said: str) -> None:
     expired = wait(kind, has_expired=True)
     answer = KINDS[kind].own_answer(expired)
-    result = KINDS[kind].told(expired, answer)
+    result = KINDS[kind].result(expired, answer)
     assert result is not None
     assert (answer.decision, result.status, result.output) == ("expired", "failed", said)
 

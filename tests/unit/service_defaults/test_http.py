@@ -139,7 +139,7 @@ async def test_errors_of_the_framework_have_the_same_shape(http: httpx.AsyncClie
     assert unknown.json()["error"]["message"] == "There is nothing at this path."
     wrong = await http.delete("/things")
     assert (wrong.status_code, wrong.json()["error"]["type"]) == (405, "method_not_allowed")
-    assert wrong.json()["error"]["message"] == "This path does not take this method."
+    assert wrong.json()["error"]["message"] == "This path doesn't accept this method."
     assert wrong.headers["Allow"] == "POST"
 
 

@@ -264,7 +264,7 @@ async def test_a_name_of_dots_is_answered_without_a_call(
     calls: UpstreamClient, neighbour: Neighbour, name: str
 ) -> None:
     answer = await calls.get("notes", f"/internal/notes/{name}", ALICE)
-    with pytest.raises(NotFound, match="nothing by this name"):
+    with pytest.raises(NotFound, match="nothing with this name"):
         checked(answer)
     async with calls.exchange("GET", "notes", f"/internal/notes/{name}", ALICE) as stream:
         assert (stream.status, b"".join([piece async for piece in stream.pieces])) == (404, answer.body)

@@ -440,7 +440,7 @@ async def test_an_event_that_is_gone_fails_its_delivery_and_no_other(world: Webh
     await world.settle()
 
     (delivery,) = await world.deliveries(issued.webhook)
-    assert (delivery.status, delivery.last_response) == (FAILED, "the event is not recorded any more")
+    assert (delivery.status, delivery.last_response) == (FAILED, "the event is no longer stored")
 
 
 async def test_without_the_key_of_its_secret_nothing_is_sent_and_nothing_lost(world: WebhookWorld) -> None:

@@ -1,4 +1,4 @@
-"""Artifacts: files of a session, uploaded into it or made by its agent."""
+"""Artifacts: files of a session, uploaded or created by its agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Artifacts(operations.Artifacts[R]):
 
     @operation
     def upload(self, file: Content, *, name: str | None = None) -> Request[Artifact]:
-        """Uploads a file, given by its path, its bytes, or open, of at most 50 MB."""
+        """Uploads a file of at most 50 MB: a path, bytes, or an open file."""
         upload = Upload(file, name)
         return Request("POST", self._path, one(Artifact), upload=upload, timeout=TRANSFER_SECONDS)
 
@@ -43,7 +43,7 @@ class Artifacts(operations.Artifacts[R]):
 
     @operation
     def save(self, artifact_id: str, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads an artifact into a file, which is there once it is whole; returns its bytes."""
+        """Downloads an artifact to a file. The file appears once it's complete. Returns its size in bytes."""
         place = self._path + path_of("{artifact_id}/download/", artifact_id)
         return saved(Request("GET", place, content), path, self._policy)
 

@@ -31,7 +31,7 @@ class Files(operations.Files[R]):
 
     @operation
     def upload(self, file: Content, *, name: str | None = None, idempotency_key: str | None = None) -> Request[File]:
-        """Uploads a file, given by its path, its bytes, or open, of at most 50 MB."""
+        """Uploads a file of at most 50 MB: a path, bytes, or an open file."""
         return _upload(file, name).with_key(idempotency_key)
 
     @iteration
@@ -55,7 +55,7 @@ class Files(operations.Files[R]):
 
     @operation
     def save(self, file_id: str, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads a file, which is there once it is whole; returns its bytes."""
+        """Downloads a file. It appears once it's complete. Returns its size in bytes."""
         return saved(Request("GET", path_of("/files/{file_id}/download/", file_id), content), path, self._policy)
 
 

@@ -55,12 +55,12 @@ class SessionHandle(operations.Sessions[R]):
         return f"<session {self.session_id}>"
 
     def turn(self, turn_id: str) -> TurnHandle[R]:
-        """Returns the turn of that id, without asking for it."""
+        """Returns a turn handle without a request."""
         return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
 
     @operation
     def fork(self, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
-        """Opens a session that begins with a copy of this one's history."""
+        """Creates a session with a copy of this one's history."""
         body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
         path = path_of("/sessions/{session_id}/fork/", self.session_id)
         made = yield from self._send(Request("POST", path, one(SessionCreatedReply), body=body))
@@ -98,7 +98,7 @@ class SessionHandle(operations.Sessions[R]):
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[TurnHandle[R]]:
-        """Begins a turn in the background, and returns it once the service is sure to carry it out."""
+        """Starts a turn in the background. Returns it once it's durably queued."""
         request = self._message(content, options, correlation_id).with_key(idempotency_key)
         accepted = yield from self._send(_preferring(request, "respond-async"))
         return self.turn(accepted.turn_id)
@@ -115,7 +115,7 @@ class SessionHandle(operations.Sessions[R]):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Executes a message and yields the turn's events as they happen, to its last one.
+        """Executes a message and yields the turn's events until its last one.
 
         Resumes after a lost connection without losing or repeating an event. ``tools`` and ``approve`` as for
         ``execute``; an action that nobody here answers keeps the stream open until somebody else does.

@@ -19,7 +19,7 @@ class Toolsets(operations.Toolsets[R]):
 
     @operation
     def call(self, name: str, tool: str, arguments: Mapping[str, Any] | None = None) -> Request[CallToolReply]:
-        """Tries a tool, at most once: nothing is repeated that may have been sent."""
+        """Tries a tool. The call is never retried once it may have been sent."""
         path, body = path_of("/toolsets/{name}/tools/{tool}/call/", name, tool), {"arguments": dict(arguments or {})}
         answer = one(CallToolReply)
         return Request("POST", path, answer, body=body, repeat="unless_sent", timeout=_TRIAL_SECONDS)

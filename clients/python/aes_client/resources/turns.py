@@ -54,7 +54,7 @@ class StreamedEvent:
 
     @property
     def text(self) -> str:
-        """The piece of text that an ``output_text.delta`` brings, else nothing."""
+        """The piece of text of an ``output_text.delta``; empty for other events."""
         return self.data.text if isinstance(self.data, OutputTextDelta) else ""
 
     @property
@@ -62,7 +62,7 @@ class StreamedEvent:
         return self.type in _ENDS
 
     def reply(self) -> ExecuteReply:
-        """The reply that the last event brings. Raises the error of a turn that failed or was cancelled."""
+        """The reply in the last event. Raises the error of a failed or cancelled turn."""
         if isinstance(self.data, ExecuteReply):
             return self.data
         if isinstance(self.data, TurnFailed):
@@ -73,7 +73,7 @@ class StreamedEvent:
 
 
 def reply_of(turn: Turn) -> ExecuteReply:
-    """The reply of a turn. Raises the error of one that failed, was cancelled, or waits."""
+    """The reply of a turn. Raises an error if the turn failed, was cancelled, or is waiting."""
     if turn.reply is not None:
         return turn.reply
     if turn.error is not None:

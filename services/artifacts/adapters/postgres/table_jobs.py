@@ -1,4 +1,4 @@
-"""Artifacts whose tables wait to be read, in PostgreSQL."""
+"""Artifacts whose tables are waiting to be read, in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -31,7 +31,7 @@ _CLAIM = f"""
 
 
 class PostgresTableJobs:
-    """Artifacts whose tables wait to be read. Each method is one transaction.
+    """Artifacts whose tables are waiting to be read. Each method is one transaction.
 
     ``holder`` returns this process's number, None until it has announced it.
     """
@@ -41,7 +41,7 @@ class PostgresTableJobs:
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
-        """Claims waiting artifacts; companies take turns."""
+        """Claims waiting artifacts, rotating among companies."""
         jobs = []
         lease = {"lease": new_id(), "seconds": seconds, "holder": self._holder()}
         for row in await self._database.records(_CLAIM, {**capacity.parameters(), **lease}):

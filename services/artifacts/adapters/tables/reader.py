@@ -35,6 +35,6 @@ class TableProcesses:
             raise DocumentUnreadable(f"Reading the file takes more than {self.seconds:g} seconds.") from None
         except ProcessKilled as killed:
             _log.warning("tables.process_died", status=killed.status, last_words=killed.errors)
-            raise DocumentUnreadable("Reading the file takes too much memory, or makes the reader crash.") from None
+            raise DocumentUnreadable("Reading the file takes too much memory or crashes the reader.") from None
         sheets = answer["sheets"]
         return None if sheets is None else [Sheet(**sheet) for sheet in sheets]

@@ -1,4 +1,4 @@
-"""Artifacts of sessions, the sessions as far as they are known here, and copies to the platform."""
+"""Artifacts of sessions, the sessions known here, and copies to the platform."""
 
 from alembic import op
 
@@ -9,7 +9,7 @@ from libs.quotas.schema import count_rows
 revision = "0001"
 down_revision = None
 
-# Deleted sessions stay as tombstones, so that late uploads find no place.
+# Deleted sessions stay as tombstones, so that late uploads are rejected.
 SESSIONS = (
     """
     CREATE TABLE sessions (

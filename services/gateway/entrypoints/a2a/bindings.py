@@ -19,7 +19,7 @@ from services.gateway.entrypoints.door.json_text import parse_json
 
 M = TypeVar("M", bound=Message)
 _OF_BEFORE: Final = "0.3"
-"""The version of a request that names none, as the protocol says."""
+"""The protocol's default version for requests that don't specify one."""
 
 
 class Binding(Protocol):
@@ -39,7 +39,7 @@ class JsonRpc:
     def open(self, request: Any) -> tuple[str, Any]:
         """The method and its parameters. Raises ``InvalidRequestError``."""
         if not isinstance(request, dict):
-            raise InvalidRequestError("A request must be one object. Batches are not supported.")
+            raise InvalidRequestError("A request must be a single object. Batches aren't supported.")
         request_id = request.get("id")
         if isinstance(request_id, str | int) and not isinstance(request_id, bool):
             self._id = request_id
@@ -72,7 +72,7 @@ def check_version(request: Request) -> None:
     given = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER) or _OF_BEFORE
     if given.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
         raise VersionNotSupportedError(
-            f"A2A {given[:20]} is not supported: send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
+            f"A2A {given[:20]} isn't supported: send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
         )
 
 
@@ -96,7 +96,7 @@ def json_of(body: bytes) -> Any:
     try:
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
-        raise JSONParseError("The body is not valid UTF-8.") from None
+        raise JSONParseError("The body isn't valid UTF-8.") from None
     except InvalidRequest as problem:
         raise JSONParseError(problem.message) from None
     except ServiceError as problem:

@@ -20,7 +20,7 @@ from services.gateway.entrypoints.door.image_bodies import Found
 
 OUTPUT_MODES: Final = ("text/plain", "application/json")
 INPUT_MODES: Final = ("text/plain", "application/json", "image/*")
-NO_PUSH_NOTIFICATIONS: Final = "Push notifications are not supported. Create a webhook instead: POST /api/v1/webhooks/."
+NO_PUSH_NOTIFICATIONS: Final = "Push notifications aren't supported. Create a webhook instead: POST /api/v1/webhooks/."
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
 _ANY: Final = ("*/*", "text", "text/*")
 

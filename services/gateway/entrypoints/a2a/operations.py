@@ -127,14 +127,14 @@ class Operations:
         try:
             page = await self.door.turns.page(self.caller.identity, wanted)
         except ValidationFailed:
-            raise InvalidParamsError("pageToken is not from an earlier response.") from None
+            raise InvalidParamsError("Invalid pageToken. Use the nextPageToken of an earlier response.") from None
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
         return ListTasksResponse(tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=page.total)
 
     async def cancel(self, params: CancelTaskRequest) -> Task:
         turn = await self._turn(params.id)
         if turn.status in ENDED_STATUSES:
-            raise TaskNotCancelableError(f"The task is {turn.status} already.")
+            raise TaskNotCancelableError(f"The task is already {turn.status}.")
         try:
             await self.door.turns.cancel(self.write, turn.session_id, turn.turn_id)
         except Conflict as problem:
@@ -177,7 +177,7 @@ class Operations:
             except NotFound:
                 session = None
             if session is None or session.agent_id != self.agent.id:
-                raise InvalidParamsError("message.contextId is not a session of this agent. Leave it out to open one.")
+                raise InvalidParamsError("message.contextId isn't a session of this agent. Omit it to create one.")
         self.headers.update(turn_headers(session_id))
         return session_id
 
@@ -185,7 +185,7 @@ class Operations:
         """The turn after the answers in the message, and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
-            raise InvalidParamsError("message.contextId is not the task's.")
+            raise InvalidParamsError("message.contextId doesn't match the task's context.")
         if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is already {turn.status}. Start another one in its context.")
         answers = answers_of(message)

@@ -47,7 +47,7 @@ class AGUIApplication(ProtocolApplication):
 @router.post("/")
 async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrite, door: DoorDep) -> Response:
     if caller.public is not None and caller.public.agent_key != agent_key:
-        raise PermissionDenied("A public key can only be used to talk to its own agent.")
+        raise PermissionDenied("A public key only gives access to its own agent.")
     body = await read_with_images(request, _MAX_BODY)
     values = await decode_body(body, request.headers.get("content-type", ""))
     await take_out_images(request, values, len(body), _MAX_BODY, ("messages",), find_image_data)

@@ -52,7 +52,7 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
     # Checked before a session is opened for it.
     users = [message for message in given.messages if isinstance(message, UserMessage)]
     if not users:
-        raise _invalid(["messages"], "needs a message of the user")
+        raise _invalid(["messages"], "needs a user message")
     content_of(users[-1:])
     # Visitors share one identity, so a guessable thread would show one visitor another's messages.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
@@ -136,7 +136,7 @@ def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapp
         return None
     if caller.public is not None:
         raise PermissionDenied(
-            "A public key cannot send tools, system or developer messages, context or forwardedProps. The agent's own"
+            "A public key can't send tools, system or developer messages, context or forwardedProps. The agent's own"
             " settings apply."
         )
     if forwarded is not None and not isinstance(forwarded, dict):
@@ -205,4 +205,4 @@ def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
 
 def _invalid(place: list[str | int], message: str) -> ValidationFailed:
     detail = ErrorDetail(loc=place, type="invalid", message=message)
-    return ValidationFailed(f"The body is not valid: {'.'.join(map(str, place))}: {message}.", details=[detail])
+    return ValidationFailed(f"Invalid body: {'.'.join(map(str, place))}: {message}.", details=[detail])

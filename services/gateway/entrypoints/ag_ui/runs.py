@@ -26,12 +26,12 @@ from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
-_SEVERAL: Final = "The thread waits for an answer. Resume its interrupts, or send the tool results."
+_SEVERAL: Final = "The thread is waiting for an answer. Resume its interrupts, or send the tool results."
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The current state of a thread's session. ``unanswered``: texts of the user's messages at its end.
+    """The current state of a thread's session. ``unanswered``: the texts of the user messages at its end.
 
     ``last_turn_id``: the turn of its last message, if any.
     """
@@ -206,7 +206,7 @@ class Runs:
 
 
 def _nothing_new() -> ValidationFailed:
-    message = "there is no new message: the last one is the agent's"
+    message = "there is no new message: the last one is from the agent"
     place: list[str | int] = ["messages"]
-    detail = ErrorDetail(loc=place, type="nothing_new", message=message, hint="add a message of the user, or resume")
-    return ValidationFailed(f"The body is not valid: messages: {message}.", details=[detail])
+    detail = ErrorDetail(loc=place, type="nothing_new", message=message, hint="add a user message, or resume")
+    return ValidationFailed(f"Invalid body: messages: {message}.", details=[detail])

@@ -40,7 +40,7 @@ class Owners:
         return checked(await self._upstreams.request("POST", upstream, path, caller.identity, body=body))
 
     async def file(self, caller: Principal, upstream: str, path: str) -> bytes:
-        """The whole content of a file small enough to hold in memory."""
+        """Returns the content of a file that fits in memory."""
         async with self._upstreams.exchange("GET", upstream, path, caller.identity) as answer:
             content = b"".join([piece async for piece in answer.pieces])
         if answer.status != 200:
@@ -48,7 +48,7 @@ class Owners:
         return content
 
     async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
-        """A call with effects, made at most once."""
+        """Makes a call with side effects, at most once."""
         reply = await self._upstreams.request(
             "POST", upstream, path, caller.identity, body=body, deadline=deadline, once=True
         )
@@ -78,7 +78,7 @@ def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None =
 
 
 def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) -> Response:
-    """A turn's state as the caller may see it."""
+    """Returns the part of a turn's state that the caller may see."""
     if caller.public is None:
         return json_answer(bytes(turn), status)
     return json_answer(orjson.dumps(public_turn(orjson.loads(turn))), status)

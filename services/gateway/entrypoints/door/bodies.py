@@ -72,7 +72,7 @@ class ParsedBody(_Body, Generic[M]):
             body = self._model.model_validate(values, strict=True)
         except ValidationError as problem:
             raise invalid(problem, values, self._model) from None
-        # Only the body may say which correlation, and so which trace, the request belongs to.
+        # Only the body may name the request's correlation ID, which determines its trace.
         if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
             bind_correlation_id(correlation_id)
         begin_span(request.scope)
@@ -119,7 +119,7 @@ async def read_body(
         async with asyncio.timeout(_READ_SECONDS):
             return await _collect(receive, most_bytes, more)
     except TimeoutError:
-        raise InvalidRequest(f"The body did not arrive within {_READ_SECONDS:g} seconds.") from None
+        raise InvalidRequest(f"The body didn't arrive within {_READ_SECONDS:g} seconds.") from None
 
 
 def _exceeds(declared: str, most_bytes: int) -> bool:
@@ -180,12 +180,12 @@ async def decode_body(body: bytes, content_type: str) -> Any:
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")
     if not is_yaml and media_type != _JSON:
         given = f"'{media_type[:100]}'" if media_type else "none"
-        raise UnsupportedMediaType(f"The Content-Type must be application/json or application/yaml, but it is {given}.")
+        raise UnsupportedMediaType(f"Unsupported Content-Type {given}. Send application/json or application/yaml.")
     _check_charset(parameters)
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidRequest("The body is not valid UTF-8.") from None
+        raise InvalidRequest("The body isn't valid UTF-8.") from None
     if not is_yaml:
         return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
     if len(body) > MAX_BODY:

@@ -28,7 +28,7 @@ API_KEY: Final = APIKeyHeader(
     auto_error=False,
 )
 BEARER: Final = HTTPBearer(
-    scheme_name="bearer", description="A token made by `POST /auth/token/`, or an API key.", auto_error=False
+    scheme_name="bearer", description="A token created by `POST /auth/token/`, or an API key.", auto_error=False
 )
 CONNECTION_KEY: Final = APIKeyQuery(
     name="connection_key",
@@ -107,9 +107,9 @@ class Authentication:
         if origin is None:
             raise AuthenticationFailed("A public key requires an Origin header.")
         if not _allows(principal, origin):
-            raise PermissionDenied("The public key may not be used from this origin.")
+            raise PermissionDenied("This origin isn't allowed for the public key.")
         if not is_enough:
-            raise PermissionDenied("A public key can only be used to talk to its own agent.")
+            raise PermissionDenied("A public key only gives access to its own agent.")
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:
@@ -150,7 +150,7 @@ async def anonymous(request: Request) -> Principal:
 
 
 async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
-    """The principal, who has these scopes."""
+    """Returns the principal, which has these scopes."""
     authentication: Authentication = request.app.state.door.authentication
     principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
     require_scopes(principal, scopes)

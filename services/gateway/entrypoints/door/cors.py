@@ -78,7 +78,7 @@ class CrossOriginMiddleware(CORSMiddleware):
         configured = self.is_allowed_origin(origin)
         takers = [route for route in operations if configured or takes_public_keys(route)]
         if not takers:
-            raise PermissionDenied("Public keys cannot be used at this path.")
+            raise PermissionDenied("Public keys can't be used at this path.")
         return Response(
             status_code=204,
             headers={

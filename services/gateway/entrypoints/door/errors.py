@@ -82,7 +82,7 @@ def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
 
 
 def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConnection | None = None) -> Response:
-    """The response to a rejected request, which is counted."""
+    """Returns the response to a rejected request, and counts the rejection."""
     REFUSALS.labels(problem.kind.value).inc()
     response = shape.response(problem.info() if request is None else info_for(request, problem))
     if problem.kind is ErrorKind.TOO_LARGE:
@@ -100,13 +100,13 @@ def _completed_path(request: Request) -> Response:
 
 def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
     methods = ", ".join(methods_of(routes_at(request.app, request.scope["path"])))
-    response = shape.response(ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}."))
+    response = shape.response(ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path accepts {methods}."))
     response.headers["Allow"] = methods
     return response
 
 
 def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
-    """The error as the request's caller gets it: neutral words for a public principal."""
+    """Returns the error for the request's caller; public principals get a neutral message."""
     caller: Principal | None = getattr(request.state, "principal", None)
     is_public = caller is not None and caller.public is not None
     return public_error(problem.info()) if is_public else problem.info()
@@ -121,6 +121,6 @@ def as_service_error(problem: Exception) -> ServiceError:
         return problem
     if is_outage(problem):
         _log.warning("database.unreachable", problem=str(problem).strip())
-        return ServiceUnavailable("The gateway's database cannot be reached.", retry_after=2)
+        return ServiceUnavailable("The gateway can't reach its database.", retry_after=2)
     _log.error("request.failed", exc_info=problem)
-    return InternalError("Something went wrong on our side.")
+    return InternalError("Internal error.")

@@ -1,4 +1,4 @@
-"""Validates bodies, with errors in words that their author understands."""
+"""Validates bodies, and words the errors for their authors."""
 
 import difflib
 from collections.abc import Collection
@@ -23,7 +23,7 @@ def required_object(values: Any) -> dict[str, Any]:
         return values
     message = "the body must be an object"
     detail = ErrorDetail(loc=[], type="object_type", message=message, hint="send fields with names")
-    raise ValidationFailed(f"The body is not valid: {message}.", details=[detail])
+    raise ValidationFailed(f"Invalid body: {message}.", details=[detail])
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
@@ -34,7 +34,7 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
     place = ".".join(str(part) for part in first.loc)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     where = f"{place}: " if place else ""
-    return ValidationFailed(f"The body is not valid: {where}{first.message}{more}.", details=details)
+    return ValidationFailed(f"Invalid body: {where}{first.message}{more}.", details=details)
 
 
 def invalid_request(problem: RequestValidationError) -> ValidationFailed:
@@ -44,7 +44,7 @@ def invalid_request(problem: RequestValidationError) -> ValidationFailed:
         for each in problem.errors()
     ]
     place = ".".join(map(str, details[0].loc))
-    return ValidationFailed(f"The request is not valid: {place}: {details[0].message}.", details=details)
+    return ValidationFailed(f"Invalid request: {place}: {details[0].message}.", details=details)
 
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
@@ -139,5 +139,5 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
     if not now < moment < now + LONGEST_LIFETIME:
         message = f"must be in the future, at most {LONGEST_LIFETIME.days} days from now"
         detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
-        raise ValidationFailed(f"The body is not valid: expires_at {message}.", details=[detail])
+        raise ValidationFailed(f"Invalid body: expires_at {message}.", details=[detail])
     return moment

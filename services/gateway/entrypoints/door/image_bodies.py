@@ -26,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Found(NamedTuple):
-    """An image in an object of the body: its text, its place in the object, and a function that puts a URL there."""
+    """An image in an object of the body: its text, its location, and a function that puts a URL there."""
 
     text: str
     place: tuple[str, ...]
@@ -96,13 +96,13 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
         except ValueError as problem:
             detail = ErrorDetail(loc=list(place), type="invalid_image", message=str(problem))
             where = ".".join(map(str, place))
-            raise ValidationFailed(f"The body is not valid: {where}: {problem}.", details=[detail]) from None
+            raise ValidationFailed(f"Invalid body: {where}: {problem}.", details=[detail]) from None
         taken += len(found.text)
     return taken
 
 
 def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
-    """Depth is that of the body, which its decoder has limited."""
+    """Recurses as deep as the body, whose depth the decoder has limited."""
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.place), found
     for name, child in _children(value):

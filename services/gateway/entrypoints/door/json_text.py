@@ -16,7 +16,7 @@ def parse_json(text: str) -> Any:
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as problem:
-        raise InvalidRequest(f"The body is not valid JSON: {_reason(problem)}.") from None
+        raise InvalidRequest(f"Invalid JSON body: {_reason(problem)}.") from None
     if "\\u" in text or text.count("[") + text.count("{") > MAX_DEPTH:
         check_values(value)
     return value
@@ -40,7 +40,7 @@ def parse_number(text: str) -> float:
 def out_of_range() -> ValidationFailed:
     message = "a number is too large"
     return ValidationFailed(
-        f"The body is not valid: {message}.",
+        f"Invalid body: {message}.",
         details=[ErrorDetail(loc=[], type="number_out_of_range", message=message, hint="use at most 64 bits")],
     )
 
@@ -50,7 +50,7 @@ def check_values(value: Any) -> None:
     found: list[ErrorDetail] = []
     _check(value, [], found)
     if found:
-        raise ValidationFailed("The body has characters that cannot be stored.", details=found)
+        raise ValidationFailed("The body has characters that can't be stored.", details=found)
 
 
 def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:

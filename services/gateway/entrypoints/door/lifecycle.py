@@ -16,8 +16,7 @@ from services.gateway.entrypoints.door.streams import MEDIA_TYPE
 _log = structlog.get_logger("http")
 _WATCH_AFTER_SECONDS: Final = 1.0
 _STOPPING: Final = ServiceUnavailable(
-    "The service is restarting. The request may still be carried out; retrying it with the same"
-    " Idempotency-Key is safe.",
+    "The service is restarting. The request may still be executed; retrying it with the same Idempotency-Key is safe.",
     retry_after=2,
 )
 
@@ -55,7 +54,7 @@ class DisconnectWatcher:
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """Replaces the server's ``receive`` to detect the end of the body."""
+        """Wraps the server's ``receive`` to detect the end of the body."""
         message = await self._receive()
         if not message.get("more_body") and self._timer is None and not self._is_upload:
             self._begin()

@@ -9,9 +9,9 @@ from libs.contracts.errors import ErrorKind
 REFUSALS: Final = Counter("aes_gateway_refusals_total", "Rejected requests, by error type.", ["type"])
 SHED: Final = Counter(
     "aes_gateway_shed_requests_total",
-    "Requests rejected because the gateway was busy and their company sent the most.",
+    "Requests of the busiest company rejected while the gateway was overloaded.",
 )
-WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests in progress, streams included.")
+WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests in progress, including streams.")
 OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Open event streams.")
 OPEN_SOCKETS: Final = Gauge("aes_gateway_open_websockets", "Open WebSockets.")
 SLOW_READERS: Final = Counter(

@@ -27,13 +27,13 @@ _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = (
     "A text of your choice. Sending the request again with the same key changes nothing and returns the first outcome."
-    " A different body is refused."
+    " A different body is rejected."
 )
 _LAST_EVENT_ID: Final = (
     "With `Accept: text/event-stream`: resume after the event with this `id`. Clients of server-sent events send it"
     " automatically when they reconnect."
 )
-_PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: do not wait for it."
+_PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: don't wait for it."
 
 
 class QueryModel(BaseModel):
@@ -79,7 +79,7 @@ def read_whole_number(name: str, text: str, low: int, high: int, example: int) -
 
 def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invalid") -> ValidationFailed:
     detail = ErrorDetail(loc=["query", name], type=kind, message=message, hint=hint)
-    return ValidationFailed(f"The query is not valid: {name} {message}.", details=[detail])
+    return ValidationFailed(f"Invalid query: {name} {message}.", details=[detail])
 
 
 def query_values(query: bytes) -> dict[str, str]:
@@ -92,7 +92,7 @@ def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
     close = difflib.get_close_matches(shown, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known parameters: {', '.join(known) or 'none'}"
     detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
-    return ValidationFailed(f"The query is not valid: {shown}: {message}.", details=[detail])
+    return ValidationFailed(f"Invalid query: {shown}: {message}.", details=[detail])
 
 
 def _storable(text: str) -> str:

@@ -44,7 +44,7 @@ def render_event(name: str, data: bytes, *, event_id: str | None = None) -> byte
 
 
 async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], bytes]) -> AsyncGenerator[bytes, None]:
-    """The events in that form, which may be empty; ``None`` becomes a keep-alive."""
+    """Encodes events, possibly none; ``None`` becomes a keep-alive."""
     async with aclosing(events):
         async for event in events:
             if piece := KEEP_ALIVE if event is None else form(event):
@@ -99,7 +99,7 @@ class EventStreams:
         return EventStreamResponse(first, events, self, caller, headers or {})
 
     def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """A stream slot of the caller's company. Raises ``RateLimited`` if all are taken."""
+        """A stream slot of the caller's company. Raises ``RateLimited`` if none is free."""
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:

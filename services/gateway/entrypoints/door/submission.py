@@ -1,4 +1,4 @@
-"""A write executed by a command to its owning service."""
+"""Executes a write by a command to the service that owns the entity."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -24,7 +24,7 @@ class Submission:
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """For a command that needs its own ID, or more than the body; a retry doesn't build it again."""
+        """For commands that need their own ID or more than the body; retries don't build them again."""
         return await self.commands.create(self.write, command, make)
 
 
@@ -33,4 +33,4 @@ async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
 
 
 Submit = Annotated[Submission, Depends(_submission)]
-"""Comes after the body, since it needs its hash."""
+"""Resolved after the body, whose hash it needs."""

@@ -55,7 +55,7 @@ class ProxyResponse(StreamingResponse):
 
 
 class TransferProxy:
-    """Forwards bytes in both directions. Raises the upstream's refusals.
+    """Forwards bytes in both directions. Raises the upstream's errors.
 
     Each transfer holds a connection to an upstream for as long as its caller takes. So transfers never queue: a company
     has a share of the permits, as do all callers of links together.
@@ -106,7 +106,7 @@ class TransferProxy:
                 "POST", upstream, path, caller.identity, body=body.pieces(), headers=headers
             ) as answer:
                 reply = b"".join([piece async for piece in answer.pieces])
-                # An upstream that refuses early answers before the body ends; it doesn't need the rest.
+                # An upstream may reject the upload before the body ends; it doesn't need the rest.
                 await body.stop()
         except ServiceError:
             if body.problem is not None:
@@ -132,7 +132,7 @@ class TransferProxy:
             self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
         )
         if answer.status == 416:
-            response = refused(RangeNotSatisfiable("There is nothing in this range of the file."))
+            response = refused(RangeNotSatisfiable("The file has no bytes in this range."))
             response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
             return response
         if answer.status >= 400:

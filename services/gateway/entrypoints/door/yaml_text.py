@@ -37,9 +37,9 @@ def parse_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         place = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
-        raise InvalidRequest(f"The body is not valid YAML: {problem.problem}{place}.") from None
+        raise InvalidRequest(f"Invalid YAML body: {problem.problem}{place}.") from None
     except (yaml.YAMLError, UnicodeError, RecursionError):
-        raise InvalidRequest("The body is not valid YAML.") from None
+        raise InvalidRequest("Invalid YAML body.") from None
     check_values(value)
     return value
 
@@ -122,4 +122,4 @@ def _too_large() -> Any:
 
 def _refused(event: yaml.Event, reason: str) -> InvalidRequest:
     place = f" (line {event.start_mark.line + 1})" if event.start_mark else ""
-    return InvalidRequest(f"The body is not acceptable YAML: {reason}{place}.")
+    return InvalidRequest(f"Unsupported YAML in the body: {reason}{place}.")

@@ -1,4 +1,4 @@
-"""Turn outcomes as tool results, with text for the model that called the tool."""
+"""Converts turn outcomes into tool results, with text for the calling model."""
 
 from typing import Any, Final
 
@@ -54,18 +54,18 @@ def how_to_go_on(answer: AgentAnswer) -> str | None:
         return None
     later = f"read_session with session_id {answer.session_id} shows the reply when there is one."
     if answer.status != "waiting":
-        return f"The agent is not done yet, and goes on by itself. {later}"
-    return "\n".join(["The agent waits for:", *(_needed(answer, each) for each in answer.required_actions), later])
+        return f"The agent hasn't finished yet and continues in the background. {later}"
+    return "\n".join(["The agent is waiting for:", *(_needed(answer, each) for each in answer.required_actions), later])
 
 
 def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
     call = f"{action.tool_call.name}({action.tool_call.arguments})"
     path = f"/api/v1/runtime/{answer.session_id}/turns/{answer.turn_id}/actions/{action.action_id}/"
     if action.kind == "approval":
-        what = f"a person's approval of the call {call}"
+        what = f"approval of the call {call}"
         how = '{"decision": "approve"} or {"decision": "deny", "reason": …}, or use the studio or `aes actions`'
     else:
-        what, how = f"the result of the call {call}, which its caller makes", '{"output": …} or {"error": …}'
+        what, how = f"the result of the call {call}, which the client executes", '{"output": …} or {"error": …}'
     return f"- {what}, until {action.expires_at}. To answer, POST to {path} {how}."
 
 

@@ -94,7 +94,7 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
 def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
     """Only browsers send one. Rejects pages whose own name points to this server (DNS rebinding)."""
     if origin is not None and origin not in allowed:
-        raise PermissionDenied("Pages of this origin cannot use MCP. An operator can allow the origin.")
+        raise PermissionDenied("This origin isn't allowed to use MCP. An operator can allow it.")
 
 
 def _look_into(body: bytes) -> None:

@@ -36,13 +36,13 @@ class ProgressWriter:
             case turns.ToolCallStarted():
                 return self._begin_again(f"Calls {event.name}.")
             case turns.ToolCallCompleted():
-                return f"{event.name} has answered."
+                return f"{event.name} has finished."
             case turns.ToolCallFailed():
                 return f"{event.name} failed: {event.reason[:_LONGEST_REASON]}"
             case turns.OutputInvalid():
-                return self._begin_again("The answer does not fit the agent's schema; the model is asked again.")
+                return self._begin_again("The response doesn't match the agent's schema; the model is asked again.")
             case turns.TurnActionRequired():
-                return f"Waits for an answer about {event.action.tool_call.name}."
+                return f"Waiting for an answer about {event.action.tool_call.name}."
         return None
 
     def _so_far(self, now: float) -> str | None:

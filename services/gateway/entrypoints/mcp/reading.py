@@ -123,7 +123,7 @@ class Reading:
             offset, has_more = offset + _PAGE, page.has_more
         if not found:
             raise NotFound(
-                "There is no knowledge base with this ID or name. Call list_knowledge_bases to see which exist."
+                "There is no knowledge base with this ID or name. Call list_knowledge_bases to see the available ones."
             )
         if len(found) > 1:
             ids = ", ".join(each.id for each in found)

@@ -30,7 +30,7 @@ TEMPLATES: Final = (
     ResourceTemplate(
         name="session",
         uri_template="aes://sessions/{session_id}",
-        description="A conversation: its newest messages, and what it waits for.",
+        description="A conversation: its newest messages and open actions.",
         mime_type=_JSON,
     ),
     ResourceTemplate(
@@ -87,7 +87,7 @@ class Resources:
             case ("artifacts", artifact_id, None):
                 require_scopes(principal, [Scope.ARTIFACTS_READ])
                 return await self._artifact(principal, uri, artifact_id)
-        raise NotFound("There is no such resource. List the resource templates to see which exist.")
+        raise NotFound("Unknown resource. List the resource templates to see the available ones.")
 
     async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
@@ -122,5 +122,5 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise InvalidRequest("The cursor is not from this server. Start without one.")
+        raise InvalidRequest("Invalid cursor. Start without one.")
     return int(cursor)

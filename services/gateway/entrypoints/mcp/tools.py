@@ -40,7 +40,7 @@ _ASKING: Final = (Scope.SESSIONS_WRITE, Scope.RUNTIME_EXECUTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolKind:
-    """``title`` is for people, ``description`` for models. A call requires ``scopes``."""
+    """``title`` is for humans, ``description`` for models. A call requires ``scopes``."""
 
     title: str
     description: str
@@ -142,7 +142,7 @@ class Tools:
         return [kind.tool(name) for name, kind in kinds.items()]
 
     async def call(self, call: Call, name: str, arguments: dict[str, Any]) -> CallToolResult | None:
-        """The result, including that of a failure; None if there is no such tool."""
+        """Returns the result, also of a failed call; None for an unknown tool."""
         try:
             if (kind := _KINDS.get(name)) is None:
                 if (key := await self.reading.key_of(call.caller.identity, name)) is None:
@@ -168,7 +168,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
         return model.model_validate(arguments)
     except ValidationError as problem:
         details = validation_details(problem.errors())
-        raise ValidationFailed("The arguments of the tool are not valid.", details=details) from None
+        raise ValidationFailed("Invalid tool arguments.", details=details) from None
 
 
 def _result(value: BaseModel) -> CallToolResult:

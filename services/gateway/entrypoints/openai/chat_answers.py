@@ -1,4 +1,4 @@
-"""A turn as a chat completion: a single object, or chunks."""
+"""Converts a turn into a chat completion: a single object, or chunks."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -16,7 +16,7 @@ from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
 
-_ANOTHER_TEXT: Final = "The answer was restarted after a crash, with another text. Ask again."
+_ANOTHER_TEXT: Final = "The response was restarted after a crash and its text changed. Send the request again."
 DONE: Final = b"data: [DONE]\n\n"
 
 
@@ -50,10 +50,10 @@ def requested(reply: ExecuteReply) -> list[ToolCallRecord]:
 
 
 def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Conflict:
-    """The end of a call whose turn waits for an approval."""
+    """Returns the error for a call whose turn is waiting for an approval."""
     named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
     message = (
-        f"Turn {turn_id} of session {session_id} waits for an approval of {named}. It continues once that is answered."
+        f"Turn {turn_id} of session {session_id} is waiting for approval of {named}. It continues once you answer."
     )
     return Conflict(message, details=[ErrorDetail(loc=[], type="requires_action", message=message)])
 

@@ -37,7 +37,7 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
 _INSTEAD: Final = {
     "functions": "use tools",
     "function_call": "use tool_choice",
-    "store": "nothing is kept but for a day; use responses",
+    "store": "chat completions are deleted after a day; use responses instead",
 }
 
 
@@ -66,7 +66,7 @@ Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type
 
 
 class _Message(SaidAgain):
-    """``name``: the participant or the function; it has no effect."""
+    """``name`` (the participant or function) has no effect."""
 
     name: str | None = None
 
@@ -99,7 +99,7 @@ class Call(SaidAgain):
 
 
 class AssistantMessage(_Message):
-    """``annotations`` and ``refusal`` return as they were sent: empty.
+    """``annotations`` and ``refusal`` are returned as sent: empty.
 
     ``parsed`` is the client's parsed value.
     """
@@ -174,7 +174,7 @@ class StreamOptions(StrictModel):
 
 
 class ChatBody(StrictModel):
-    """``user``, ``safety_identifier`` and ``prompt_cache_key`` are the caller's labels, without effect."""
+    """``user``, ``safety_identifier`` and ``prompt_cache_key`` are the caller's labels and have no effect."""
 
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=5000)]
@@ -203,7 +203,7 @@ def chat_body(values: dict[str, Any]) -> ChatBody:
             taken[name] = value
         elif value is not None and value not in _NO_EFFECT[name]:
             hint = _INSTEAD.get(name)
-            raise refuse(name, f"{name!r} is not supported{f': {hint}' if hint else ''}.")
+            raise refuse(name, f"{name!r} isn't supported{f': {hint}' if hint else ''}.")
     try:
         return ChatBody.model_validate(taken, strict=True)
     except ValidationError as problem:

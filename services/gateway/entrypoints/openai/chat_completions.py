@@ -59,7 +59,8 @@ async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) 
         if end.status == "waiting":
             raise needs_approval(submitted.session_id, submitted.command_id, end.required_actions)
         raise TimedOut(
-            f"Turn {submitted.command_id} of session {submitted.session_id} takes too long to wait for, and continues."
+            f"Turn {submitted.command_id} of session {submitted.session_id} is taking too long."
+            " It continues in the background."
         )
 
 

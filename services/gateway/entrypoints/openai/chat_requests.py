@@ -57,7 +57,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
     said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
     asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
     if asked is None:
-        raise refuse("messages", "There is no message of the user.", "missing_user_message")
+        raise refuse("messages", "The conversation has no user message. Add one.", "missing_user_message")
     _check_calls([(place, message) for place, message in said if not isinstance(message, UserMessage)])
     question = body.messages[asked]
     assert isinstance(question, UserMessage)
@@ -68,7 +68,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
         check_options(execute.options, caller)
     except ValidationError as problem:
         details = validation_details(problem.errors())
-        raise renamed(ValidationFailed(f"The body is not valid: {details[0].message}.", details=details)) from None
+        raise renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details)) from None
     except ValidationFailed as problem:
         raise renamed(problem) from None
     begins = agent.model_copy(update={"messages": before, "listed": False, "expires_after": _EXPIRES_SECONDS})
@@ -106,7 +106,9 @@ def _renamed(loc: Sequence[str | int]) -> list[str | int]:
 def _options(body: ChatBody) -> dict[str, Any]:
     instructions = [_text(message.content) for message in body.messages if isinstance(message, Instruction)]
     if body.max_tokens is not None and body.max_completion_tokens is not None:
-        raise refuse("max_tokens", "Give one of max_tokens and max_completion_tokens.", "invalid_request_error")
+        raise refuse(
+            "max_tokens", "Give either max_tokens or max_completion_tokens, not both.", "invalid_request_error"
+        )
     choice = body.tool_choice
     options = {
         "instructions": "\n\n".join(text for text in instructions if text.strip()) or None,

@@ -54,7 +54,7 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 
 
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
-    """A refusal that names the field."""
+    """Returns the error, with the field's name."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
 
 

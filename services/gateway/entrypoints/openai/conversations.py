@@ -113,7 +113,7 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
     async for item in _items(door.sessions, caller, session_of(conversation_id), newest_first=True):
         if item["id"] == item_id:
             return _json(item)
-    raise NotFound("There is no such item in this conversation.")
+    raise NotFound("This conversation has no item with this ID.")
 
 
 @router.post("/{conversation_id}/items")
@@ -134,13 +134,15 @@ async def create_items(
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
     """Rejected explicitly: an agent's input stays on record."""
     await door.sessions.read(caller.identity, session_of(conversation_id))
-    stays = f"Item {item_id[:100]!r} cannot be deleted without its conversation"
+    stays = f"Item {item_id[:100]!r} can't be deleted without its conversation"
     raise refuse("item_id", f"{stays}. Create another conversation without it.", "unsupported_value")
 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
     if any(is_instruction(item) for item in items):
-        raise refuse("items", "The items cannot have instructions. Send them with each response.", "unsupported_value")
+        raise refuse(
+            "items", "Items can't contain instructions. Send instructions with each response.", "unsupported_value"
+        )
     try:
         return messages_of(items)
     except ValidationFailed as problem:

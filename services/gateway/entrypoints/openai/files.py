@@ -47,7 +47,7 @@ class _FileForm(UploadStream):
             async for piece in without_fields(super().pieces(), self._content_type, self._take):
                 yield piece
             if self._purpose is None:
-                raise refuse("purpose", "The form has no purpose.", "missing")
+                raise refuse("purpose", "The form has no purpose. Add the field purpose.", "missing")
         except (ServiceError, ClientDisconnect) as problem:
             self.problem = problem
             raise
@@ -59,7 +59,7 @@ class _FileForm(UploadStream):
                 raise refuse(FIELD, "Send one file at a time.", "invalid_value")
             return
         if name != "purpose":
-            raise refuse(name[:100], f"{name[:100]!r} is not supported.")
+            raise refuse(name[:100], f"{name[:100]!r} isn't supported.")
         if value not in _PURPOSES:
             raise refuse("purpose", f"purpose must be one of {', '.join(_PURPOSES)}.", "invalid_value")
         self._purpose = value

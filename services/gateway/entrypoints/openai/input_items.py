@@ -25,7 +25,7 @@ class TextPart(SaidAgain):
 
 
 class ImagePart(SaidAgain):
-    """An image by URL, which may stand for an image in the request."""
+    """An image by URL. The URL may refer to an image in the request."""
 
     type: Literal["input_image"]
     image_url: ImageAddress
@@ -51,7 +51,7 @@ class MessageInput(SaidAgain):
 
 
 class FunctionCallOutput(SaidAgain):
-    """The result of a call that the client made."""
+    """The result of a call made by the client."""
 
     type: Literal["function_call_output"]
     call_id: Text
@@ -65,7 +65,7 @@ class FunctionCallOutput(SaidAgain):
 
 
 class FunctionCall(SaidAgain):
-    """A call that the agent requested in an earlier response. ``parsed_arguments``: the client's parsed arguments."""
+    """A call requested by the agent in an earlier response. ``parsed_arguments``: the client's parsed arguments."""
 
     type: Literal["function_call"]
     call_id: Text
@@ -90,7 +90,7 @@ class FunctionCall(SaidAgain):
 
 
 class AgentCall(SaidAgain):
-    """A call that the agent made itself in an earlier response."""
+    """A call made by the agent itself in an earlier response."""
 
     type: Literal["mcp_call"]
     id: Text

@@ -1,6 +1,6 @@
 """Builds responses and the events of their streams from the events of turns.
 
-A turn that waits for answers ends a response and starts the next one once it has them: a turn's responses are numbered
+A turn waiting for answers ends a response and starts the next one once it has them: a turn's responses are numbered
 from 0. An event's number follows from its position in the turn's stream. So every replica produces the same stream of a
 turn, and can resume it anywhere.
 """
@@ -40,10 +40,10 @@ class ResponseBuilder:
         self.has_ended = False
         self.error: ErrorInfo | None = None
         self.inputs: list[Json] = []
-        """Answers that this response started with, as input items."""
+        """The answers at the start of this response, as input items."""
         self.open_actions: dict[str, RequiredAction] = {}
         self.asked: dict[str, RequiredAction] = {}
-        """Actions that this response ended with."""
+        """The actions at the end of this response."""
         self.turn_id = turn_id
         self._head = head
         self._wanted = part
@@ -88,7 +88,7 @@ class ResponseBuilder:
         return self._events
 
     def end_wait(self) -> list[Json]:
-        """Ends the response because the turn waits and all its actions have been taken."""
+        """Ends the response because the turn is waiting and all its actions have arrived."""
         self._events = []
         self._finish_wait()
         return self._events
@@ -228,7 +228,7 @@ class ResponseBuilder:
             self.inputs.append(item)
 
     def _finish_wait(self) -> None:
-        """The response ended after its last action, regardless of when that is noticed."""
+        """The time of the response's last action, regardless of when it's noticed."""
         sequence, slot = self._sequence, self._slot
         self._sequence, self._slot = self._asked_at
         self._finish("completed", "response.completed")

@@ -153,7 +153,7 @@ class CreateResponse(StrictModel):
         if self.store is False and self.background:
             raise refuse("background", "A background response must be stored. Set store to true.", "conflict")
         if self.store is False and self.conversation is not None:
-            raise refuse("store", "A response in a conversation is always stored. Leave out store.", "conflict")
+            raise refuse("store", "Responses in a conversation are always stored. Omit store.", "conflict")
         if REQUEST_KEY in (self.metadata or {}):
             raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved.", "reserved")
 
@@ -220,11 +220,11 @@ def _changes_nothing(name: str, value: Any) -> bool:
 
 def _unusable(problem: ValidationError) -> ValidationFailed:
     details = [each.model_copy(update={"loc": ["options", *each.loc]}) for each in validation_details(problem.errors())]
-    return in_words_of_the_client(ValidationFailed(f"The body is not valid: {details[0].message}.", details=details))
+    return in_words_of_the_client(ValidationFailed(f"Invalid body: {details[0].message}.", details=details))
 
 
 def in_words_of_the_client(problem: ValidationFailed) -> ValidationFailed:
-    """A turn's refusal, located at fields of the request."""
+    """Returns a turn's rejection, with locations in the request."""
     details = [_renamed(detail) for detail in problem.details or ()]
     return ValidationFailed(problem.message, details=details, retry_after=problem.retry_after)
 
@@ -238,7 +238,7 @@ def _renamed(detail: ErrorDetail) -> ErrorDetail:
 
 
 def response_head(options: TurnOptions | None, created_at: int, model: str = "") -> JsonObject:
-    """The fields of a response that follow from its request."""
+    """Returns the response fields that depend only on the request."""
     options = options or TurnOptions()
     metadata = dict(options.metadata or {})
     request = KeptRequest.read(metadata.pop(REQUEST_KEY, "{}"))

@@ -89,7 +89,7 @@ class BegunResponse:
     removes_session: bool = False
 
     def response(self) -> Json:
-        assert self.builder is not None, "no event has come yet"
+        assert self.builder is not None, "no event has arrived yet"
         return self.builder.response()
 
     def error(self) -> ServiceError | None:
@@ -112,7 +112,7 @@ class ResponseTurns:
         return self.caller.identity
 
     async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
-        """Raises the refusal of the request, as far as it is known before its turn starts."""
+        """Raises errors that can be detected before the turn starts."""
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
             if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
@@ -170,13 +170,11 @@ class ResponseTurns:
             model = await self._require_same_agent(body.model, "", session_id)
             return _Place(session_id, model)
         if body.model is None:
-            raise refuse(
-                "model", "The request needs a model, which is the key of an agent.", "missing_required_parameter"
-            )
+            raise refuse("model", "The request needs a model. Set it to an agent's key.", "missing_required_parameter")
         begins = await self.door.agents.beginning_of(self._identity, body.model)
         kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
         begins = begins.model_copy(update={**kept, "messages": said.history})
-        # A client that keeps the conversation itself has no use for a waiting turn.
+        # A client that stores the conversation itself can't use a waiting turn.
         keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
         calls = ClientCalls(answered=said.answered) if keeps else None
         return _Place("", body.model, begins=begins, client_calls=calls)
@@ -194,7 +192,9 @@ class ResponseTurns:
         if wanted is None:
             if session.config_hash == NO_AGENT:
                 raise refuse(
-                    "model", "The first response of a conversation needs a model.", "missing_required_parameter"
+                    "model",
+                    "The first response in a conversation needs a model. Set it to an agent's key.",
+                    "missing_required_parameter",
                 )
             return own
         agent = await self.door.agents.beginning_of(self._identity, wanted)
@@ -293,19 +293,19 @@ class ResponseTurns:
         )
 
     async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
-        """The turn that the answers belong to, and the number of the response that asked."""
+        """Returns the turn to answer, and the number of the response that asked."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             return await self.door.turns.read(self._identity, name.turn_id), name.part
         if body.conversation_id is None:
             raise refuse(
                 "previous_response_id",
-                "An answer requires the previous_response_id of the response that asked.",
+                "Answers need a previous_response_id. Give the ID of the response that asked.",
                 "missing",
             )
         actions = await self.door.sessions.open_actions(self._identity, session_of(body.conversation_id))
         if not actions:
-            raise refuse("input", "Nothing waits for an answer in this conversation.", "invalid_value")
+            raise refuse("input", "This conversation isn't waiting for an answer.", "invalid_value")
         turn = await self.door.turns.read(self._identity, actions[0].turn_id)
         builder = ResponseBuilder(turn.turn_id, {}, -1)
         for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
@@ -322,13 +322,13 @@ class ResponseTurns:
         for name, value in given.items():
             if value is not None and value != own[name]:
                 problem = refuse(
-                    f"options.{name}", "This cannot change in a request that answers calls.", "unsupported_value"
+                    f"options.{name}", "This can't change in a request that answers calls.", "unsupported_value"
                 )
                 raise in_words_of_the_client(problem)
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
-                raise refuse(name, "This cannot change in a request that answers calls.", "unsupported_value")
+                raise refuse(name, "This can't change in a request that answers calls.", "unsupported_value")
 
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
@@ -390,7 +390,7 @@ class ResponseTurns:
             for progress in _remembered(turn):
                 builder.take(progress)
         if name.part > builder.part:
-            raise NotFound("There is no such response.")
+            raise NotFound("There is no response with this ID.")
         return turn, builder
 
     async def _builder(self, turn: Turn, name: ResponseName) -> ResponseBuilder:

@@ -35,7 +35,7 @@ Executor = Annotated[
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
-"""Seconds until a response is returned unfinished; it can then be requested by its ID."""
+"""Seconds until an unfinished response is returned; the caller can then get it by its ID."""
 
 
 @router.post("")
@@ -59,7 +59,7 @@ async def create_response(
 
 
 async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
-    """The response at its end, after ten minutes, or as soon as its turn is accepted."""
+    """Returns the response when it ends, after ten minutes, or as soon as its turn is accepted."""
     async with aclosing(events):
         await anext(events, None)
         with suppress(TimeoutError):
@@ -119,7 +119,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
         with suppress(Conflict):
             await door.turns.cancel(write, turn.session_id, turn.turn_id)
     elif turn.status != "cancelled":
-        raise InvalidRequest(f"The response has ended: it is {turn.status}.")
+        raise InvalidRequest(f"The response has already ended with status {turn.status}.")
     turn, builder = await responses.snapshot(name)
     return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
 

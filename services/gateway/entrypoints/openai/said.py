@@ -22,7 +22,7 @@ ImageAddress = Annotated[str, AfterValidator(_on_the_web)]
 
 
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
-    """Drops ``auto``, which clients add, has no effect, and is unknown to some providers."""
+    """Drops ``auto``: clients add it, it has no effect, and some providers reject it."""
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 

@@ -38,13 +38,13 @@ def said_in(items: Sequence[Any]) -> Said:
     spoken = [item for item in items if not is_instruction(item)]
     of_user = [number for number, item in enumerate(spoken) if _is_of_user(item)]
     if not of_user:
-        raise refuse("input", "The input has no message of the user.", "empty")
+        raise refuse("input", "The input has no user message. Add one.", "empty")
     last = first = of_user[-1]
     while first and _is_of_user(spoken[first - 1]):
         first -= 1
     answered = messages_of(spoken[last + 1 :])
     if answered and answered[-1].role == "assistant":
-        raise refuse("input", "The input ends with a message of the agent. Add a message of the user.", "invalid_value")
+        raise refuse("input", "The input ends with an assistant message. Add a user message.", "invalid_value")
     return Said(messages_of(spoken[:first]), question_of(spoken[first : last + 1]), answered)
 
 
@@ -82,7 +82,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
             case _:
                 raise refuse(
                     "input",
-                    "An approval requires the previous_response_id of the response that asked for it.",
+                    "Approvals need a previous_response_id. Give the ID of the response that asked.",
                     "invalid_value",
                 )
     if unanswered:

@@ -23,7 +23,7 @@ _ID_BYTES: Final = 16
 
 
 def store(base: KnowledgeBase) -> dict[str, Any]:
-    """Sizes are not counted: ``usage_bytes`` is 0."""
+    """Sizes aren't counted: ``usage_bytes`` is 0."""
     counts = _counts(base, base.datasource_snapshots)
     created = int(parse_time(base.created_at).timestamp())
     return {

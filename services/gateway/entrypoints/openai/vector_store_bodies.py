@@ -86,7 +86,7 @@ class AttachFiles(StrictModel):
     def ids(self) -> list[str]:
         """Raises ``ValidationFailed`` unless exactly one of the lists is given."""
         if (self.file_ids is None) == (self.files is None):
-            raise refuse("file_ids", "Give one of file_ids and files.", "invalid_value")
+            raise refuse("file_ids", "Give either file_ids or files, not both.", "invalid_value")
         return list(dict.fromkeys(self.file_ids or [each.file_id for each in self.files or ()]))
 
 

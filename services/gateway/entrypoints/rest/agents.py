@@ -48,8 +48,8 @@ _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any
     "/validate/",
     operation_id="agents.validate",
     summary="Validate an agent configuration",
-    description="Returns errors and warnings. Nothing is stored.",
-    responses={200: answer("The findings.", ValidationReport)},
+    description="Returns errors and warnings. The configuration isn't stored.",
+    responses={200: answer("The errors and warnings.", ValidationReport)},
 )
 async def validate_agent(
     caller: Reader,
@@ -63,7 +63,7 @@ async def validate_agent(
     "/",
     operation_id="agents.list",
     summary="List the agents that you can use",
-    description="All of them, or a page: with `limit`, the `Link` header points to the next page, if any.",
+    description="Returns all of them, or a page if you set `limit`. The `Link` header points to the next page.",
     responses={200: answer("Stored agents.", list[Agent])},
 )
 async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Response:
@@ -93,7 +93,7 @@ async def get_agent(id: str, caller: Reader, upstream: Upstream) -> Response:
     "/{id:name}/versions/",
     operation_id="agents.versions",
     summary="List the versions of an agent",
-    description="Each change of the configuration creates a version. Versions are immutable.",
+    description="Each change of the configuration creates an immutable version.",
     responses={200: answer("Versions, newest first.", AgentVersionPage), **errors(404)},
 )
 async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -116,7 +116,7 @@ async def get_agent_version(id: str, version: str, caller: Reader, upstream: Ups
 @router.post(
     "/",
     operation_id="agents.create",
-    summary="Store an agent",
+    summary="Create an agent",
     status_code=201,
     responses={201: answer("The stored agent.", Agent, location=True)},
 )
@@ -132,8 +132,8 @@ async def create_agent(
 @router.patch(
     "/{id:name}/",
     operation_id="agents.update",
-    summary="Change an agent",
-    description="Omitted fields stay unchanged. A changed configuration creates a new version.",
+    summary="Update an agent",
+    description="Omitted fields keep their values. Changing the configuration creates a new version.",
     responses={200: answer("The updated agent.", Agent), **errors(404, 409)},
 )
 async def update_agent(
@@ -149,7 +149,7 @@ async def update_agent(
     "/{id:name}/",
     operation_id="agents.delete",
     summary="Delete an agent",
-    description="Its sessions continue: they keep their configuration.",
+    description="Existing sessions keep their configuration and continue to work.",
     status_code=204,
     responses={204: answer("The agent was deleted."), **errors(404, 409)},
 )

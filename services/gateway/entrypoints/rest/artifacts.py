@@ -58,9 +58,7 @@ _Rows = Annotated[
 ]
 _Preview = Annotated[
     str | SkipJsonSchema[None],
-    Query(
-        description="`1` displays the file in the browser, for types where that's safe; others are still downloaded."
-    ),
+    Query(description="`1` displays the file in the browser if its type is safe. Other types are still downloaded."),
 ]
 _Expires = Annotated[
     str | SkipJsonSchema[None], Query(alias="expires", description="The link's expiry, in seconds since 1970.")
@@ -92,7 +90,7 @@ async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
     f"{_ONE}status/",
     operation_id="artifacts.status",
     summary="Get an artifact's processing status",
-    description="`pending`, then `ready` or `failed`. Images are ready immediately.",
+    description="`pending`, then `ready` or `failed`. Images are `ready` immediately.",
     responses={200: answer("Status and progress.", ArtifactState), **errors(404)},
 )
 async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -103,7 +101,7 @@ async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader,
     f"{_ONE}url/",
     operation_id="artifacts.url",
     summary="Get a fresh download link",
-    description="Anyone can use it without a credential until it expires.",
+    description="Anyone with the link can download the file until it expires, without a credential.",
     responses={200: answer("The link.", ArtifactUrl), **errors(404)},
 )
 async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -149,7 +147,7 @@ async def download_artifact(
     f"{_OF_SESSION}download-all/",
     operation_id="artifacts.download_all",
     summary="Download all artifacts of a session",
-    description="A ZIP archive, created while it is sent. Identical names are made unique.",
+    description="Streams a ZIP archive. Duplicate names are numbered.",
     responses={200: file_answer("The archive."), **errors(404)},
 )
 async def download_artifacts(
@@ -162,7 +160,7 @@ async def download_artifacts(
     "/artifacts/{id}/content/",
     operation_id="artifacts.content",
     summary="Follow a download link",
-    description="The service creates these links. The signature covers the artifact and every parameter.",
+    description="Use the links that the service returns. Their signature covers the artifact and every parameter.",
     responses=_BYTES,
 )
 async def follow_artifact_link(
@@ -187,9 +185,9 @@ async def follow_artifact_link(
     operation_id="artifacts.upload",
     summary="Upload a file into a session",
     description=(
-        "One file in a field named `file`, of at most 50 MB. The extension determines the type, which is"
-        " checked against the content and decides how the file is processed. Refer to it from messages by its"
-        " `artifact_id`, or by its `url` for an image."
+        "Send one file of at most 50 MB in a field named `file`. The extension determines its type, which must match"
+        " the content, and how it's processed. In messages, reference the file by its `artifact_id`. For an image,"
+        " its `url` also works."
     ),
     status_code=201,
     responses={201: answer("The stored artifact.", Artifact, location=True), **errors(404)},
@@ -222,7 +220,7 @@ async def copy_artifact_to_platform(session_id: str, artifact_id: str, caller: C
     f"{_ONE}remove-from-platform/",
     operation_id="artifacts.remove_from_platform",
     summary="Undo copy-to-platform",
-    description=f"Deletes the copy; the artifact stays. {_ALSO_FILES}",
+    description=f"Deletes the copy. The artifact remains. {_ALSO_FILES}",
     responses={200: answer("The file was deleted.", PlatformCopy), **errors(404, 409)},
 )
 async def remove_artifact_from_platform(session_id: str, artifact_id: str, caller: Copier, submit: Submit) -> Response:

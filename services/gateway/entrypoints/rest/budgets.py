@@ -46,10 +46,10 @@ async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Respon
 @router.post(
     "/",
     operation_id="budgets.create",
-    summary="Make a budget",
+    summary="Create a budget",
     description=(
         "Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in"
-        " total. Once it is used up, new turns are refused with 429 `budget_exceeded`. Turns accepted earlier continue"
+        " total. Once it's used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue"
         " and count. A daily or monthly budget starts with the usage of the current day or month."
     ),
     status_code=201,
@@ -73,8 +73,8 @@ async def get_budget(id: str, caller: Caller, upstream: Upstream) -> Response:
 @router.patch(
     "/{id}/",
     operation_id="budgets.update",
-    summary="Change a budget",
-    description="Applies to new turns. The period's usage so far stays.",
+    summary="Update a budget",
+    description="Applies to new turns. The current period's usage still counts.",
     responses={200: answer("The updated budget.", Budget), **errors(404)},
 )
 async def update_budget(id: str, _: Caller, body: Changes, submit: Submit) -> Response:

@@ -36,7 +36,7 @@ class Cancel(StrictModel):
 
 
 class Resolve(ResolveActionBody):
-    """An answer to an open action of a turn: exactly one of ``decision``, ``output`` and ``error``."""
+    """Answers an open action of a turn with exactly one of ``decision``, ``output`` and ``error``."""
 
     type: Literal["resolve"]
     turn_id: str = _Id
@@ -45,7 +45,7 @@ class Resolve(ResolveActionBody):
 
 
 class Subscribe(StrictModel):
-    """Replays what came ``after`` a message; without it, a running turn from its start."""
+    """Replays the messages ``after`` a position. Without it, replays a running turn from its start."""
 
     type: Literal["subscribe"]
     after: str | None = Field(default=None, max_length=200)
@@ -53,7 +53,7 @@ class Subscribe(StrictModel):
 
 
 class Ping(StrictModel):
-    """Requests a sign of life."""
+    """Checks that the connection is alive."""
 
     type: Literal["ping"]
     ref: str | None = _Ref
@@ -82,7 +82,7 @@ def message_of(values: dict[str, Any]) -> ClientMessage:
     if model is None:
         hint = f"one of {', '.join(MODELS)}"
         detail = ErrorDetail(loc=["type"], type="enum", message="there is no message of this type", hint=hint)
-        raise ValidationFailed("The message is not valid: type: there is no message of this type.", details=[detail])
+        raise ValidationFailed("Invalid message: type: there is no message of this type.", details=[detail])
     try:
         return model.model_validate(values, strict=True)
     except ValidationError as problem:

@@ -51,7 +51,7 @@ async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Re
     "/{collection_id}/",
     operation_id="collections.get",
     summary="Get a collection",
-    description="`status` and `progress` follow the parsing of its files.",
+    description="`status` and `progress` are those of parsing its files.",
     responses={200: answer("The collection.", Collection), **errors(404)},
 )
 async def get_collection(collection_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -71,7 +71,7 @@ async def list_collection_files(collection_id: str, caller: Reader, page: Page, 
 @router.post(
     "/",
     operation_id="collections.create",
-    summary="Make a collection",
+    summary="Create a collection",
     status_code=201,
     responses={201: answer("The collection.", Collection, location=True)},
 )
@@ -108,7 +108,7 @@ async def update_collection(
     "/{collection_id}/",
     operation_id="collections.delete",
     summary="Delete a collection",
-    description="Its files stay.",
+    description="Its files remain.",
     status_code=204,
     responses={204: answer("The collection was deleted."), **errors(404)},
 )
@@ -120,7 +120,7 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
     "/{collection_id}/files/",
     operation_id="collections.add_files",
     summary="Add files to a collection",
-    description="Each file is handled separately; one that's already in it is `already_added`.",
+    description="Each file succeeds or fails independently. Files already in the collection return `already_added`.",
     responses={200: answer("The result for each file.", CollectionFilesReply), **errors(404)},
 )
 async def add_collection_files(
@@ -138,7 +138,7 @@ async def add_collection_files(
     "/{collection_id}/files/{file_id}/",
     operation_id="collections.remove_file",
     summary="Remove a file from a collection",
-    description="The file itself stays.",
+    description="The file itself remains.",
     status_code=204,
     responses={204: answer("The file was removed."), **errors(404)},
 )

@@ -29,7 +29,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
 @router.post(
     "/",
     operation_id="connections.create",
-    summary="Make a connection",
+    summary="Create a connection",
     description=(
         "A public key that pages on the allowed origins can use to chat with one agent: to open sessions"
         " with it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can"
@@ -61,7 +61,7 @@ async def create_connection(
     "/",
     operation_id="connections.list",
     summary="List connections",
-    description="Your own, or all of the company with a `company:…` scope.",
+    description="Lists your own connections, or all of the company's with a `company:…` scope.",
     responses={200: answer("Connections, newest first.", ConnectionPage)},
 )
 async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
@@ -85,7 +85,7 @@ async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Re
     "/{id}/",
     operation_id="connections.delete",
     summary="Delete a connection",
-    description="Its key stops working immediately, and open streams of its visitors end. Sessions stay.",
+    description="Its key stops working immediately, and open streams of its end users close. Sessions remain.",
     status_code=204,
     responses={204: answer("The key no longer works."), **errors(404)},
 )

@@ -39,22 +39,22 @@ _Characters = Annotated[
     int,
     Field(ge=1, le=_MOST_CHARACTERS),
     whole_number("limit", 1, _MOST_CHARACTERS, _PART_CHARACTERS),
-    Query(description="Characters."),
+    Query(description="The maximum number of characters to return."),
 ]
 _Skipped = Annotated[
     int,
     Field(ge=0, le=MAX_OFFSET),
     whole_number("offset", 0, MAX_OFFSET, 0),
-    Query(description="Characters to skip."),
+    Query(description="The number of characters to skip."),
 ]
 
 
 class FilesQuery(PageQuery):
     status: OptionalText = Field(
-        None, description="Only files in this status.", json_schema_extra={"enum": ["active", "inactive"]}
+        None, description="Only files with this status.", json_schema_extra={"enum": ["active", "inactive"]}
     )
     tag: OptionalText = Field(None, description="Only files with this tag.")
-    collection_id: OptionalText = Field(None, description="Only files of this collection.")
+    collection_id: OptionalText = Field(None, description="Only files in this collection.")
     name: OptionalText = Field(None, description="Only files whose name contains this text, ignoring case.")
 
 
@@ -80,8 +80,8 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
     operation_id="files.text",
     summary="Read a file's text",
     description=(
-        "The text extracted for knowledge bases, of which passages are parts. Continue with"
-        " `offset` until it reaches `characters`."
+        "Returns the text that knowledge bases index. To read a long text, increase `offset` until it"
+        " reaches `characters`."
     ),
     responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
 )
@@ -118,7 +118,7 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     operation_id="files.upload",
     summary="Upload files",
     description=(
-        "One or several files in fields named `file`, at most 50 MB each: all are stored, or none."
+        "Send files of at most 50 MB each in fields named `file`. Either all are stored or none."
         " The extension determines the type, which is checked against the content. One file returns"
         " its record, several a list."
     ),

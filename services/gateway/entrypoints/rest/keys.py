@@ -25,14 +25,14 @@ from services.gateway.use_cases.keys import IssuedKey, KeyRequest, issue_token
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
-_ONCE: Final = "The secret is only returned this once; only its hash is stored."
+_ONCE: Final = "The secret is returned only once; just its hash is stored."
 
 
 @router.get(
     "/me/",
     operation_id="me.get",
     summary="Get the caller",
-    description="With a public key, what pages can do with it, but not its owner or the company's limits.",
+    description="For a public key, returns its permissions, but not its owner or the company's limits.",
     responses={200: answer("The caller.", Me)},
 )
 async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)], resources: ResourcesDep) -> Response:
@@ -55,7 +55,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
     "/api-keys/",
     operation_id="api_keys.list",
     summary="List API keys",
-    description="Your own, or all of the company with a `company:…` scope. Never with their secrets.",
+    description="Lists your own keys, or all of the company's with a `company:…` scope. Secrets aren't included.",
     responses={200: answer("Keys, newest first.", KeyPage)},
 )
 async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
@@ -69,8 +69,8 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     operation_id="api_keys.create",
     summary="Create an API key",
     description=(
-        f"{_ONCE} A key cannot have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
-        " installation."
+        f"{_ONCE} A key can't have scopes that its creator lacks. `scopes` defaults to the creator's, except those of"
+        " the installation."
     ),
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
@@ -94,7 +94,7 @@ async def create_api_key(
     "/api-keys/{id}/",
     operation_id="api_keys.revoke",
     summary="Revoke an API key",
-    description="It stops working immediately, and its open streams end.",
+    description="The key stops working immediately, and its open streams close.",
     status_code=204,
     responses={204: answer("The key no longer works."), **errors(404)},
 )
@@ -106,8 +106,8 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
 @router.post(
     "/api-keys/{id}/rotate/",
     operation_id="api_keys.rotate",
-    summary="Replace an API key",
-    description=f"The old and the new key are both valid for a grace period. {_ONCE}",
+    summary="Rotate an API key",
+    description=f"Both keys are valid during a grace period. {_ONCE}",
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(404, 409)},
 )

@@ -53,7 +53,7 @@ async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -
 @router.get(
     "/available-collections/",
     operation_id="knowledge_bases.available_collections",
-    summary="List the possible sources of a knowledge base",
+    summary="List the collections that a knowledge base can use",
     responses={200: answer("All collections.", AvailableCollections)},
 )
 async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Upstream) -> Response:
@@ -83,9 +83,9 @@ async def get_knowledge_base(kb_id: str, caller: Reader, upstream: Upstream) -> 
 @router.get(
     "/{kb_id:name}/check_status/",
     operation_id="knowledge_bases.check_status",
-    summary="Follow an ingestion",
-    description="`status_updated` tells whether the status changed since you last asked.",
-    responses={200: answer("Its progress.", KnowledgeBaseState), **errors(404)},
+    summary="Get the progress of an ingestion",
+    description="`status_updated` is true if the status changed since your last request.",
+    responses={200: answer("The knowledge base and its progress.", KnowledgeBaseState), **errors(404)},
 )
 async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/check_status")
@@ -111,7 +111,7 @@ async def search_knowledge_base(
     "/",
     operation_id="knowledge_bases.create",
     summary="Create a knowledge base",
-    description="Its first ingestion starts immediately, unless `ingest` is false.",
+    description="The first ingestion starts immediately, unless `ingest` is false.",
     status_code=201,
     responses={201: answer("The knowledge base.", KnowledgeBase, location=True)},
 )
@@ -130,8 +130,8 @@ async def create_knowledge_base(
 @router.patch(
     "/{kb_id:name}/",
     operation_id="knowledge_bases.update",
-    summary="Change a knowledge base",
-    description="Changes of content and settings take effect with the next ingestion.",
+    summary="Update a knowledge base",
+    description="New content and settings apply from the next ingestion.",
     responses={200: answer("The updated knowledge base.", KnowledgeBase), **errors(404)},
 )
 async def update_knowledge_base(
@@ -149,8 +149,8 @@ async def update_knowledge_base(
 @router.post(
     "/{kb_id:name}/ingest/",
     operation_id="knowledge_bases.ingest",
-    summary="Ingest again",
-    description="Ingests new, changed and failed files, and drops removed and deleted ones.",
+    summary="Start an ingestion",
+    description="Ingests new, changed and failed files, and drops files that were removed or deleted.",
     responses={200: answer("The ingestion has started.", KnowledgeBase), **errors(404)},
 )
 async def ingest_knowledge_base(
@@ -168,7 +168,7 @@ async def ingest_knowledge_base(
     "/{kb_id:name}/",
     operation_id="knowledge_bases.delete",
     summary="Delete a knowledge base",
-    description="Its index is deleted; collections and files stay.",
+    description="Also deletes its index. Collections and files remain.",
     status_code=204,
     responses={204: answer("The knowledge base was deleted."), **errors(404)},
 )

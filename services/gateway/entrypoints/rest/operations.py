@@ -65,7 +65,9 @@ class FailuresQuery(QueryModel):
 class DeadLettersQuery(QueryModel):
     topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only messages in this dead-letter topic.")
     correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only messages with this correlation ID.")
-    replayed: _Replayed | SkipJsonSchema[None] = Field(None, description="Only replayed messages, or only others.")
+    replayed: _Replayed | SkipJsonSchema[None] = Field(
+        None, description="`true` for only replayed messages, `false` for only the others."
+    )
     after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
 
@@ -97,9 +99,9 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
     operation_id="operations.services",
     summary="Get the services' health",
     description=(
-        "Every replica known to the gateway, and what it waits for; one that doesn't answer within four"
-        " seconds is `unreachable`. With `installation:read` all replicas, with a `company:…` scope a summary by"
-        " service. Responses are cached for two seconds."
+        "With `installation:read`, lists every replica known to the gateway and its unavailable dependencies. With a"
+        " `company:…` scope, returns a summary by service. A replica that doesn't respond within four seconds is"
+        " `unreachable`. Responses are cached for two seconds."
     ),
     responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
 )
@@ -113,7 +115,7 @@ async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) 
     "/consumers/",
     operation_id="operations.consumers",
     summary="Get consumer lag",
-    description="The lag of each consumer group by topic. Responses are cached for five seconds.",
+    description="Returns the lag of each consumer group by topic. Responses are cached for five seconds.",
     responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
 )
 async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesDep) -> Response:
@@ -128,8 +130,8 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
     operation_id="operations.failures",
     summary="List internal errors",
     description=(
-        "Turns, ingestions and commands that ended with `internal_error`, with type and location of the exception"
-        " behind it. Its message isn't stored. The newest hundred of the last eight days."
+        "Lists turns, ingestions and commands that ended with `internal_error`, with the type and location of the"
+        " underlying exception. The exception's message isn't stored. Returns the latest 100 of the last eight days."
     ),
     responses={200: answer("Failures, newest first.", schemas.FailureList), **errors(403)},
 )
@@ -143,11 +145,11 @@ async def list_failures(
 @router.get(
     "/dead-letters/",
     operation_id="dead_letters.list",
-    summary="List dead letters",
+    summary="List dead-lettered messages",
     description=(
-        "Messages that consumers failed to process, with the cause. With `installation:read` all companies', with"
-        " a `company:…` scope those of the company. A page reads at most 500 messages, so it may have fewer"
-        " than `limit`, or none, while `has_more` is true."
+        "Lists messages that consumers couldn't process, with the cause: those of your company with a `company:…`"
+        " scope, or those of all companies with `installation:read`. A page reads at most 500 messages, so it can have"
+        " fewer than `limit`, or none, while `has_more` is true."
     ),
     responses={200: answer("Dead-lettered messages, newest first.", schemas.DeadLetterList), **errors(403)},
 )
@@ -168,12 +170,11 @@ async def list_dead_letters(
 @router.get(
     "/dead-letters/{id}/",
     operation_id="dead_letters.get",
-    summary="Get a dead letter",
+    summary="Get a dead-lettered message",
     description=(
-        "With headers and payload. Signed identities, text that looks like a secret, and payloads other than JSON are"
-        " not shown."
+        "Includes headers and payload. Signed identities, likely secrets and payloads other than JSON are hidden."
     ),
-    responses={200: answer("The letter.", schemas.DeadLetterDetail), **errors(403, 404)},
+    responses={200: answer("The message.", schemas.DeadLetterDetail), **errors(403, 404)},
 )
 async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: ResourcesDep) -> Response:
     return _json(dead_letter_answers.shown_in_full(await resources.dead_letters.get(caller.identity, id)))
@@ -182,12 +183,12 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
 @router.post(
     "/dead-letters/{id}/replay/",
     operation_id="dead_letters.replay",
-    summary="Replay a dead letter",
+    summary="Replay a dead-lettered message",
     description=(
-        "Sends the unchanged message to its original topic. All consumers read it again, and those that have"
-        " processed it skip it. Each message is replayed once; later requests return `repeated`. A message that"
-        " is more than seven days old can't be replayed (409). Requires `installation:write`, or `company:write` for a"
-        " message of the company. After a 503 it may have been sent; retrying is safe."
+        "Sends the unchanged message to its original topic. Consumers that have already processed it skip it."
+        " A message can be replayed once; further requests return `repeated`. Replaying a message that is more than"
+        " seven days old returns 409. Requires `installation:write`, or `company:write` for your company's messages."
+        " After a 503, the message may have been sent; retrying is safe."
     ),
     responses={200: answer("The message was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
 )

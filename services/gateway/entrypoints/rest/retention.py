@@ -24,7 +24,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.COMPANY_WRITE])
 @router.get(
     "/",
     operation_id="retention.get",
-    summary="Get the retention",
+    summary="Get the session retention",
     responses={200: answer("How long the company's sessions are kept.", Retention)},
 )
 async def get_retention(caller: Reader, upstream: Upstream) -> Response:
@@ -34,10 +34,10 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
 @router.put(
     "/",
     operation_id="retention.set",
-    summary="Set the retention",
+    summary="Set the session retention",
     description=(
-        "Deletes the company's sessions after that many days without a turn, with `session.deleted` events, as if"
-        " by hand. Sessions that are already older are deleted within hours. null restores the installation's default."
+        "Deletes the company's sessions after this many days without a turn, and publishes `session.deleted` events."
+        " Sessions that are already older are deleted within hours. null restores the installation's default."
     ),
     responses={200: answer("The new retention.", Retention)},
 )

@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
     "/",
     operation_id="secrets.list",
     summary="List secrets",
-    description="Names and times. No operation returns a value.",
+    description="Returns names and timestamps. No operation returns a secret's value.",
     responses={200: answer("Secrets, by name.", SecretPage)},
 )
 async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -42,7 +42,7 @@ async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Respon
     "/{name}/",
     operation_id="secrets.get",
     summary="Get a secret",
-    responses={200: answer("The secret's name and times.", Secret), **errors(404)},
+    responses={200: answer("The secret's name and timestamps.", Secret), **errors(404)},
 )
 async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
@@ -58,7 +58,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
         " encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`,"
         " and begins with a letter."
     ),
-    responses={200: answer("The secret's name and times.", Secret), **errors(409, 422, 504)},
+    responses={200: answer("The secret's name and timestamps.", Secret), **errors(409, 422, 504)},
 )
 async def put_secret(
     name: str,
@@ -72,7 +72,7 @@ async def put_secret(
         detail = ErrorDetail(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
-        raise ValidationFailed(f"The path is not valid: {message}.", details=[detail])
+        raise ValidationFailed(f"Invalid path: {message}.", details=[detail])
     return rendered(await resources.secrets.put(write, name, body.value), "secret")
 
 
@@ -80,7 +80,7 @@ async def put_secret(
     "/{name}/",
     operation_id="secrets.delete",
     summary="Delete a secret",
-    description="Calls to tools whose headers reference it will fail.",
+    description="Tool calls whose headers reference it will fail.",
     status_code=204,
     responses={204: answer("The secret was deleted."), **errors(404)},
 )

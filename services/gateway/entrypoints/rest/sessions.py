@@ -43,14 +43,14 @@ Wanted = Annotated[
 @router.post(
     "/",
     operation_id="sessions.create",
-    summary="Open a session",
+    summary="Create a session",
     description=(
-        "Takes a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
+        "Give a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
         " A public key only opens sessions with its own agent; an empty object is enough."
         " `messages` imports a conversation to continue; the agent also sees its tool calls."
     ),
     status_code=201,
-    responses={201: answer("The session is open.", SessionCreatedReply, location=True), **errors(404)},
+    responses={201: answer("The session was created.", SessionCreatedReply, location=True), **errors(404)},
 )
 async def create_session(
     caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_WRITE])],
@@ -72,7 +72,7 @@ async def create_session(
     "/",
     operation_id="sessions.list",
     summary="List sessions",
-    description="Your own, or all of the company with a `company:…` scope.",
+    description="Lists your own sessions, or all of the company's with a `company:…` scope.",
     responses={200: answer("Sessions, newest first.", SessionPage)},
 )
 async def list_sessions(
@@ -122,7 +122,7 @@ async def fork_session(
 @router.delete(
     "/{session_id}/",
     operation_id="sessions.delete",
-    summary="End a session",
+    summary="Delete a session",
     description="Cancels a running turn, then deletes the session and its history.",
     status_code=204,
     responses={204: answer("The session was deleted."), **errors(404, 409)},

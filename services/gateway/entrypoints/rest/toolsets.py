@@ -62,7 +62,7 @@ async def list_toolsets(caller: Reader, page: Page, upstream: Upstream) -> Respo
     "/{name}/",
     operation_id="toolsets.get",
     summary="Get a toolset",
-    description="Includes its OpenAPI document, if it has one; lists and responses to changes omit it.",
+    description="Includes the OpenAPI document, if any. Lists and responses to changes omit it.",
     responses={200: answer("The toolset.", Toolset), **errors(404)},
 )
 async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response:
@@ -72,11 +72,11 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
 @router.post(
     "/",
     operation_id="toolsets.create",
-    summary="Make a toolset",
+    summary="Create a toolset",
     description=(
-        "Tools of an MCP server, of an OpenAPI document, or of single HTTP requests. Reads the target's"
-        " tools immediately, within 20 s. Agents then reference them as `<toolset>.<tool>`, or all as `<toolset>.*`."
-        " The body may have 2 MB as JSON."
+        "Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools"
+        " are fetched immediately, within 20 s. Agents reference them as `<toolset>.<tool>`, or all of them as"
+        " `<toolset>.*`. The JSON body can be up to 2 MB."
     ),
     status_code=201,
     responses={201: answer("The toolset with its tools.", Toolset, location=True), **errors(409)},
@@ -94,9 +94,9 @@ async def create_toolset(
 @router.patch(
     "/{name}/",
     operation_id="toolsets.update",
-    summary="Change a toolset",
+    summary="Update a toolset",
     description=(
-        "Omitted fields stay unchanged; null removes one. Reads the target's tools again. A change"
+        "Omitted fields keep their values; null clears a field. The target's tools are fetched again. A change"
         " creates a new version for turns that start later."
     ),
     responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},
@@ -115,7 +115,7 @@ async def update_toolset(
     "/{name}/refresh/",
     operation_id="toolsets.refresh",
     summary="Refresh a toolset's tools",
-    description="If the target doesn't answer, the toolset stays unchanged.",
+    description="If the target doesn't respond, the toolset remains unchanged.",
     responses={200: answer("The refreshed toolset.", Toolset), **errors(404, 409)},
 )
 async def refresh_toolset(name: str, _: Writer, submit: Submit) -> Response:
@@ -127,7 +127,7 @@ async def refresh_toolset(name: str, _: Writer, submit: Submit) -> Response:
     "/{name}/",
     operation_id="toolsets.delete",
     summary="Delete a toolset",
-    description="Agents that reference its tools continue without them; their turns say so in `warnings`.",
+    description="Agents that reference its tools continue without them. Their turns list this in `warnings`.",
     status_code=204,
     responses={204: answer("The toolset was deleted."), **errors(404)},
 )
@@ -140,8 +140,8 @@ async def delete_toolset(name: str, _: Writer, submit: Submit) -> Response:
     operation_id="toolsets.call",
     summary="Try a tool",
     description=(
-        "Calls a tool immediately, outside of any session and without retries. Approval"
-        " doesn't apply. A failed call returns `status: failed`. The timeout is two minutes."
+        "Calls a tool immediately, outside any session and without retries or approval."
+        " A failed call returns `status: failed`. The timeout is two minutes."
     ),
     responses={200: answer("The result of the call.", CallToolReply), **errors(404)},
 )

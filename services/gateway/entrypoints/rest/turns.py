@@ -164,7 +164,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
 @router.get(
     "/{session_id}/turns/{turn_id}/events/",
     operation_id="turns.stream",
-    summary="Follow a turn",
+    summary="Stream the events of a turn",
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
@@ -217,7 +217,7 @@ async def resolve_action(
     "/actions/",
     operation_id="actions.list",
     summary="List the open actions",
-    description="Open actions of your sessions, or of the whole company with a `company:…` scope.",
+    description="Lists the open actions of your sessions, or of the whole company with a `company:…` scope.",
     responses={200: answer("Open actions, oldest first.", ActionPage)},
 )
 async def list_actions(

@@ -94,7 +94,7 @@ class UsageQuery(QueryModel):
             " commas. By default, a single total."
         ),
     )
-    limit: _Limit = Field(_DEFAULT_LIMIT, description="Sums in the page.")
+    limit: _Limit = Field(_DEFAULT_LIMIT, description="The maximum number of groups in the page.")
     offset: Offset = 0
 
     @property

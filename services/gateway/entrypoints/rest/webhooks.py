@@ -42,13 +42,13 @@ router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_WRITE])]
 _OWNER: Final = "timeline"
-_ONCE: Final = "The secret is only returned this once; it is stored encrypted."
+_ONCE: Final = "The secret is returned only once and stored encrypted."
 
 
 @router.post(
     "/",
     operation_id="webhooks.create",
-    summary="Make a webhook",
+    summary="Create a webhook",
     description=(
         "Sends new events of these types, as far as you can see them, to the URL, signed as described by"
         f" [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
@@ -76,7 +76,7 @@ async def create_webhook(
     "/",
     operation_id="webhooks.list",
     summary="List webhooks",
-    description="Your own, or all of the company with a `company:…` scope. Never with their secrets.",
+    description="Lists your own webhooks, or all of the company's with a `company:…` scope. Secrets aren't included.",
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -96,7 +96,7 @@ async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
 @router.patch(
     "/{id}/",
     operation_id="webhooks.update",
-    summary="Change a webhook",
+    summary="Update a webhook",
     responses={200: answer("The updated webhook.", Webhook), **errors(404, 409)},
 )
 async def update_webhook(
@@ -122,7 +122,7 @@ async def update_webhook(
     "/{id}/",
     operation_id="webhooks.delete",
     summary="Delete a webhook",
-    description="Nothing more is sent to it, including pending deliveries.",
+    description="Pending deliveries are dropped.",
     status_code=204,
     responses={204: answer("The webhook was deleted."), **errors(404)},
 )
@@ -179,7 +179,7 @@ async def send_test_event(id: str, _: Writer, submit: Submit) -> Response:
     "/{id}/deliveries/",
     operation_id="webhooks.deliveries",
     summary="List deliveries",
-    description="Deliveries are kept for a week; pending ones for longer.",
+    description="Deliveries are kept for a week, and pending ones for longer.",
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
@@ -190,7 +190,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
     "/{id}/deliveries/{delivery_id}/redeliver/",
     operation_id="webhooks.redeliver",
     summary="Deliver an event again",
-    description="It is sent immediately, with the same `webhook-id`, and retried like a new one.",
+    description="The event is sent immediately, with the same `webhook-id`, and retried like a new one.",
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
 async def redeliver_webhook(id: str, delivery_id: str, caller: Writer, submit: Submit, upstream: Upstream) -> Response:

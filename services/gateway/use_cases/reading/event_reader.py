@@ -162,7 +162,7 @@ class EventReader:
         async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
             watched = await order.watch()
             if after.sequence > watched.sequence:
-                raise InvalidRequest("The Last-Event-ID is not the id of an event of this turn.")
+                raise InvalidRequest("Invalid Last-Event-ID. It must be the ID of an event of this turn.")
             shown = await order.complete(watched)
             if not shown:
                 if watched.status in ENDED_STATUSES:

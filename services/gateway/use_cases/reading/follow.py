@@ -74,7 +74,7 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
                 messages = await order.take(taken)
             elif clock() - since > _GIVE_UP_SECONDS:
                 raise ServiceUnavailable(
-                    "The turn's events cannot be read at the moment. The turn continues.", retry_after=2
+                    "The turn's events can't be read at the moment. The turn continues.", retry_after=2
                 )
             else:
                 messages = await order.repair()

@@ -49,7 +49,7 @@ class ConfiguredEmbedders:
         if provider != openai.PROVIDER:
             raise EmbeddingRefused(f"Unknown embedding provider {provider}. Known are wordllama and openai.")
         if self._endpoint is None:
-            raise EmbeddingRefused("The provider openai is not configured. Set OPENAI_API_KEY or OPENAI_BASE_URL.")
+            raise EmbeddingRefused("The provider openai isn't configured. Set OPENAI_API_KEY or OPENAI_BASE_URL.")
         if self._server is None:
             self._session = aiohttp.ClientSession()
             self._server = openai.EmbeddingServer(self._endpoint, self._session)

@@ -89,7 +89,7 @@ class EmbeddingServer:
         except (aiohttp.ClientError, TimeoutError) as problem:
             address = str(self._url.with_user(None))
             _log.warning("embedding.connection_failed", address=address, problem=repr(problem))
-            raise Transient("The embedding server cannot be reached.") from problem
+            raise Transient("The embedding server can't be reached.") from problem
         if status == 200:
             return content
         message = f"The embedding server returned status {status}{self._reason(content)}."

@@ -95,7 +95,7 @@ class ParsingPool:
         except PoolClosed:
             raise ServiceUnavailable("The service is stopping and no longer parses documents.") from None
         except ProcessNotStarted as died:
-            raise ServiceUnavailable(f"A parsing process did not start: {died.errors}") from None
+            raise ServiceUnavailable(f"A parsing process didn't start: {died.errors}") from None
         except ProcessKilled as died:
             _log.warning("parsing_process.died", reason=str(died))
             raise Unparsable("crashed", "The file makes the parser crash.") from None

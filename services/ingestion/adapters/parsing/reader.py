@@ -57,7 +57,7 @@ def _extension(name: str, content_type: str) -> str:
         return extension
     by_type = _EXTENSIONS.get(content_type.partition(";")[0].strip().lower())
     if by_type is None:
-        raise Unparsable("unsupported", f"Files of the type {extension or content_type!r} cannot be read.")
+        raise Unparsable("unsupported", f"Files of the type {extension or content_type!r} can't be read.")
     return by_type
 
 

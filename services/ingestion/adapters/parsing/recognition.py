@@ -22,7 +22,7 @@ _TESSERACT_DATA = (
     "/opt/homebrew/share/tessdata",
 )
 _MISSING = (
-    "The file holds pictures of text and no text. Reading those needs tesseract, which is not installed "
+    "The file contains only images of text. Reading those needs tesseract, which isn't installed "
     "where documents are parsed."
 )
 
@@ -58,7 +58,7 @@ def _recognised(path: Path, mime_type: str, ocr: OcrConfig, **options: Any) -> E
         return extracted(path, mime_type, output="plain", ocr=ocr, disable_ocr=False, **options)
     except OCRError as error:
         reason = str(getattr(error, "message", "") or error).splitlines()[0]
-        raise Unparsable("damaged", f"The picture could not be read: {reason[:300]}") from None
+        raise Unparsable("damaged", f"The image couldn't be read: {reason[:300]}") from None
 
 
 def _needed_tesseract() -> OcrConfig:

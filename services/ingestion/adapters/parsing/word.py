@@ -204,7 +204,7 @@ class _Document:
             return None
         with content:
             try:
-                parser = ElementTree.XMLParser(target=_Builder())  # noqa: S314 - entities cannot be defined
+                parser = ElementTree.XMLParser(target=_Builder())  # noqa: S314 - entities can't be defined
                 return ElementTree.parse(content, parser).getroot()  # noqa: S314
             except (ElementTree.ParseError, zipfile.BadZipFile, EOFError, ValueError) as error:
                 raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None

@@ -29,7 +29,7 @@ async def count_items(connection: Connection, index_id: str) -> Progress:
 def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) -> None:
     """Emits the outcome of a finished run."""
     if progress.failed:
-        message = f"{progress.failed} of {progress.total} files could not be ingested."
+        message = f"{progress.failed} of {progress.total} files couldn't be ingested."
         _publish_failure(transaction, run, progress, ErrorInfo(type=ErrorKind.VALIDATION, message=message))
         return
     completed = IngestionCompleted(

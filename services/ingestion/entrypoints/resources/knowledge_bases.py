@@ -26,10 +26,10 @@ from services.ingestion.use_cases.knowledge_bases import KnowledgeBases
 from services.ingestion.use_cases.search import SearchKnowledgeBase
 
 _MESSAGES: Final = {
-    "pending": "The ingestion has not begun.",
+    "pending": "The ingestion hasn't started.",
     "running": "The ingestion goes on.",
     "completed": "Every datasource is ingested.",
-    "failed": "Some datasources could not be ingested; what was ingested is searchable.",
+    "failed": "Some data sources couldn't be ingested; the others are searchable.",
 }
 
 

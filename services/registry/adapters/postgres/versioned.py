@@ -74,4 +74,4 @@ async def require_room(connection: Connection, table: str, company_id: str, most
     """Raises ``Conflict`` if the company has more than ``most``. The caller holds its lock."""
     query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
     if await fetch_value(connection, query, (company_id,)) > most:
-        raise Conflict(f"Your company already has {most} {table}, the most it may have.")
+        raise Conflict(f"Your company already has {most} {table}, which is the maximum.")

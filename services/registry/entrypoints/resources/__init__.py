@@ -1,1 +1,1 @@
-"""The ways into each resource: its commands and its reads."""
+"""Entry points by resource: commands and reads."""

@@ -1,4 +1,4 @@
-"""The ways into agents and configurations."""
+"""Commands and reads of agents and configurations."""
 
 from typing import Annotated, Any
 

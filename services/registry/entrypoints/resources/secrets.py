@@ -1,4 +1,4 @@
-"""The ways into secrets."""
+"""Commands and reads of secrets."""
 
 from fastapi import APIRouter, FastAPI
 

@@ -1,4 +1,4 @@
-"""The ways into toolsets and their tools."""
+"""Commands and reads of toolsets and their tools."""
 
 from typing import Annotated, Final
 

@@ -7,7 +7,7 @@ from libs.eventing.schema import create_eventing_tables
 revision = "0001"
 down_revision = None
 
-# Configurations are json, not jsonb: fields keep the order in which people know them.
+# Configurations are json, not jsonb, which preserves the order of fields.
 AGENTS = (
     """
     CREATE TABLE agents (
@@ -53,7 +53,7 @@ AGENTS = (
     """,
 )
 TOOLSETS = (
-    # warnings: about what the target offered when it was last asked.
+    # warnings: about the tools in the target's last list.
     """
     CREATE TABLE toolsets (
         id text CONSTRAINT pk_toolsets PRIMARY KEY,

@@ -26,4 +26,4 @@ class Calculator:
         try:
             return ToolOutput(f"{expression.strip()} = {evaluate(expression)}")
         except ExpressionError as error:
-            raise ToolFailed(f"cannot compute {expression.strip()[:200]!r}: {error}") from error
+            raise ToolFailed(f"can't compute {expression.strip()[:200]!r}: {error}") from error

@@ -76,7 +76,7 @@ class HttpGet:
     def _require_allowed(self, url: URL) -> None:
         host, port = url.host or "", url.port or 0
         if (host, port, port == USUAL_PORTS[url.scheme]) not in self._hosts:
-            raise FetchRefused(f"host {host[:200]!r} is not among the hosts that this service allows")
+            raise FetchRefused(f"host {host[:200]!r} isn't on this service's allowlist")
 
     async def _read(self, response: aiohttp.ClientResponse) -> str:
         kind = response.content_type

@@ -24,6 +24,6 @@ class ApprovalWait(WaitKind):
         if answer.decision == "approve":
             return None
         if answer.decision == "expired":
-            return wait.failed("The call was not made: nobody allowed or denied it in time.")
+            return wait.failed("The call wasn't made: nobody allowed or denied it in time.")
         reason = f" Reason: {answer.content}" if answer.content else ""
-        return wait.failed(f"The call was not made: a person denied it.{reason}")
+        return wait.failed(f"The call wasn't made: a person denied it.{reason}")

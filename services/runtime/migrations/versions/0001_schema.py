@@ -245,7 +245,7 @@ TABLES = {
         "removed": "with its session",
     },
     "steps": {
-        "row": "each tool-calling model response, each tool result",
+        "row": "each tool-calling model response and each tool result",
         "bytes": "610 with 400 of content",
         "removed": "with its session",
     },
@@ -261,6 +261,6 @@ TABLES = {
     "workers": {
         "row": "each worker process",
         "bytes": "160",
-        "removed": "when it stops, or a minute after others took its turns",
+        "removed": "when it stops, or a minute after its turns are taken over",
     },
 }

@@ -54,7 +54,7 @@ OUTCOME_UNKNOWN = (
 )
 
 
-_NOT_AS_APPROVED: Final = "The call was not made: it is not the call that was approved."
+_NOT_AS_APPROVED: Final = "The call wasn't made: it is not the call that was approved."
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +166,9 @@ class ToolCaller:
         if call.name not in tools:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:
-            return f"The call was not made: {call.validation_error}."
+            return f"The call wasn't made: {call.validation_error}."
         problems = await self._schemas.problems(tools[call.name].definition, call.arguments)
-        return self._cut("The call was not made: " + "; ".join(problems)) if problems else None
+        return self._cut("The call wasn't made: " + "; ".join(problems)) if problems else None
 
     def _cut(self, text: str) -> str:
         return cut_result(text, self._longest_output)

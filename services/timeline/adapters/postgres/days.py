@@ -1,4 +1,4 @@
-"""Narrows reads to the days on which events can lie, and so to a few of the timeline's partitions."""
+"""Narrows reads to the possible days of events, and thereby to a few of the timeline's partitions."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -20,7 +20,7 @@ def first_day_of(identifier: str | None) -> date | None:
 
 
 class TimelineDays:
-    """Remembers, per company, which positions the events of the newest days have.
+    """Remembers the positions of each company's events on the newest days.
 
     Positions grow with time except for clock differences: every event after another lies on its day, the day before, or
     later. An event dated in the future came from a wrong clock, and says nothing about those that follow.

@@ -110,7 +110,7 @@ class PostgresTimelineLog:
                 await self._partitions.make(now.date())
                 stored = await self._store(events, made, moves, now)
         except (DataError, ProgramLimitExceeded) as problem:
-            raise PoisonMessage(f"an event cannot be stored: {problem}") from problem
+            raise PoisonMessage(f"an event can't be stored: {problem}") from problem
         metrics.REPEATED.inc(came - stored)
         _measure(made, stored, now)
         await self._count(now.date(), stored)

@@ -123,7 +123,7 @@ class PostgresWebhookWriter:
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         await self._connection.execute(_LOCK, (webhook.company_id,))
         if await fetch_value(self._connection, _COUNT, (webhook.company_id,)) >= most:
-            raise Conflict(f"Your company already has {most} webhooks, the most it may have.")
+            raise Conflict(f"Your company already has {most} webhooks, which is the maximum.")
         await self._connection.execute(_INSERT, _values(webhook))
         await self._connection.execute(_ADD_SIGNER, asdict(secret))
 

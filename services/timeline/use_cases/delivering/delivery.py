@@ -165,7 +165,7 @@ class WebhookDelivery:
 
     async def _attempt(self, claimed: ClaimedWebhook, delivery: DueDelivery) -> Answer:
         if delivery.event is None:
-            return Answer(None, "the event is not recorded any more")
+            return Answer(None, "the event is no longer stored")
         return await self._tools.attempts.make(claimed, delivery, self._tools.now())
 
     async def _record(self) -> bool:

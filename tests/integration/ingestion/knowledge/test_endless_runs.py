@@ -91,7 +91,7 @@ async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
     await worker.drain()
     after = await bases.get(knowledge_base_id)
 
-    reason = f"The ingestion could not be {told} in {MOST_ATTEMPTS} attempts (ZeroDivisionError)."
+    reason = f"The ingestion couldn't be {told} in {MOST_ATTEMPTS} attempts (ZeroDivisionError)."
     assert broken.calls == MOST_ATTEMPTS
     assert (failed["status"], failed["progress"]) == ("failed", 100)
     assert failed["processing_metadata"]["message"] == reason
@@ -156,7 +156,7 @@ async def test_a_file_that_cannot_be_taken_out_fails_the_run_and_is_taken_out_la
     await worker.drain()
 
     assert failed["status"] == "failed"
-    assert "could not be removed" in failed["processing_metadata"]["message"]
+    assert "couldn't be removed" in failed["processing_metadata"]["message"]
     assert (await bases.get(knowledge_base_id))["status"] == "completed"
     assert not await ingestion.rows("SELECT 1 FROM ingestion_items WHERE file_id = %s", first)
 

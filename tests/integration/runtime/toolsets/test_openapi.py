@@ -106,7 +106,7 @@ async def test_hostile_documents_are_refused_in_words(monkeypatch: pytest.Monkey
     bomb = f"openapi: 3.1.0\na0: &a0 [x]\n{aliases}\npaths: {{/x: {{get: *a39}}}}"
     async with connector() as made:
         assert "isn't an object" in await unusable(made, document=bomb)
-        assert "not valid YAML" in await unusable(made, document="openapi: [")
+        assert "isn't valid YAML" in await unusable(made, document="openapi: [")
         assert "out of the document" in await unusable(
             made, document={"openapi": "3.0.0", "paths": {"/x": {"$ref": "http://127.0.0.1/inside"}}}
         )
@@ -137,5 +137,5 @@ async def test_documents_that_cannot_be_fetched() -> None:
         assert "status 404" in await unusable(made, document_url=target.url("/none"))
         before = len(target.received)
         async with connector(GuardedResolver(is_public)) as guarded:
-            assert "not public" in await unusable(guarded, document_url=target.url("/large"))
+            assert "isn't public" in await unusable(guarded, document_url=target.url("/large"))
         assert len(target.received) == before

@@ -89,5 +89,5 @@ async def test_private_addresses_are_refused_unless_they_are_listed() -> None:
         ):
             answer = await post("discover", refused)
             assert answer.status_code == 422
-            assert "not public" in answer.text
+            assert "isn't public" in answer.text
         assert target.received == []

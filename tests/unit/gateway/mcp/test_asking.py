@@ -41,7 +41,7 @@ async def test_an_agent_is_asked_and_its_progress_told(served: Served, mode: str
     assert {"status": "completed", "reply": "Hello."}.items() <= result.structured_content.items()
     assert result.structured_content["session_id"] in text_of(result)
     assert [message for _, message in told[:3]] == [
-        "The agent is working.", "Calls shop.refund.", "shop.refund has answered.",
+        "The agent is working.", "Calls shop.refund.", "shop.refund has finished.",
     ]  # fmt: skip
     assert told[-1][1] == "Hello."
     numbers = [number for number, _ in told]

@@ -111,7 +111,7 @@ async def test_an_unexpected_failure_is_logged_and_tells_nothing(
         async with mcp_client(served.url, served.key) as client:
             result = await client.call_tool("list_knowledge_bases", {})
     assert result.is_error is True
-    assert text_of(result) == "internal_error: Something went wrong on our side."
+    assert text_of(result) == "internal_error: Internal error."
 
 
 def test_names_of_tools_fit_every_model_and_stay_apart() -> None:

@@ -174,7 +174,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         with capture_logs() as logs, pytest.raises(EmbeddingUnavailable) as told:
             await nobody.embed("m", ["a"])
     # The address and the library's words are for operators.
-    assert str(told.value) == "The embedding server cannot be reached."
+    assert str(told.value) == "The embedding server can't be reached."
     assert {line["address"] for line in logs} == {"http://127.0.0.1:9/v1/embeddings"}
 
 

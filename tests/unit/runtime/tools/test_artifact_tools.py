@@ -124,8 +124,8 @@ async def test_a_csv_file_is_made_from_rows(artifacts: FakeArtifacts) -> None:
         ({"name": "a.md", "sheets": [{"rows": []}]}, "from content"),
         ({"name": "a.xlsx", "content": "x"}, "from sheets"),
         ({"name": "a.csv", "sheets": [{"rows": []}, {"rows": []}]}, "one sheet"),
-        ({"name": "a.json", "content": "{"}, "not valid JSON"),
-        ({"name": "a.txt", "content": "\ud800"}, "cannot be written"),
+        ({"name": "a.json", "content": "{"}, "isn't valid JSON"),
+        ({"name": "a.txt", "content": "\ud800"}, "can't be written"),
     ],
 )
 async def test_invalid_files_are_reported(artifacts: FakeArtifacts, arguments: dict[str, Any], said: str) -> None:

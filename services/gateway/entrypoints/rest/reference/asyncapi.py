@@ -17,15 +17,15 @@ from services.gateway.entrypoints.rest.session_socket import route
 
 CHANNEL: Final = "session-socket"
 _DESCRIPTION: Final = """\
-JSON objects in text frames, of at most 512 KiB. The service sends the events of all turns of the session, from all
-callers. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols `aes.v1` and
-`aes.token.<bearer token>`, or a public key in the query. Refusals accept the handshake and then close with 4401, 4403,
-4404 or 4429. After 1012 and 1013, reconnect.
+Messages are JSON objects in text frames of at most 512 KiB. The service sends the events of all turns of the session,
+including those of other callers. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the
+subprotocols `aes.v1` and `aes.token.<bearer token>`, or a public key in the query. If the service rejects a connection,
+it accepts the handshake and then closes with 4401, 4403, 4404 or 4429. After 1012 or 1013, reconnect.
 """
 _REF: Final = {"type": "string", "description": "The `ref` of the message that caused this one."}
 _ID: Final = {
     "type": "string",
-    "description": "The position right after this message, for `after` of a subscription. Opaque.",
+    "description": "The position right after this message. Pass it as `after` to `subscribe`. Opaque.",
 }
 _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "execute": {"content": "How are our sales?", "idempotency_key": "order-4711", "ref": "1"},

@@ -81,7 +81,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     schemas = {**described["components"]["schemas"], **of_unions}
     described["components"] = _components(schemas, list(models), _share_parameters(operations))
     described["components"]["schemas"]["TurnStreamEvent"] = {
-        "description": "One event of a turn's stream. `id` is the place right after it, for `Last-Event-ID`.",
+        "description": "An event of a turn's stream. To resume after it, send its `id` as `Last-Event-ID`.",
         "oneOf": [stream_event({"const": name}, model) for name, model in events.items()],
     }
     return described

@@ -10,81 +10,81 @@ Create, validate and run AI agents.
 2. A **session** is a conversation with an agent. It keeps its history.
 3. **Executing** a message in a session returns the agent's reply.
 
-Request bodies are JSON or YAML, at most 512 KiB; responses are JSON. Every path ends with a slash, which reads may
-omit. Timestamps are UTC with six fractional digits, so that they sort as strings. IDs are opaque.
+Request bodies are JSON or YAML of at most 512 KiB; responses are JSON. Every path ends with a slash, which GET requests
+may omit. Timestamps are UTC with six fractional digits, so they sort as strings. IDs are opaque.
 
 Send your API key in the `x-api-key` header or as `Authorization: Bearer`, or a bearer token created with it
-(`POST /auth/token/`). Web pages can use a public key in the query, the `connection_key` of a connection or the
-`agent_key` of a public agent, from an origin that the key allows: for sessions with its agent, their artifacts and
-their events.
+(`POST /auth/token/`). Web pages can send a public key in the query: the `connection_key` of a connection or the
+`agent_key` of a public agent. The page's origin must be allowed by the key. Public keys give access to sessions with
+their agent, including artifacts and events.
 
-Every response carries `X-Correlation-ID`; send your own to find all events of a request. Send an
-`Idempotency-Key` with a write to retry it safely after a 503 or 504.
+Every response has an `X-Correlation-ID`. Send your own to find all events of a request. To retry a write safely after a
+503 or 504, send it with the same `Idempotency-Key`.
 
-A **WebSocket** per session, `WS /api/v1/ws/sessions/{session_id}/`, carries messages to the agent and all events of the
-session. [asyncapi.json](../asyncapi.json) describes its messages, and all events of the service.
+Each session has a **WebSocket**, `WS /api/v1/ws/sessions/{session_id}/`, for messages to the agent and the session's
+events. [asyncapi.json](../asyncapi.json) describes its messages and all events of the service.
 """
 TAGS: Final = {
-    "Agents": "Stored agents, their versions, and the validation of configurations.",
+    "Agents": "Stored agents and their versions, and validation of configurations.",
     "Sessions": "Conversations with agents.",
-    "Runtime": "Executing messages, the history, the state of turns.",
+    "Runtime": "Messages, turns and their actions.",
     "Events": "The company's timeline: all events, in order.",
     "Artifacts": "Files of a session: uploads, and files created by its agent.",
     "Files": "The company's documents and collections.",
     "Knowledge bases": "Documents made searchable for agents.",
-    "Catalogues": "What agents can be built from.",
-    "Toolsets": "Custom tools, and the secrets in their headers.",
-    "Webhooks": "Your addresses that receive events.",
-    "Usage": "What turns consumed and cost, and budgets.",
-    "Access": "API keys, tokens, connections and the caller.",
-    "Operations": "Health, lag and dead letters, for operators.",
+    "Catalogues": "Models and tools that agents can use.",
+    "Toolsets": "Custom tools, and secrets for their headers.",
+    "Webhooks": "URLs that receive your events.",
+    "Usage": "Usage and cost of turns, and budgets.",
+    "Access": "API keys, tokens, connections, and the caller.",
+    "Operations": "Health, lag and dead-lettered messages, for operators.",
 }
-CORRELATION_IN: Final = "Your label for all events of this request; generated if you send none."
-CORRELATION_OUT: Final = "The request's label."
-LOCATION: Final = "The address of the created resource."
-CHALLENGES: Final = "The ways to authenticate."
+CORRELATION_IN: Final = "A label for all events of this request. Generated if omitted."
+CORRELATION_OUT: Final = "The request's correlation ID."
+LOCATION: Final = "The URL of the created resource."
+CHALLENGES: Final = "The supported authentication methods."
 RETRY_AFTER: Final = "Seconds to wait before a retry."
 EXECUTE: Final = """
 Runs the agent on a message and returns its reply. Turns of a session run one at a time, in the order in which
-they were accepted; closing the connection never stops one.
+they were accepted. Closing the connection doesn't stop a turn.
 
-* By default the call waits up to 120 s for the reply, with `Prefer: wait=N` up to N seconds (600 at most). A turn
-  that takes longer continues: the call returns 202 with the `Location` of the turn.
+* By default, the call waits up to 120 s for the reply, or up to N seconds with `Prefer: wait=N` (at most 600). If the
+  turn takes longer, it continues, and the call returns 202 with the `Location` of the turn.
 * `Prefer: respond-async` returns 202 as soon as the turn is durably queued.
-* A turn that needs an answer from outside is `waiting`: the call immediately returns 202 with its `required_actions`.
-  It resumes once they are resolved; the same call with the same `Idempotency-Key` then returns the reply.
-* A turn behind a waiting one is `queued`: the call immediately returns 202, and `blocked_by` names the waiting turn
-  and its `required_actions`.
+* If the turn needs an external answer, it's `waiting`: the call immediately returns 202 with its `required_actions`.
+  The turn resumes once they're resolved. Repeat the call with the same `Idempotency-Key` to get the reply.
+* If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` has the waiting
+  turn and its `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
-  `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
-  authoritative. The stream stays open while the turn is waiting. `Location` names the turn; if the connection is
-  lost, resume the stream at `…/turns/{turn_id}/events/`.
+  `turn.tool_call.completed`, …. The last one is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
+  authoritative text. The stream stays open while the turn is waiting. If the connection is lost, resume the stream at
+  `…/turns/{turn_id}/events/`; `Location` is the turn's URL.
 """.strip()
 RESOLVE: Final = """
-Answers an action of `required_actions`. An `approval` takes a `decision`, and the scope `runtime:approve`: an
-approved call runs with exactly the arguments shown. A `tool_result` takes the `output` or the `error` of the
-call, and `runtime:execute`. The turn resumes when its last action is resolved.
+Answers an action of `required_actions`. For an `approval`, send a `decision`; this requires the scope
+`runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the `output` or
+`error` of the call; this requires `runtime:execute`. The turn resumes when its last action is resolved.
 
-The first answer counts: sending it again returns 200, a different one 409. An answer after the action has expired or
-its turn has ended also returns 409.
+The first answer counts. Repeating it returns 200. A different answer returns 409, as does any answer after the action
+expired or its turn ended.
 """.strip()
 TURN_EVENTS: Final = """
-Streams all events of a turn that you may read, from its start to its terminal event. They include its text so far, and
-each has an `id:`. To resume after an event of this stream or of `execute`'s, send its id as `Last-Event-ID`. On any
-replica, no event is lost or repeated.
+Streams the events of a turn from its start to its terminal event, including its text so far. Each event has an `id:`.
+To resume this stream or that of `execute`, send the last event's ID as `Last-Event-ID`. No event is lost or repeated,
+whichever replica you reach.
 
-Pieces of text belong to an `attempt` and a `step`, and stand at an `offset` there. After `turn.restarted`, discard the
-text of the attempt before. The text of the last step is the reply.
+A piece of text has an `attempt`, a `step`, and its `offset` in the step's text. After `turn.restarted`, discard the
+previous attempt's text. The text of the last step is the reply.
 """.strip()
 TIMELINE: Final = """
-The company's events of the last 30 days, oldest first. You need a `company:…` scope for those of other users' private
-sessions. A public key sees the events of one of its own sessions, named by `session_id`.
+Returns the company's events of the last 30 days, oldest first. Events of other users' private sessions require a
+`company:…` scope. With a public key, specify one of its sessions as `session_id`.
 
-* `position` counts the company's events and never changes. Continue with `after`, the `next` of the previous page. A
-  page may be short, even empty, while `has_more` is true. `order=desc` reads from the end, newest first; continue with
-  `before`.
-* `Accept: text/event-stream` follows the timeline from `after` or `Last-Event-ID`, by default from now. `id:` is the
-  position, `event:` the type, `data:` the whole event.
+* `position` is an event's number in the company's timeline and never changes. To continue, pass `next` of the previous
+  page as `after`. While `has_more` is true, a page can be short or even empty. `order=desc` returns the newest events
+  first; to continue, pass `next` as `before`.
+* `Accept: text/event-stream` streams new events, starting after `after` or `Last-Event-ID`, or else from now. `id:` is
+  the position, `event:` the type, and `data:` the whole event.
 """.strip()
 TIMELINE_EVENTS: Final = (
     'id: 17\nevent: turn.completed\ndata: {"id": "…", "position": 17, "type": "turn.completed",'

@@ -147,4 +147,4 @@ class PgvectorEngine:
         except StoreUnavailable as problem:
             if isinstance(problem.__cause__, psycopg.errors.DeadlockDetected):
                 raise EngineConflict(_CONFLICT) from problem
-            raise EngineUnavailable("The search engine's database does not respond.") from problem
+            raise EngineUnavailable("The search engine's database doesn't respond.") from problem

@@ -51,7 +51,7 @@ class Connection:
                 client = await self._connected()
                 yield client.collections.get(COLLECTION)
         except TimeoutError as problem:
-            raise EngineUnavailable("Weaviate does not respond in time.") from problem
+            raise EngineUnavailable("Weaviate didn't respond in time.") from problem
         except _OUR_FAULT:
             raise
         except WeaviateBaseError as problem:
@@ -63,13 +63,13 @@ class Connection:
                 raise IndexMissing(index_id) from problem
             # The client's message and the address go only to the log: callers get a general outage error.
             _log.warning("weaviate.not_answering", address=self._address.url, problem=str(problem)[:500])
-            raise EngineUnavailable("Weaviate does not respond.") from problem
+            raise EngineUnavailable("Weaviate doesn't respond.") from problem
 
     async def ping(self) -> None:
         async with self.collection(writes=False):
             client = await self._connected()
             if not await client.is_ready():
-                raise EngineUnavailable("Weaviate is not ready.")
+                raise EngineUnavailable("Weaviate isn't ready.")
 
     async def close(self) -> None:
         client, self._client = self._client, None

@@ -95,11 +95,11 @@ def _text(ending: str, content: str) -> bytes:
         try:
             orjson.loads(content)
         except orjson.JSONDecodeError as problem:
-            raise ToolFailed(f"the content is not valid JSON: {problem}") from None
+            raise ToolFailed(f"the content isn't valid JSON: {problem}") from None
     try:
         return content.encode()
     except UnicodeEncodeError:
-        raise ToolFailed("the content has characters that cannot be written") from None
+        raise ToolFailed("the content has characters that can't be written") from None
 
 
 def _csv(rows: list[list[Any]]) -> bytes:

@@ -102,7 +102,7 @@ class TableQuery:
             raise ToolFailed(str(problem)) from None
         except ProcessKilled as killed:
             # A limit kills the process; an unexpected error in the worker ends it with status 1.
-            raise ToolFailed(_GONE if killed.status < 0 else "the file could not be read as a table") from None
+            raise ToolFailed(_GONE if killed.status < 0 else "the file couldn't be read as a table") from None
 
 
 def _answer(outcome: JsonObject) -> str:

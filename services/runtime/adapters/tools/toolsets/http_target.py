@@ -75,7 +75,7 @@ class HttpTarget:
 def _doubt(tool: ConnectedTool, problem: FetchFailed) -> str:
     if tool.safe_to_repeat or not problem.sent:
         return ""
-    return " It is not known whether the target carried it out."
+    return " It's unknown whether the target executed it."
 
 
 def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
@@ -93,12 +93,14 @@ def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
     if not body:
         return f"(status {status}, no content)"
     if text is None:
-        raise ToolFailed(f"The target answered with content of type {kind[:100]}, which is not text.")
+        raise ToolFailed(f"The target returned content of type {kind[:100]}, which isn't text.")
     if whole and _is_json(kind):
         try:
             orjson.loads(text)
         except orjson.JSONDecodeError:
-            raise ToolFailed(f"The target's answer is not the JSON that it claims to be: {text[:500]}") from None
+            raise ToolFailed(
+                f"The target's response isn't valid JSON, despite its content type: {text[:500]}"
+            ) from None
     return text
 
 

@@ -46,15 +46,15 @@ class ToolsetSecrets:
         ciphertext = toolset.secrets.get(name)
         reference = f"${{secret:{name}}}"
         if ciphertext is None:
-            raise ToolFailed(f"The call was not made: {reference} is referred to, but there is no secret {name!r}.")
+            raise ToolFailed(f"The call wasn't made: there is no secret {name!r} for {reference}.")
         if self._cipher is None:
-            raise ToolFailed(f"The call was not made: {reference} cannot be opened, AES_SECRETS_KEY is not set.")
+            raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted, since AES_SECRETS_KEY isn't set.")
         try:
             value = self._cipher.decrypt(base64.b64decode(ciphertext), place=secret_place(toolset.company_id, name))
         except (SecretUnreadable, ValueError):
-            raise ToolFailed(f"The call was not made: {reference} cannot be opened under AES_SECRETS_KEY.") from None
+            raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted with AES_SECRETS_KEY.") from None
         if _CONTROL.search(value):
-            raise ToolFailed(f"The call was not made: the value of {reference} has characters that no header takes.")
+            raise ToolFailed(f"The call wasn't made: the value of {reference} has characters that headers don't allow.")
         return value
 
 

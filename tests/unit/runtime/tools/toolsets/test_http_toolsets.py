@@ -149,7 +149,7 @@ async def test_an_argument_stays_in_its_segment(world: World, target: HostileTar
 async def test_an_argument_makes_no_other_path(world: World, target: HostileTarget, arguments: JsonObject) -> None:
     tool = await world.tool(url=target.url("/files/{id}"), parameters=PARAMETERS)
 
-    with pytest.raises(ToolFailed, match="was not made"):
+    with pytest.raises(ToolFailed, match="wasn't made"):
         await world.call(tool, arguments)
     assert target.taken == []
 
@@ -196,7 +196,7 @@ async def test_a_tool_without_parameters_has_those_of_its_placeholders(world: Wo
     ("described", "reason"),
     [
         ({"url": "http://{id}.example/x"}, "only the path and the query may have placeholders"),
-        ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} is not one of its parameters"),
+        ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} isn't one of its parameters"),
         ({"url": "http://user:pass@desk.example/"}, "user name or password"),
         ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of an object"),
         ({"url": "http://desk.example/", "parameters": {"type": "object", "properties": {"a": 5}}}, "parameters"),
@@ -217,13 +217,13 @@ async def test_a_description_that_cannot_work_is_refused(world: World, described
         (breaking_off, "the connection failed: ClientPayloadError"),
         (closing, "the connection failed: ServerDisconnectedError"),
         (not_http, "the connection failed"),
-        (answering(b'{"half": '), 'not the JSON that it claims to be: {"half":'),
-        (answering(b"\x89PNG\0\0", kind="image/png"), "content of type image/png, which is not text"),
-        (answering(b"\0\1\2", kind="application/octet-stream"), "which is not text"),
+        (answering(b'{"half": '), 'isn\'t valid JSON, despite its content type: {"half":'),
+        (answering(b"\x89PNG\0\0", kind="image/png"), "content of type image/png, which isn't text"),
+        (answering(b"\0\1\2", kind="application/octet-stream"), "which isn't text"),
         (answering(b"nothing here", status="404 Not Found", kind="text/plain"), "status 404: nothing here"),
         (answering(b"{}", more="Content-Encoding: gzip\r\n"), "compressed"),
-        (redirecting("http://10.1.2.3/"), "refused: the host leads to an address that is not public"),
-        (redirecting("http://169.254.169.254/latest/meta-data"), "not public"),
+        (redirecting("http://10.1.2.3/"), "refused: the host resolves to an address that isn't public"),
+        (redirecting("http://169.254.169.254/latest/meta-data"), "isn't public"),
         (redirecting("file:///etc/passwd"), "only http:// and https://"),
         (redirecting("/again"), "more than 4 redirects"),
     ],
@@ -247,7 +247,7 @@ async def test_a_name_that_leads_inward_is_refused(world: World, target: Hostile
 
     for host in world.names:
         tool = await world.tool(url=target.url("/", host))
-        with pytest.raises(ToolFailed, match="refused: the host leads to an address that is not public"):
+        with pytest.raises(ToolFailed, match="refused: the host resolves to an address that isn't public"):
             await world.call(tool)
     assert target.connections == 0
 
@@ -299,7 +299,7 @@ async def test_an_unsafe_call_is_made_once(world: World, target: HostileTarget) 
     target.answers = {"/": closing}
     tool = await world.tool(method="POST", url=target.url("/"))
 
-    with pytest.raises(ToolFailed, match="It is not known whether the target carried it out"):
+    with pytest.raises(ToolFailed, match="It's unknown whether the target executed it"):
         await world.call(tool)
     assert len(target.taken) == 1
 
@@ -307,7 +307,7 @@ async def test_an_unsafe_call_is_made_once(world: World, target: HostileTarget) 
 async def test_nobody_there_is_a_failed_result(world: World, target: HostileTarget) -> None:
     tool = await world.tool(url="http://127.0.0.1:9/")
 
-    with pytest.raises(ToolFailed, match=r"the host cannot be reached.* \(3 tries\)"):
+    with pytest.raises(ToolFailed, match=r"the host can't be reached.* \(3 tries\)"):
         await world.call(tool)
     assert world.waits == [1.0, 4.0]
 
@@ -388,8 +388,8 @@ async def test_a_secret_is_in_the_request_and_in_no_result(world: World, target:
 @pytest.mark.parametrize(
     ("secrets", "reason"),
     [
-        ({}, r"\$\{secret:KEY\} is referred to, but there is no secret 'KEY'"),
-        ({"KEY": "two\nlines"}, r"the value of \$\{secret:KEY\} has characters that no header takes"),
+        ({}, r"there is no secret 'KEY' for \$\{secret:KEY\}"),
+        ({"KEY": "two\nlines"}, r"the value of \$\{secret:KEY\} has characters that headers don't allow"),
     ],
 )
 async def test_a_secret_that_cannot_be_used_is_named(
@@ -406,7 +406,7 @@ async def test_a_secret_of_another_company_does_not_open(world: World, target: H
     tool = await world.tool({"KEY": SECRET}, url=target.url("/"), headers={"X-Key": "${secret:KEY}"})
     stolen = replace(tool._toolset, company_id="another")  # type: ignore[attr-defined]
 
-    with pytest.raises(ToolFailed, match="cannot be opened"):
+    with pytest.raises(ToolFailed, match="can't be decrypted"):
         await world.call(connected_tools(world.connector, stolen)[0])
     assert target.taken == []
 

@@ -157,7 +157,7 @@ async def test_results_of_the_wrong_shape(found: dict[str, Any]) -> None:
     async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
         return result(message, found)
 
-    assert "not what the protocol asks for" in str(await failure(answer))
+    assert "doesn't follow the protocol" in str(await failure(answer))
 
 
 async def test_a_connection_that_breaks_in_the_middle_of_the_answer() -> None:
@@ -251,9 +251,9 @@ async def test_addresses_that_are_not_allowed_are_refused_also_when_a_name_is_bo
         guarded = GuardedResolver(is_public)
         async with connector(guarded) as made:
             for url in (server.url, server.url.replace("127.0.0.1", "localhost"), "http://169.254.169.254/mcp"):
-                with pytest.raises(ToolFailed, match="not public"):
+                with pytest.raises(ToolFailed, match="isn't public"):
                     await call(made, url)
-                with pytest.raises(ToolsetUnusable, match="not public") as refused:
+                with pytest.raises(ToolsetUnusable, match="isn't public") as refused:
                     await made.discover(toolset(url))
                 [detail] = refused.value.details or ()
                 assert detail.loc == ["url"]
@@ -268,7 +268,7 @@ async def test_addresses_that_are_not_allowed_are_refused_also_when_a_name_is_bo
             for _ in range(2):
                 with pytest.raises(ToolFailed):
                     await call(made, f"http://target.example:{server.port}/mcp")
-            with pytest.raises(ToolFailed, match="not public"):
+            with pytest.raises(ToolFailed, match="isn't public"):
                 await call(made, f"http://target.example:{server.port}/mcp")
 
 
@@ -332,7 +332,7 @@ async def test_lists_of_tools_have_an_end_and_usable_schemas() -> None:
 
     endless = False
     async with target(answer) as server, connector() as made:
-        with pytest.raises(ToolsetUnusable, match="a page was named twice"):
+        with pytest.raises(ToolsetUnusable, match="a page was listed twice"):
             await made.discover(toolset(server.url))
         assert len(asked) < 6
         endless = True

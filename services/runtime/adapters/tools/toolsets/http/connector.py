@@ -27,7 +27,7 @@ class HttpConnector:
         try:
             described = [HttpTool.model_validate(item) for item in toolset.config.get("tools") or ()]
         except ValidationError as problem:
-            raise ToolsetUnusable(f"The field tools is not valid: {validation_message(problem.errors()[0])}.") from None
+            raise ToolsetUnusable(f"Invalid field tools: {validation_message(problem.errors()[0])}.") from None
         names = [tool.name for tool in described]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ToolsetUnusable(f"The field tools has two tools named {twice[0]!r}.")
@@ -81,7 +81,7 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
     known = parameters.get("properties")
     missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
     if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
-        raise ToolsetUnusable(f"Tool {tool.name!r}: {{{missing[0]}}} is not one of its parameters.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: {{{missing[0]}}} isn't one of its parameters.")
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:

@@ -91,11 +91,11 @@ def _path(template: str, arguments: JsonObject) -> str:
 def _segment(template: str, arguments: JsonObject) -> str:
     for name in _names(template):
         if name not in arguments:
-            raise ToolFailed(f"The call was not made: the URL needs the argument {name!r}.")
+            raise ToolFailed(f"The call wasn't made: the URL needs the argument {name!r}.")
     text = _substituted(template, arguments, lambda value: quote(_plain(value), safe="", errors="replace"))
     # These segments would change the request's path.
     if text in ("", ".", ".."):
-        raise ToolFailed(f"The call was not made: {text!r} cannot be a part of a path.")
+        raise ToolFailed(f"The call wasn't made: {text!r} can't be part of a path.")
     return text
 
 

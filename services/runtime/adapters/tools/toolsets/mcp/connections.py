@@ -81,7 +81,7 @@ class McpConnection:
             problem = problem.exceptions[0]
         known = problem if isinstance(problem, MCPError) else None
         late = isinstance(problem, TimeoutError)
-        text = f"no session within {_CONNECT_SECONDS:g} seconds" if late else "the server does not speak MCP"
+        text = f"no session within {_CONNECT_SECONDS:g} seconds" if late else "the server doesn't speak MCP"
         self._opened.set_exception(known or MCPError(0, text))
         # Retrieved here, since no caller may be waiting for it.
         self._opened.exception()

@@ -64,9 +64,7 @@ class McpConnector:
         try:
             listed, left_out = await _list_tools(await connection.session())
         except MCPError as problem:
-            raise ToolsetUnusable.at(
-                "url", f"The MCP server does not list its tools: {problem.message[:500]}"
-            ) from None
+            raise ToolsetUnusable.at("url", f"The MCP server doesn't list its tools: {problem.message[:500]}") from None
         except ValidationError:
             raise ToolsetUnusable("The MCP server's list of tools violates the protocol.") from None
         except ToolFailed as problem:
@@ -90,7 +88,7 @@ class McpConnector:
                     if not (again and known and _may_be_sent_again(tool, problem)):
                         raise _failure(problem) from None
                 except ValidationError:
-                    raise ToolFailed("the server's answer is not what the protocol asks for") from None
+                    raise ToolFailed("the server's response doesn't follow the protocol") from None
                 except BaseException:
                     # After a timeout, the next call to this server uses another connection.
                     self._connections.retire(connection)
@@ -164,7 +162,7 @@ async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription],
         if cursor is None:
             return tools, left_out
         if cursor in seen:
-            raise ToolFailed("the server's list of tools does not end: a page was named twice")
+            raise ToolFailed("the server's list of tools never ends: a page was listed twice")
         seen.add(cursor)
     raise ToolFailed(f"the server's list of tools has more than {_MOST_PAGES} pages")
 
@@ -193,7 +191,7 @@ def _chosen(
     missing = [name for name in allowed if name not in usable]
     for name in missing:
         if name in unusable:
-            raise ToolsetUnusable(f"The tool {name} of the MCP server cannot be used: {unusable[name].reason}.")
+            raise ToolsetUnusable(f"The tool {name} of the MCP server can't be used: {unusable[name].reason}.")
     if missing:
         raise ToolsetUnusable(f"The MCP server has no tool {', '.join(missing)[:500]}.")
     return DiscoveredTools(tools=[usable[name] for name in dict.fromkeys(allowed)])
@@ -207,7 +205,7 @@ def _reason_against(tool: McpToolDescription) -> str | None:
     try:
         compile_schema(tool.input_schema)
     except SchemaInvalid as problem:
-        return f"its schema cannot be used: {problem}"
+        return f"its schema can't be used: {problem}"
     return None
 
 

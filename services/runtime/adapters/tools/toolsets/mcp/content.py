@@ -92,7 +92,7 @@ async def _kept(
     try:
         content = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        return f"[left out: an image ({kind}) that is not valid base64]"
+        return f"[left out: an image ({kind}) that isn't valid Base64]"
     ending = next((ending for ending, image in _IMAGES.items() if image.begins(content)), None)
     if ending is None:
         known = ", ".join(image.content_type for image in _IMAGES.values())

@@ -33,7 +33,7 @@ class Failure(IntEnum):
     REFUSED = 7_300_001
     """The address isn't allowed, or a header can't be built."""
     UNREACHABLE = 7_300_002
-    """Connecting failed; the request was not sent."""
+    """Connecting failed; the request wasn't sent."""
     BROKEN = 7_300_003
     """The connection failed after the request, or its response can't be read."""
     TOO_LARGE = 7_300_004
@@ -72,9 +72,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except aiohttp.ClientConnectorError as problem:
             if isinstance(problem.os_error, AddressRefused):
                 return _failed(request, Failure.REFUSED, f"refused: {problem.os_error}")
-            return _failed(request, Failure.UNREACHABLE, "the server cannot be reached")
+            return _failed(request, Failure.UNREACHABLE, "the server can't be reached")
         except aiohttp.ConnectionTimeoutError:
-            return _failed(request, Failure.UNREACHABLE, "the server cannot be reached in time")
+            return _failed(request, Failure.UNREACHABLE, "the server can't be reached in time")
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             return _failed(request, Failure.BROKEN, f"the connection failed: {type(problem).__name__}")
 

@@ -114,7 +114,7 @@ class Arguments:
                 continue
             style = parsed.style or "form"
             if style not in _STYLES["query"]:
-                raise JobRefused(f"{place}: style {style!r} is not supported in a form")
+                raise JobRefused(f"{place}: style {style!r} isn't supported in a form")
             explode = parsed.explode if parsed.explode is not None else style == "form"
             if (style, explode) != ("form", True):
                 yield StyledValue(name=str(name), style=style, explode=explode)
@@ -156,7 +156,7 @@ class Arguments:
                 raise JobRefused(f"{label}: its `content` isn't JSON")
             style, schema = "json", media[1]
         elif style not in _STYLES[place]:
-            raise JobRefused(f"{label}: style {style!r} is not supported in {place}")
+            raise JobRefused(f"{label}: style {style!r} isn't supported in {place}")
         explode = parsed.explode if parsed.explode is not None else style == "form"
         plain = _NOT_IN_NAMES.sub("_", parsed.name).strip("_")[:_LONGEST_NAME] or place
         taken = set(self._properties)
@@ -169,7 +169,7 @@ class Arguments:
             return parsed.name in _PLACEHOLDER.findall(self.operation.path)
         if place == "cookie" and parsed.required and "cookie" not in self.headers:
             raise JobRefused(
-                f"{self.operation.label}: {parsed.name!r} goes into a cookie, which tools do not set;"
+                f"{self.operation.label}: {parsed.name!r} belongs in a cookie, which tools don't set;"
                 " put a `Cookie` header into the toolset"
             )
         return place == "query" or (place == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)

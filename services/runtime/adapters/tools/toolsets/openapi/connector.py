@@ -60,10 +60,10 @@ class OpenApiConnector:
                     raise ToolsetUnusable(f"The server of the OpenAPI document returned status {response.status}.")
                 return decoded(await self._http.read(response), response.charset, errors="strict")
         except FetchRefused as problem:
-            message = f"The OpenAPI document cannot be fetched: {problem}."
+            message = f"The OpenAPI document can't be fetched: {problem}."
             raise ToolsetUnusable.at("document_url", message) from None
         except UnicodeDecodeError:
-            raise ToolsetUnusable("The OpenAPI document is not text.") from None
+            raise ToolsetUnusable("The OpenAPI document isn't text.") from None
 
 
 async def _compiled(job: JsonObject) -> dict[str, Any]:
@@ -72,6 +72,6 @@ async def _compiled(job: JsonObject) -> dict[str, Any]:
     except (OutOfMemory, ProcessKilled):
         raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
     except JobRefused as problem:
-        raise ToolsetUnusable(f"The OpenAPI document cannot be used: {problem}.") from None
+        raise ToolsetUnusable(f"The OpenAPI document can't be used: {problem}.") from None
     except TimeoutError:
         raise ToolsetUnusable(f"The OpenAPI document takes more than {_COMPILE_SECONDS:g} seconds to read.") from None

@@ -41,11 +41,11 @@ def parse_document(text: str) -> Any:
             return json.loads(text)
         return yaml.load(text, Loader=_Yaml)  # noqa: S506
     except json.JSONDecodeError as problem:
-        raise JobRefused(f"the document is not valid JSON: {problem}") from None
+        raise JobRefused(f"the document isn't valid JSON: {problem}") from None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark
         place = f" at line {mark.line + 1} column {mark.column + 1}" if mark else ""
-        raise JobRefused(f"the document is not valid YAML: {problem.problem}{place}") from None
+        raise JobRefused(f"the document isn't valid YAML: {problem.problem}{place}") from None
     except (yaml.YAMLError, ValueError, TypeError):
         raise JobRefused("the document is neither JSON nor YAML") from None
     except RecursionError:
@@ -64,7 +64,7 @@ class Document:
     def of(cls, contents: Any) -> "Document":
         """Raises JobRefused unless it is a document of these versions."""
         if not isinstance(contents, dict):
-            raise JobRefused("the document is not an object with `openapi` and `paths`")
+            raise JobRefused("the document isn't an object with `openapi` and `paths`")
         if "swagger" in contents:
             raise JobRefused("this is a Swagger 2.0 document: convert it to OpenAPI 3.0 or 3.1")
         version = str(contents.get("openapi", ""))[:3]
@@ -96,7 +96,7 @@ class Document:
             if "$ref" not in value:
                 return value
             value = self.lookup(value["$ref"], place)
-        raise JobRefused(f"{place}: a chain of references does not end")
+        raise JobRefused(f"{place}: a chain of references never ends")
 
     def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
         """Parses `value` as the model `kind` of the document's version. Raises JobRefused and names the error."""

@@ -81,7 +81,7 @@ def _segment(parameter: ParameterBinding, value: Any) -> str:
     text = _joined(parameter, value, lambda part: quote(part, safe="", errors="replace"))
     # These segments would change the request's path.
     if text in ("", ".", ".."):
-        raise ToolFailed(f"the argument {parameter.argument!r} is {text!r}, which cannot be a part of a path")
+        raise ToolFailed(f"the argument {parameter.argument!r} is {text!r}, which can't be part of a path")
     return text
 
 

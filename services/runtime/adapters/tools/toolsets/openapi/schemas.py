@@ -151,7 +151,7 @@ class _Conversion:
             return [self._value(each, depth + 1) for each in value]
         if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value)):
             return value
-        raise JobRefused(f"{self.place}: a schema has a value that JSON does not know ({type(value).__name__})")
+        raise JobRefused(f"{self.place}: a schema has a value that JSON doesn't support ({type(value).__name__})")
 
     def _kind(self, value: Any, kind: type, keyword: str) -> Any:
         if not isinstance(value, kind):
