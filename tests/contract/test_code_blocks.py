@@ -27,7 +27,7 @@ from tools.reference.markdown import by_hand
 ROOT = Path(__file__).parents[2]
 README = "tests/e2e/test_readme.py::test_the_quickstart_with_curl"
 PROGRAMS = "tests/e2e/test_documented_programs.py::"
-RESOURCE = "tests/contract/test_add_a_resource.py::copy"
+GUIDES = "tests/contract/test_contributing_guides.py::copy"
 SAMPLE = "tests/contract/test_documentation.py::test_the_guide_quotes_the_sample_owner_as_it_is"
 # Of readers: some commands look whether they exist.
 FOLDERS = ("FOLDER", "/backup", "/tmp/backup")
@@ -35,7 +35,9 @@ FOLDERS = ("FOLDER", "/backup", "/tmp/backup")
 RUN_BY: Final = {
     ("README.md", "bash"): README,
     ("clients/python/README.md", "python"): "tests/e2e/test_python_client.py::test_the_tutorial_runs_as_it_stands",
-    **dict.fromkeys((("docs/contributing/add-a-resource.md", kind) for kind in ("python", "diff", "bash")), RESOURCE),
+    **dict.fromkeys((("docs/contributing/add-a-resource.md", kind) for kind in ("python", "diff", "bash")), GUIDES),
+    **dict.fromkeys((("docs/contributing/add-a-field.md", kind) for kind in ("diff", "bash")), GUIDES),
+    **dict.fromkeys((("docs/contributing/add-an-event.md", kind) for kind in ("diff", "bash")), GUIDES),
     ("docs/contributing/add-a-service.md", "python"): SAMPLE,
     ("docs/get-started/quickstart.md", "bash"): README,
     ("docs/how-to/a2a.md", "python"): f"{PROGRAMS}test_a_client_of_a_protocol",

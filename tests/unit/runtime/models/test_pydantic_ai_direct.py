@@ -13,7 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 from structlog.testing import capture_logs
 
-from libs.contracts.resources.turns import NamedTool
+from libs.contracts.resources.turns import NamedTool, TurnOptions
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models import pydantic_ai_translation
 from services.runtime.adapters.models.known_providers import OTHERS, OtherProvider
@@ -161,7 +161,7 @@ async def test_options_of_a_turn_are_translated(groq: PydanticAIDirect, stub: Mo
 
 
 _KEYS = ("GROQ", "CEREBRAS", "MOONSHOTAI", "TOGETHER", "FIREWORKS", "MISTRAL", "ANTHROPIC", "GOOGLE")
-_OURS = {"parallel_tool_calls": "parallel_tool_calls", "stop_sequences": "stop", "tool_choice": "tool_choice"}
+_OURS = {name: name for name in TurnOptions.model_fields} | {"stop_sequences": "stop"}
 
 
 @pytest.mark.parametrize("provider", OTHERS, ids=lambda provider: provider.name)
