@@ -87,7 +87,7 @@ def _models(document: Schema) -> str:
         if (fields := schemas[name].get("properties")) and not (name.endswith("Page") or _is_strict(schemas[name]))
     ]
     events = [each["properties"] for each in schemas["TurnStreamEvent"]["oneOf"]]
-    table = "".join(f"{each['event']['const']!r}: {types.of(each['data'])}," for each in events)
+    table = "".join(f"{each['event']['const']!r}: {types.of(each['data']['contentSchema'])}," for each in events)
     return "\n".join([types.aliases(), *classes, f"TURN_EVENTS: dict[str, type[Model]] = {{{table}}}\n"])
 
 

@@ -21,7 +21,8 @@ class RequestBody:
 
 def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
     """The schema of a server-sent event whose ``data`` is the model as JSON."""
-    data = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content = {"$ref": f"#/components/schemas/{model.__name__}"}
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
     return {
         "type": "object",
         "properties": {"id": {"type": "string"}, "event": event, "data": data},
