@@ -127,7 +127,7 @@ def test_a_document_is_shown_by_its_text(open_page: Open, http: httpx.Client) ->
     content = pdf([f"The lighthouse of {unique()} is white."])
     made = http.post("/files/", files={"file": (f"{unique()}.pdf", content)}).json()
     page = open_page(f"files/{made['id']}/")
-    expect(page.get_by_role("alert").filter(has_text="not been read yet")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="been read yet")).to_be_visible()
     collection = http.post("/collections/", json={"name": unique()}).json()["id"]
     http.post(f"/collections/{collection}/files/", json={"file_ids": [made["id"]]})
     wait_until(lambda: http.get(f"/files/{made['id']}/text/").status_code == 200, pause=0.25)

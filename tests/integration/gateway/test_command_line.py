@@ -62,7 +62,7 @@ def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: 
     assert "already taken" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}
     file.unlink()
-    assert "No key waits" in take(file, exit_code=1)["error"]["message"]
+    assert "No key there" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}, "a restored installation has keys"
     aes(database_url, "keys", "revoke", key["id"])
     assert aes(database_url, *first) == {"made": True}, "of a company and a user that are there"

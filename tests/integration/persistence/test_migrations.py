@@ -131,7 +131,7 @@ async def test_a_database_of_another_first_revision_is_refused(database_url: str
     await asyncio.to_thread(migrate, database_url, written(tmp_path, first))
     written(tmp_path, FIRST)
     for ask in (migrate, is_migrated):
-        with pytest.raises(IncompatibleSchema, match=r"Make the installation anew: run `\./aes down --purge`"):
+        with pytest.raises(IncompatibleSchema, match=r"run `\./aes down --purge`"):
             await asyncio.to_thread(ask, database_url, tmp_path)
 
 
