@@ -108,7 +108,7 @@ def test_it_takes_few_files_and_lines(guide: Guide, copy: Path) -> None:
         assert sorted(re.findall(r"^\| `(\w[\w./-]+/[\w.-]+)` \|", guide.text, re.MULTILINE)) == sorted(files)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_it_takes_few_files_and_lines")
 def test_it_keeps_the_rules_and_works(guide: Guide, copy: Path) -> None:
     files = [path for path in touched(copy) if path.endswith(".py")]
     typed = [path for path in files if not path.startswith("tests/")]

@@ -172,7 +172,7 @@ def statements() -> list[str]:
     return [line.split("  #")[0].replace("'the moment, an hour before'", "now()") for line in found]
 
 
-@pytest.mark.slow(covered_by="contract/test_data_page.py::test_every_table_of_a_service_is_described")
+@pytest.mark.slow(covered_by="contract/test_generated_pages.py::test_generating_the_pages_again_changes_nothing")
 @pytest.mark.parametrize("statement", statements())
 def test_a_statement_fits_the_tables_of_a_service(statement: str, stack: RunningStack) -> None:
     problems = []
