@@ -158,7 +158,7 @@ def ingest(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare ingestion of a folder, with one and two workers, with a hand-written script.
+    """Compare ingesting a folder, with one and two workers, against a hand-written script.
 
     Starts separate stacks and stops them afterwards.
     """

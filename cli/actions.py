@@ -52,7 +52,7 @@ def deny(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Forbid a call."""
+    """Deny a call."""
     because = {} if reason is None else {"reason": reason}
     _answer(action_id, {"decision": "deny", **because}, json_output, base_url, api_key)
 

@@ -25,7 +25,7 @@ Warn = Annotated[int | None, typer.Option("--warn", min=1, max=99, help="Percent
 
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """List the company's budgets and their use."""
+    """List the company's budgets and their usage."""
     with _client(json_output, base_url, api_key) as client:
         found = list(client.budgets.list())
     rows = [(each.id, _whose(each), each.period, _use(each), _day(each)) for each in found]
@@ -44,7 +44,7 @@ def create(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Create a budget, in --cost or in --tokens."""
+    """Create a budget with --cost or --tokens."""
     body = _given(period=period, cost=cost, tokens=tokens, user_id=user, key_id=key, warning_percent=warn)
     with _client(json_output, base_url, api_key) as client:
         _show(client.budgets.create(**body), json_output)
@@ -60,7 +60,7 @@ def change(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Change a budget's limit or warning. Its use so far stays."""
+    """Change a budget's limit or warning. Usage so far is kept."""
     with _client(json_output, base_url, api_key) as client:
         changes = _given(cost=cost, tokens=tokens, warning_percent=warn)
         _show(client.budgets.update(budget_id, **changes), json_output)

@@ -102,7 +102,7 @@ def search(
     knowledge_base: Annotated[str, typer.Argument(help="Knowledge base ID or name.")],
     query: Annotated[list[str], typer.Argument(metavar="QUERY…", help="Search query.")],
     mode: Annotated[str, typer.Option("--mode", help="hybrid, semantic or keyword.")] = "hybrid",
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Most passages.")] = 5,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Maximum number of passages.")] = 5,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,

@@ -33,11 +33,13 @@ def first(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Create a company, a user and a key where missing. The key is stored in a file until taken, once.
+    """Create a company, a user and a key where missing. Stores the key in a file. `aes keys take` prints and removes
+    it.
 
     It has all scopes, including those of the whole installation.
 
-    A company that already has a valid key, as after a restore, gets none: its holders can create others.
+    If the company already has a valid key, for example after a restore, no key is created. Use an existing key to
+    create more.
     """
 
     async def ensure(gateway: Administration) -> bool:
@@ -58,7 +60,7 @@ def first(
 
 @app.command()
 def take(file: KeyFile, json_output: Json = False) -> None:
-    """Print the key in the file, and remove it from there."""
+    """Print the key stored in the file and remove it from the file."""
     with failures_explained(json_output):
         secret = _taken(file)
     if json_output:

@@ -57,7 +57,7 @@ def set_price(
 
 @app.command()
 def remove(model: Model, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """Remove a model's prices. Its later turns have no cost."""
+    """Remove a model's prices. Later turns with this model have no cost."""
     _RUNTIME.run(lambda runtime: runtime.remove_price(model), database_url, json_output)
     show(json_output, {"model": model, "removed": True}, f"Removed the prices of {model}.")
 

@@ -1,4 +1,4 @@
-"""Operations: methods that say what to ask for, carried out by the runner of the client that they belong to.
+"""Operations describe requests; their client's runner sends them.
 
 An operation is written once, as a method that returns a ``Request`` or a flow. Of a resource of ``Client`` it returns
 the answer, of one of ``AsyncClient`` an awaitable of it, and the type checker knows.

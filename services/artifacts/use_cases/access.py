@@ -52,7 +52,7 @@ class ArtifactAccess:
     clock: Callable[[], float]
 
     async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
-        """Raises ``ArtifactNotFound``, also for an artifact of a session other than the given one."""
+        """Raises ``ArtifactNotFound`` if the artifact doesn't exist or belongs to another session."""
         artifact = await self.artifacts.get(artifact_id) if is_id(artifact_id) else None
         if artifact is None or not artifact.session.readable_by(caller):
             raise ArtifactNotFound
