@@ -176,7 +176,7 @@ async def test_http_get_does_not_reach_this_machine(api: Api, model: HeldModel, 
     reply = await api.execute(session, address)
     (call,) = reply.json()["response"]["tool_calls"]
     assert (call["name"], call["arguments"], call["status"]) == ("http_get", {"url": address}, "failed")
-    assert "not public" in call["output"]
+    assert "isn't public" in call["output"]
     assert model.visits == 0
 
 

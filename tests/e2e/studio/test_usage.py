@@ -22,7 +22,7 @@ def test_budgets_are_made_changed_and_deleted(open_page: Open, http: httpx.Clien
     expect(row).to_contain_text("cost 250 a month")
     assert violations(page) == []
     row.get_by_role("button", name="Change").click()
-    dialog.get_by_label("Of", exact=True).select_option("tokens")
+    dialog.get_by_label("Limit on").select_option("tokens")
     dialog.get_by_label("Limit", exact=True).fill("1000000")
     dialog.get_by_label("Warn at").fill("")
     dialog.get_by_role("button", name="Save").click()

@@ -373,7 +373,7 @@ async def test_lost_bytes_end_as_a_failure(world: World) -> None:
 
     for artifact in (table, document):
         record = await world.record(artifact)
-        assert (record["processing_status"], "bytes" in record["error"]["message"]) == ("failed", True)
+        assert (record["processing_status"], "content is missing" in record["error"]["message"]) == ("failed", True)
 
 
 def _tables(world: World) -> Any:

@@ -96,7 +96,7 @@ async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
     assert (failed["status"], failed["progress"]) == ("failed", 100)
     assert failed["processing_metadata"]["message"] == reason
     [event] = events
-    assert reason in str(event["payload"])
+    assert reason in bytes(event["payload"]).decode()
     assert event["cause"].startswith("ZeroDivisionError at services.ingestion.use_cases.advance_run:")
     assert (after["status"], after["processing_metadata"]) == ("completed", {})
 
