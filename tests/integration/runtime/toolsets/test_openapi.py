@@ -133,7 +133,7 @@ async def test_documents_that_cannot_be_fetched() -> None:
     async with receiving() as target, connector() as made:
         target.answer = answer
         assert "larger than" in await unusable(made, document_url=target.url("/large"))
-        assert "not text" in await unusable(made, document_url=target.url("/bytes"))
+        assert "isn't text" in await unusable(made, document_url=target.url("/bytes"))
         assert "status 404" in await unusable(made, document_url=target.url("/none"))
         before = len(target.received)
         async with connector(GuardedResolver(is_public)) as guarded:
