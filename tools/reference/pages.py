@@ -15,16 +15,13 @@ _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
     "reference/errors.md": errors.parts,
 }
 """Pages written by hand, but for some tables."""
-_WHOLE: Final[Mapping[str, Callable[[], str]]] = {
-    "reference/command-line.md": command_line.page,
-}
 
 
 def pages() -> dict[Path, str]:
     """The texts that all generated pages should have."""
     return {
         **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
-        **{DOCS / name: page() for name, page in _WHOLE.items()},
+        DOCS / "reference/command-line.md": command_line.page(),
         **{DOCS / "reference/events" / name: page for name, page in events.pages().items()},
         **{DOCS / "reference" / name: page for name, page in routes.pages().items()},
     }
