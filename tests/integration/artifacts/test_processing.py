@@ -126,7 +126,7 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
 
     record = await world.record(bomb)
     assert record["processing_status"] == "failed"
-    assert "takes more than" in record["error"]["message"]
+    assert "took longer than" in record["error"]["message"]
 
 
 async def test_another_process_goes_on_after_one_that_died(world: World) -> None:
