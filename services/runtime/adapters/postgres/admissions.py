@@ -1,4 +1,4 @@
-"""Admits submissions: a batch is one transaction that locks its sessions."""
+"""Admits submitted turns in batches. Each batch is one transaction, which locks its sessions."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,14 +19,14 @@ from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
 
-# In the order of ids, so that batches with common sessions can't deadlock.
+# Lock in ID order, so that batches with common sessions can't deadlock.
 _LOCK_SESSIONS: Final = """
     SELECT id, company_id, owner_id, status = 'active', next_position,
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
-# A separate statement after the locks, so that its snapshot includes what others committed before. A rejected command
-# has no turn; its recorded outcome makes it known.
+# A separate statement after the locks, so that its snapshot includes what others have committed. A rejected command has
+# no turn but is known by its recorded outcome.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -65,12 +65,12 @@ _ADMIT: Final = """
            CASE WHEN claimed THEN now() END, options, client_calls, whole_history
     FROM given
 """
-# The session's turn was rejected in the transaction that added the session.
+# The transaction that added the session has rejected its only turn.
 _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """Admits turns. A turn's message has twice the turn's position, and the reply follows it."""
+    """Admits turns. The position of a turn's message is twice that of the turn. The reply follows the message."""
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox
@@ -135,14 +135,15 @@ class PostgresAdmissionBatch:
         return list(claimed.values())
 
     async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
-        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the others."""
+        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the rest."""
         refused = [session.id for session in self.begun if session.id not in first]
         if refused:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
         for session in self.begun:
-            # It is the outcome of CreateSession; with this command's id it would count as the outcome of ExecuteTurn.
+            # Without a cause: the event type is the outcome of CreateSession, and with this command's ID it would count
+            # as the outcome of ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
@@ -183,9 +184,9 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
     found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "waiting": {}, "company": {}, "exhausted": {}}
     for what, key, number in await situation.fetchall():
         found[what][key] = found[what].get(key, 0) + number
-    # The amounts are read only for turns that will be rejected.
+    # Storage usage is only read for turns that will be rejected.
     used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
-    # Waiting sessions are rare, so only they pay for the details.
+    # Few sessions are waiting, so only those read the details.
     blocked = await blocked_sessions(connection, list(found["waiting"])) if found["waiting"] else {}
     live = {id: found["session"].get(id, 0) + found["waiting"].get(id, 0) for id in session_ids}
     return AdmissionView(sessions, frozenset(found["known"]), live, found["company"], used_up, blocked_by=blocked)
