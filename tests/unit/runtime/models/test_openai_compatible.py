@@ -333,7 +333,9 @@ async def test_errors_are_told_in_whatever_shape_they_come(
     await runner.cleanup()
 
 
-@pytest.mark.parametrize(("kind", "text"), [("text/plain", "Too long."), ("text/html", "the server returned status 400")])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("text/plain", "Too long."), ("text/html", "the server returned status 400")]
+)
 async def test_a_plain_text_is_told_and_a_page_is_not(lean: Lean, kind: str, text: str) -> None:
     address, runner = await _answering(b"Too long.", 400, **{"Content-Type": kind})
     with pytest.raises(ModelFailed) as failed:
