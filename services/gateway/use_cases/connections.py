@@ -1,4 +1,4 @@
-"""Connections: public keys for web pages. Those of other users require a ``company:…`` scope."""
+"""Connections: public keys for web pages. Other users' connections require a ``company:…`` scope."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ABOVE: Final = "A connection can't have a higher quota than its creator's rate 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRequest:
-    """The agent is given by its ID or key."""
+    """The values of a new connection. The agent is identified by its ID or key."""
 
     name: str
     agent_id: str | None
@@ -35,7 +35,7 @@ class ConnectionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``forget`` is called with a connection whose key has ended."""
+    """Creates, reads and deletes connections. ``forget`` is called with the ID of each deleted connection."""
 
     store: ConnectionStore
     upstreams: UpstreamClient
@@ -46,10 +46,10 @@ class Connections:
         return await self.store.connections(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: ConnectionRequest) -> Connection:
-        """A retried request gets the connection created by the first one.
+        """Creates a connection, or returns the one that the first attempt of a retried request created.
 
-        Raises ``NotFound`` for an agent invisible to the creator, ``PermissionDenied`` for scopes or a quota beyond the
-        creator's own.
+        Raises ``NotFound`` for an agent that the creator can't see, and ``PermissionDenied`` for scopes or a quota
+        beyond the creator's own.
         """
         identity = maker.identity
         agent = await self._agent(identity, wanted)
@@ -80,12 +80,12 @@ class Connections:
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
-        """Ends the connection's key. Its sessions stay."""
+        """Deletes the connection, whose key stops working. Its sessions remain."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
             raise NotFound("There is no connection with this ID.")
         await self.store.delete(connection, write)
-        # This replica doesn't wait for its own event.
+        # Takes effect in this replica immediately, without waiting for the event.
         self.forget(connection.id)
 
     async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:
@@ -109,6 +109,6 @@ def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:
     if wanted is None:
         wanted = maker.scopes & PUBLIC_SCOPES
     if not wanted:
-        raise PermissionDenied("Visitors need scopes for sessions or artifacts, and your credential has none.")
+        raise PermissionDenied("Visitors need scopes for sessions or artifacts, which your credential lacks.")
     check_scopes(wanted, maker.scopes, "A connection can't have scopes that its creator lacks")
     return wanted

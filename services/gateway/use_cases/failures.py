@@ -1,4 +1,4 @@
-"""Internal errors reported by the services' events."""
+"""Reads the internal errors that services have recorded."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _SECONDS: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class FailureReport:
-    """The services' newest ``failures``; ``unreachable`` services couldn't be asked."""
+    """The newest ``failures`` of all services except the ``unreachable`` ones."""
 
     failures: Sequence[dict[str, Any]]
     unreachable: Sequence[str]

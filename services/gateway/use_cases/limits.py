@@ -1,4 +1,4 @@
-"""Limits of companies, and their use."""
+"""Companies' limits and their current use."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _OWNERS: Final = ("runtime", "ingestion", "artifacts")
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """A limit and its use. ``None``: unlimited, or the service that counts it doesn't respond."""
+    """A limit, None if unlimited, and its current use, None if the service that counts it is unreachable."""
 
     limit: int | None
     used: int | None
@@ -49,7 +49,7 @@ class Limits:
         return {name: LimitUse(self.known.of(company_id, name), used.get(name)) for name in LIMITS}
 
     async def _amounts(self, owner: str, caller: Identity) -> dict[str, int]:
-        """Empty while the service doesn't answer, or if its release doesn't count."""
+        """Returns the service's counts. Empty if the service doesn't answer, or is of a release that doesn't count."""
         try:
             reply = await self.upstreams.request("GET", owner, "/internal/amounts", caller, deadline=_SECONDS)
             amounts: dict[str, int] = orjson.loads(checked(reply))

@@ -37,7 +37,7 @@ class JsonRpc:
         self._id: str | int | None = None
 
     def open(self, request: Any) -> tuple[str, Any]:
-        """The method and its parameters. Raises ``InvalidRequestError``."""
+        """Returns the method and its parameters. Raises ``InvalidRequestError``."""
         if not isinstance(request, dict):
             raise InvalidRequestError("A request must be a single object. Batches aren't supported.")
         request_id = request.get("id")

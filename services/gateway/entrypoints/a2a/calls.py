@@ -115,7 +115,7 @@ async def _result(operations: Operations, method: str, params: Any) -> dict[str,
 
 
 def address_of(request: Request) -> str:
-    """The gateway's address as the caller sees it; a proxy that terminates TLS forwards it."""
+    """Returns the gateway's address as the caller sees it; a proxy that terminates TLS forwards it."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
     scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
     return f"{scheme}://{request.url.netloc}"

@@ -45,19 +45,21 @@ _OF_OPERATIONS: Final = frozenset(
 
 
 def a2a_error(problem: ServiceError) -> A2AError | None:
-    """The protocol's own error; None for one that has only an HTTP status, such as a missing scope or an outage."""
+    """Returns the protocol's own error; None for one that has only an HTTP status, such as a missing scope or an
+    outage.
+    """
     return _translated(problem.info()) if problem.kind in _OF_OPERATIONS else None
 
 
 def json_rpc_error(request_id: str | int | None, error: A2AError) -> dict[str, Any]:
-    """The JSON-RPC response to a failed request."""
+    """Returns the JSON-RPC response to a failed request."""
     code = JSON_RPC_ERROR_CODE_MAP.get(type(error), -32603)
     fields = {"code": code, "message": error.message, "data": build_error_details(error)}
     return {"jsonrpc": "2.0", "id": request_id, "error": fields}
 
 
 def http_error(error: A2AError) -> tuple[int, dict[str, Any]]:
-    """The status and HTTP+JSON body for a failed request."""
+    """Returns the status and HTTP+JSON body for a failed request."""
     payload = build_rest_error_payload(error)
     return payload["error"]["code"], payload
 

@@ -35,7 +35,7 @@ def check_configuration(configuration: SendMessageConfiguration) -> None:
 
 
 def content_of(message: Message) -> MessageBlocks:
-    """The content of a turn. Agents get data as its JSON."""
+    """Returns the content of a turn. Agents get data as its JSON."""
     blocks = list(_blocks(message))
     try:
         return _BLOCKS.validate_python(blocks)
@@ -44,7 +44,7 @@ def content_of(message: Message) -> MessageBlocks:
 
 
 def find_raw_image(part: dict[str, Any]) -> Found | None:
-    """The image in a part of a message, given by its URL."""
+    """Returns the image in a part of a message, given by its URL."""
     raw, media_type = part.get("raw"), part.get("mediaType", part.get("media_type"))
     if not isinstance(media_type, str) or not media_type.startswith("image/"):
         return None
@@ -60,7 +60,7 @@ def find_raw_image(part: dict[str, Any]) -> Found | None:
 
 
 def answers_of(message: Message) -> dict[str, ResolveActionBody]:
-    """Answers by action ID: data parts ``{action_id, decision | output | error}``."""
+    """Returns answers by action ID: data parts ``{action_id, decision | output | error}``."""
     answers: dict[str, ResolveActionBody] = {}
     for number, part in enumerate(message.parts):
         data = _data(part)
@@ -77,7 +77,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 
 
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
-    """The first finding, with its location."""
+    """Returns the first finding, with its location."""
     found = problem.errors(include_url=False)[0]
     place = ".".join(map(str, (*within, *found["loc"])))
     return InvalidParamsError(f"{place}: {validation_message(found)}.")

@@ -80,7 +80,7 @@ class Operations:
             return self._task(turn, self._history(params, session_id, turn.turn_id))
 
     async def stream(self, params: SendMessageRequest) -> AsyncGenerator[StreamResponse | None, None]:
-        """The task, then its updates, until it ends or needs an answer."""
+        """Yields the task, then its updates, until it ends or needs an answer."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:
@@ -142,7 +142,7 @@ class Operations:
         return self._task(await self._turn(params.id))
 
     async def subscribe(self, params: SubscribeToTaskRequest) -> AsyncGenerator[StreamResponse | None, None]:
-        """The task, then all of its updates from the beginning."""
+        """Yields the task, then all of its updates from the beginning."""
         turn = await self._turn(params.id)
         if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is already {turn.status}. Get it instead.")
@@ -164,7 +164,7 @@ class Operations:
         return turn
 
     async def _session(self, message: Message) -> str:
-        """The context's session, or a new one. A retried message finds the session created for it."""
+        """Returns the context's session, or a new one. A retried message finds the session created for it."""
         session_id = message.context_id
         if not session_id:
             wanted = {"agent_key": self.agent.agent_key}
@@ -182,7 +182,7 @@ class Operations:
         return session_id
 
     async def _answered(self, message: Message) -> tuple[Turn, Collection[str]]:
-        """The turn after the answers in the message, and the IDs of the answered actions."""
+        """Returns the turn after the answers in the message, and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
             raise InvalidParamsError("message.contextId doesn't match the task's context.")
@@ -200,7 +200,7 @@ class Operations:
         return turn, answers.keys()
 
     async def _settled(self, turn: Turn) -> Turn:
-        """The turn once it has ended or needs an answer, or its state after ten minutes."""
+        """Returns the turn once it has ended or needs an answer, or its state after ten minutes."""
         if turn.status in ("queued", "running"):
             try:
                 async with asyncio.timeout(MAX_WAIT):
@@ -212,7 +212,7 @@ class Operations:
         return await self.door.turns.read(self.caller.identity, turn.turn_id)
 
     async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
-        """The turn, which may have failed. Raises the error of a refused one."""
+        """Returns the turn, which may have failed. Raises the error of a refused one."""
         try:
             return await self.door.turns.read(self.caller.identity, turn_id)
         except NotFound:
@@ -250,7 +250,7 @@ class Operations:
         return self.door.turns.up_to_wait(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
-        """The write of a message, executed once per message ID."""
+        """Returns the write of a message, executed once per message ID."""
         values: Mapping[str, object] = MessageToDict(message)
         path = f"/a2a/{self.agent.agent_key}"
         return replace(self.write, request=repeatable(self.caller, "POST", path, message.message_id, values))

@@ -63,12 +63,12 @@ def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_art
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
-    """The task of a new turn."""
+    """Returns the task of a new turn."""
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
 
 
 def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """The reply's text, the value of its output schema, and the files created by the agent."""
+    """Returns the reply's text, the value of its output schema, and the files created by the agent."""
     return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
@@ -87,7 +87,7 @@ class TaskUpdates:
         self._length = 0
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
-        """The update of a turn that needs these answers."""
+        """Returns the update of a turn that needs these answers."""
         status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
         status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
         return self._status_update(status)

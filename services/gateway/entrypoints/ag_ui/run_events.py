@@ -89,7 +89,7 @@ class RunEvents:
         return [started, StateSnapshotEvent(snapshot={**(self._given.state or {}), "session": session})]
 
     def waiting(self, actions: Sequence[RequiredAction]) -> list[BaseEvent]:
-        """The end of a run whose turn needs these answers."""
+        """Returns the end of a run whose turn needs these answers."""
         interrupts = [_interrupt(action) for action in actions if action.kind == "approval"]
         pending = [action.tool_call.id for action in actions if action.kind == "tool_result"]
         outcome = (
@@ -161,7 +161,7 @@ class RunEvents:
         yield ToolCallEndEvent(tool_call_id=call.call_id)
 
     def _result(self, call_id: str, output: str) -> Iterator[BaseEvent]:
-        """The result of a call that the client didn't make itself."""
+        """Yields the result of a call that the client didn't make itself."""
         if any(isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in self._messages):
             return
         message = ToolMessage(id=f"{self._turn_id}.{call_id}", content=output, tool_call_id=call_id)

@@ -61,7 +61,7 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
 
 
 def find_image_data(part: dict[str, Any]) -> Found | None:
-    """The image in a part of a message, given by its URL."""
+    """Returns the image in a part of a message, given by its URL."""
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -86,7 +86,7 @@ def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
 
 
 def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
-    """The user's last messages that the session lacks; it ends with the ``unanswered`` ones."""
+    """Returns the user's last messages that the session lacks; it ends with the ``unanswered`` ones."""
     texts = [_text_of(user) for user in users]
     known = min(len(texts), len(unanswered))
     while known and list(unanswered[-known:]) != texts[:known]:
@@ -95,7 +95,7 @@ def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[
 
 
 def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
-    """The content of one turn."""
+    """Returns the content of one turn."""
     if len(users) == 1 and isinstance(users[0].content, str):
         blocks: Any = [{"type": "text", "text": users[0].content}]
     else:
@@ -110,7 +110,7 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
 def answers_of(
     given: RunAgentInput, tail: Tail, open_actions: Collection[RequiredAction]
 ) -> dict[str, ResolveActionBody]:
-    """Answers by action: results of the client's tools, and the values that resume interrupts."""
+    """Returns answers by action: results of the client's tools, and the values that resume interrupts."""
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
     answers: dict[str, ResolveActionBody] = {}
     for action in open_actions:
@@ -123,7 +123,8 @@ def answers_of(
 
 
 def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
-    """The turn's settings: the client's tools except the agent's ``own_tools``, instructions, forwarded properties.
+    """Returns the turn's settings: the client's tools except the agent's ``own_tools``, instructions, forwarded
+    properties.
 
     Visitors may name no other tools. Raises ``PermissionDenied`` for any other setting of theirs: an agent's owner
     decides how it answers them.
@@ -184,7 +185,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
 
 
 def _text_of(user: UserMessage) -> str:
-    """The text in the session's form: joined from its blocks."""
+    """Returns the text in the session's form: joined from its blocks."""
     if isinstance(user.content, str):
         return user.content
     return "\n".join(part.text for part in user.content if isinstance(part, TextPart))

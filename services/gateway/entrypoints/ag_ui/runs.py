@@ -53,7 +53,7 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """The events of the run; ``None`` is a keep-alive. Refusals are raised before the first event."""
+        """Yields the events of the run; ``None`` is a keep-alive. Refusals are raised before the first event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
@@ -119,7 +119,7 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """The new turn's events. The first one shows that it was accepted, which cancels the waiting turn."""
+        """Yields the new turn's events. The first one shows that it was accepted, which cancels the waiting turn."""
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
             async for event in follow:
@@ -198,7 +198,7 @@ class Runs:
         return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
-        """The write of a run, executed once per run ID, however much of its history the session has."""
+        """Returns the write of a run, executed once per run ID, however much of its history the session has."""
         path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())

@@ -85,7 +85,7 @@ def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) 
 
 
 def created(body: bytes, location: str | None) -> Response:
-    """A 201, with the path of the created resource below ``/api/v1``."""
+    """Returns a 201, with the path of the created resource below ``/api/v1``."""
     return json_answer(body, 201, None if location is None else {"Location": f"{PREFIX}{location}"})
 
 
@@ -96,7 +96,7 @@ def entity_in(received: Received, name: str) -> bytes:
 
 
 def rendered(outcome: Received, name: str | None = None, *, location: str | None = None) -> Response:
-    """The response to a write: 204, or 200 with that field of the event, or 201 with a ``location``."""
+    """Returns the response to a write: 204, or 200 with that field of the event, or 201 with a ``location``."""
     if name is None:
         return Response(status_code=204)
     entity = orjson.loads(outcome.payload)[name]

@@ -101,10 +101,10 @@ class ProtocolApplication(FastAPI):
 
 
 def protocol_router(prefix: str) -> APIRouter:
-    """A router for a ``ProtocolApplication``."""
+    """Returns a router for a ``ProtocolApplication``."""
     return APIRouter(prefix=prefix, route_class=PublicRoute, default_response_class=Response)
 
 
 def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
-    """Headers that name session and turn to clients of any protocol; the correlation ID is already there."""
+    """Returns headers that name session and turn to clients of any protocol; the correlation ID is already there."""
     return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

@@ -89,7 +89,7 @@ class ParsedObject(_Body):
 
 
 def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
-    """The examples in JSON, and in YAML for each of its media types."""
+    """Returns the examples in JSON, and in YAML for each of its media types."""
     as_json = {name: {"value": value} for name, value in examples.items()}
     as_yaml = {
         name: {"value": yaml.safe_dump(value, sort_keys=False, allow_unicode=True)} for name, value in examples.items()
@@ -103,7 +103,7 @@ More = Callable[[], Awaitable[int]]
 async def read_body(
     receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY, more: More | None = None
 ) -> bytes:
-    """The whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
+    """Returns the whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
 
     Otherwise a client that keeps sending would get a connection reset instead of the response. ``more`` is called
     before a larger body is read, and returns its limit.
@@ -174,7 +174,7 @@ def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
-    """The values of a JSON or YAML body; identical for both."""
+    """Returns the values of a JSON or YAML body; identical for both."""
     media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")

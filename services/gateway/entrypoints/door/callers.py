@@ -92,7 +92,7 @@ class Authentication:
         await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
-        """Whether the query has a public key that pages on that origin may use."""
+        """Returns whether the query has a public key that pages on that origin may use."""
         try:
             principal = await self._public(query)
         except AuthenticationFailed:
@@ -113,7 +113,7 @@ class Authentication:
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:
-        """The principal of a public key in the query; none without one. Raises ``AuthenticationFailed``."""
+        """Returns the principal of a public key in the query; none without one. Raises ``AuthenticationFailed``."""
         given = query_values(query) if b"_key=" in query else {}
         connection_key, agent_key = given.get("connection_key"), given.get("agent_key")
         if connection_key is not None and agent_key is not None:

@@ -69,7 +69,9 @@ class CrossOriginMiddleware(CORSMiddleware):
         return self.is_allowed_origin(origin) or await self._authentication.is_shared_with(origin, query)
 
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
-        """The response to a preflight request from an allowed origin, if it is one. Raises ``PermissionDenied``."""
+        """Returns the response to a preflight request from an allowed origin, if it is one. Raises
+        ``PermissionDenied``.
+        """
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None
         operations = [route for route in routes_at(scope["app"], scope["path"]) if route.include_in_schema]

@@ -20,7 +20,7 @@ class RequestBody:
 
 
 def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a server-sent event whose ``data`` is the model as JSON."""
+    """Returns the schema of a server-sent event whose ``data`` is the model as JSON."""
     content = {"$ref": f"#/components/schemas/{model.__name__}"}
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
     return {
@@ -41,10 +41,10 @@ def answer(description: str, model: Any = None, *, location: bool = False) -> di
 
 
 def file_answer(description: str) -> dict[str, Any]:
-    """A documented success whose body is a file's bytes."""
+    """Returns a documented success whose body is a file's bytes."""
     return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """An operation's errors in addition to those of its dependencies."""
+    """Returns an operation's errors in addition to those of its dependencies."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

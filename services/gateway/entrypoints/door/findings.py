@@ -18,7 +18,7 @@ _MOST_DETAILS: Final = 50
 
 
 def required_object(values: Any) -> dict[str, Any]:
-    """The body as an object. Raises ``ValidationFailed`` for any other value."""
+    """Returns the body as an object. Raises ``ValidationFailed`` for any other value."""
     if isinstance(values, dict):
         return values
     message = "the body must be an object"
@@ -57,7 +57,7 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 
 def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
-    """The location in the document itself: Pydantic also names the branches of unions that it tried."""
+    """Returns the location in the document itself: Pydantic also names the branches of unions that it tried."""
     place = _path(loc, values, missing=kind == "missing")
     while place is None:
         loc = loc[:-1]
@@ -66,7 +66,7 @@ def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int
 
 
 def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:
-    """The location that ends with the last part, which may be ``missing``; None if the path leads nowhere.
+    """Returns the location that ends with the last part, which may be ``missing``; None if the path leads nowhere.
 
     ``passed``: a branch of these values was already followed.
     """
@@ -123,7 +123,7 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
-    """The names of a body's fields; below it, only those of a union's alternatives."""
+    """Returns the names of a body's fields; below it, only those of a union's alternatives."""
     if issubclass(model, RootModel) and len(loc) == 1:
         for alternative in get_args(model.model_fields["root"].annotation):
             if loc[0] in get_args(alternative.model_fields["type"].annotation):
@@ -132,7 +132,9 @@ def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection
 
 
 def expiry(text: str | None, now: datetime) -> datetime | None:
-    """The ``expires_at`` of a body. Raises ``ValidationFailed`` if it is in the past or more than ten years away."""
+    """Returns the ``expires_at`` of a body. Raises ``ValidationFailed`` if it is in the past or more than ten years
+    away.
+    """
     if text is None:
         return None
     moment = parse_time(text)

@@ -55,12 +55,12 @@ class QueryModel(BaseModel):
         return given
 
     def params(self) -> dict[str, Any]:
-        """The given and default parameters, for an upstream."""
+        """Returns the given and default parameters, for an upstream."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
 def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidator:
-    """A whole number in ASCII digits, without a sign or spaces."""
+    """Returns a whole number in ASCII digits, without a sign or spaces."""
 
     def read(value: object) -> object:
         # Defaults are already numbers.
@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters, for code outside operations; the last of a repeated one counts."""
+    """Returns the query's parameters, for code outside operations; the last of a repeated one counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
@@ -180,7 +180,7 @@ def preference_of(prefer: str | None) -> Preference:
 
 
 def wants_events(accept: str | None) -> bool:
-    """Whether an ``Accept`` header prefers event streams to JSON. ``*/*`` doesn't name them."""
+    """Returns whether an ``Accept`` header prefers event streams to JSON. ``*/*`` doesn't name them."""
     if accept is None or MEDIA_TYPE not in accept.lower():
         return False
     weights = dict(map(_weighed, accept.lower().split(",")))
@@ -189,7 +189,7 @@ def wants_events(accept: str | None) -> bool:
 
 
 def _weighed(accepted: str) -> tuple[str, float]:
-    """A media type of ``Accept`` with its weight, 1 unless a valid one is given."""
+    """Returns a media type of ``Accept`` with its weight, 1 unless a valid one is given."""
     media_type, *parameters = (part.strip() for part in accepted.split(";"))
     given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
     return media_type, float(given[1]) if given else 1.0

@@ -33,7 +33,7 @@ class PublicRoute(APIRoute):
 
 
 def public_router(path: str, tag: str) -> APIRouter:
-    """A router for operations below ``/api/v1``."""
+    """Returns a router for operations below ``/api/v1``."""
     return APIRouter(
         prefix=f"{PREFIX}{path}",
         tags=[tag],
@@ -43,7 +43,7 @@ def public_router(path: str, tag: str) -> APIRouter:
 
 
 def routes_at(app: FastAPI, path: str) -> list[APIRoute]:
-    """The routes with this path, for any method."""
+    """Returns the routes with this path, for any method."""
     return [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
 
 
@@ -52,7 +52,7 @@ def methods_of(routes: Iterable[APIRoute]) -> list[str]:
 
 
 def reads_body(route: APIRoute) -> bool:
-    """Whether a dependency of the operation parses a body."""
+    """Returns whether a dependency of the operation parses a body."""
     return any(body.body_schema is not None for body in bodies_of(route))
 
 

@@ -31,13 +31,13 @@ class KeyRevoked(AuthenticationFailed):
 
 
 def held_by(request: Request) -> AsyncExitStack:
-    """The request's exit stack, closed at its end even if its response is never sent."""
+    """Returns the request's exit stack, closed at its end even if its response is never sent."""
     held: AsyncExitStack = request.state.held
     return held
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
-    """One event; each line of its data is prefixed. A reconnecting client resumes after its ID."""
+    """Returns one event; each line of its data is prefixed. A reconnecting client resumes after its ID."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
@@ -82,7 +82,7 @@ class EventStreams:
         caller: Principal,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """A response with these events, once the first one is there: earlier failures return their own status.
+        """Returns a response with these events, once the first one is there: earlier failures return their own status.
 
         Without any event it has status 204, which tells browsers not to reconnect.
         Raises ``KeyRevoked`` if the key was revoked in the meantime, and ``RateLimited``, before it starts, if the
@@ -99,7 +99,7 @@ class EventStreams:
         return EventStreamResponse(first, events, self, caller, headers or {})
 
     def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """A stream slot of the caller's company. Raises ``RateLimited`` if none is free."""
+        """Returns a stream slot of the caller's company. Raises ``RateLimited`` if none is free."""
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
@@ -178,7 +178,7 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """The body of a streamed response to HEAD: empty, since the server would wait for its end."""
+    """Yields the body of a streamed response to HEAD: empty, since the server would wait for its end."""
     return
     yield
 

@@ -82,7 +82,7 @@ class TransferProxy:
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
-        """Send the multipart form to the upstream as it arrives; returns the upstream's reply.
+        """Returns send the multipart form to the upstream as it arrives; returns the upstream's reply.
 
         Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` if the caller has too many
         transfers.
@@ -121,7 +121,7 @@ class TransferProxy:
     async def download(
         self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
     ) -> Response:
-        """The upstream's bytes, or the requested part.
+        """Returns the upstream's bytes, or the requested part.
 
         ``judges_caller``: the upstream checks the caller's credential, so that its 401 is the caller's.
         """

@@ -56,7 +56,7 @@ class UploadStream:
             raise self._too_large()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body; ends early after a ``problem`` or ``stop``."""
+        """Yields the body; ends early after a ``problem`` or ``stop``."""
         taken = 0
         while not (self._ended or self._stopped):
             try:

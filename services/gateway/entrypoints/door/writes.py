@@ -41,7 +41,7 @@ async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Writ
 
 
 def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
-    """A write with that ``Idempotency-Key``. Raises ``InvalidRequest`` for an invalid one."""
+    """Returns a write with that ``Idempotency-Key``. Raises ``InvalidRequest`` for an invalid one."""
     return IdempotentRequest(
         company_id=principal.identity.company_id,
         principal_id=principal.identity.user_id,
@@ -53,7 +53,7 @@ def repeatable(principal: Principal, method: str, path: str, key: str, values: A
 
 
 def correlation_id() -> str:
-    """The running request's correlation ID, bound by ``ObservedRequests``."""
+    """Returns the running request's correlation ID, bound by ``ObservedRequests``."""
     return current_correlation_id() or ""
 
 

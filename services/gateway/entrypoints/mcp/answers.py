@@ -15,7 +15,7 @@ def artifact_uri(artifact_id: str) -> str:
 
 
 def artifact_link(record: dict[str, Any]) -> ArtifactLink:
-    """A link to an artifact, from its record in a reply."""
+    """Returns a link to an artifact, from its record in a reply."""
     named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
     return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
 
@@ -33,7 +33,7 @@ def completed(reply: ExecuteReply) -> AgentAnswer:
 
 
 def state_of(turn: Turn) -> AgentAnswer:
-    """The answer of a turn so far. Raises the error of one that has ended without a reply."""
+    """Returns the answer of a turn so far. Raises the error of one that has ended without a reply."""
     if turn.reply is not None:
         return completed(turn.reply)
     if turn.error is not None:
@@ -70,7 +70,7 @@ def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
 
 
 def failure_text(problem: ServiceError) -> str:
-    """An error as text: its kind, its locations, and when to retry."""
+    """Returns an error as text: its kind, its locations, and when to retry."""
     info = problem.info()
     places = [
         f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")

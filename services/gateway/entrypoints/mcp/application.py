@@ -37,7 +37,7 @@ router: Final = protocol_router(PREFIX)
 
 
 def _body(info: ErrorInfo) -> bytes:
-    """A JSON-RPC error, with the request's ID if it was read."""
+    """Returns a JSON-RPC error, with the request's ID if it was read."""
     data = info.model_dump(mode="json", exclude={"message", "retry_after"}, exclude_none=True)
     code = _FAILED if info.type in ON_OUR_SIDE else _INVALID
     error = {"code": code, "message": info.message, "data": data}

@@ -36,7 +36,7 @@ class Caller:
         return Write(identity=self.identity, correlation_id=correlation_id(), traceparent=self.traceparent)
 
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
-        """The name under which a client cancels a request; None if it cancels by closing the connection."""
+        """Returns the name under which a client cancels a request; None if it cancels by closing the connection."""
         if self.connection is None or request_id is None:
             return None
         key = hashlib.sha256(orjson.dumps([self.connection, request_id])).hexdigest()
@@ -62,7 +62,7 @@ class Call:
         return self.caller.connection is None and self.caller.has_left
 
     def write(self, values: Any) -> Write:
-        """The call as a write. Raises ``InvalidRequest`` for an invalid key."""
+        """Returns the call as a write. Raises ``InvalidRequest`` for an invalid key."""
         if self.key is not None:
             request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
         else:

@@ -38,7 +38,7 @@ _LONGEST_NAME: Final = 64
 
 
 def ask_name(agent_key: str) -> str:
-    """The name of an agent's tool; a digest keeps long keys distinct after truncation."""
+    """Returns the name of an agent's tool; a digest keeps long keys distinct after truncation."""
     name = _ASK + agent_key
     if len(name) <= _LONGEST_NAME:
         return name
@@ -55,11 +55,11 @@ class Reading:
     owners: Owners
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
-        """The agents that have their own tool."""
+        """Returns the agents that have their own tool."""
         return await self.stored.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
-        """The key of the agent that the tool asks; None for other tools."""
+        """Returns the key of the agent that the tool asks; None for other tools."""
         if not tool.startswith(_ASK):
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):

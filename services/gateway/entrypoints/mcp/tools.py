@@ -116,7 +116,7 @@ _KINDS: Final = {
 
 
 def _ask(agent_key: str, name: str, tools: Sequence[str] = ()) -> ToolKind:
-    """The tool that asks one agent."""
+    """Returns the tool that asks one agent."""
     able = f" It has the tools {', '.join(tools)}." if tools else ""
     return ToolKind(
         title=f"Ask {name}",
@@ -172,7 +172,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
 
 
 def _result(value: BaseModel) -> CallToolResult:
-    """The value as structured content and as text, for clients without support for the former."""
+    """Returns the value as structured content and as text, for clients without support for the former."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
     if isinstance(value, AgentAnswer):
         if (advice := how_to_go_on(value)) is not None:

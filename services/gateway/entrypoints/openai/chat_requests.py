@@ -89,7 +89,7 @@ def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def renamed(problem: ServiceError) -> ServiceError:
-    """The problem, with the caller's field names."""
+    """Returns the problem, with the caller's field names."""
     if not problem.details:
         return problem
     details = [detail.model_copy(update={"loc": _renamed(detail.loc)}) for detail in problem.details]

@@ -129,7 +129,7 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
-    """The content of one user message. Raises ``ValidationFailed`` if it is empty."""
+    """Returns the content of one user message. Raises ``ValidationFailed`` if it is empty."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         text = messages[0].content
         if not text.strip():
@@ -156,7 +156,7 @@ def resolution_of(answer: Answer) -> ResolveActionBody:
 
 
 def history_items(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A message of a session's history as items; a message with calls or their results becomes several."""
+    """Returns a message of a session's history as items; a message with calls or their results becomes several."""
     said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
     calls = [block for block in blocks if block.get("type") == "tool_call"]
     results = [block for block in blocks if block.get("type") == "tool_result"]

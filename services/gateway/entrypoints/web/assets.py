@@ -106,7 +106,7 @@ def _asset(content: bytes, media_type: str) -> Asset:
 
 
 def _module_of(rules: bytes) -> bytes:
-    """Style sheets as a module: a page may forbid the widget to load or inline them."""
+    """Returns style sheets as a module: a page may forbid the widget to load or inline them."""
     text = _CSS_SPACE.sub(r"\1", _CSS_COMMENT.sub("", rules.decode())).strip()
     return f"export const RULES = {json.dumps(text, ensure_ascii=False)};\n".encode()
 
@@ -142,7 +142,7 @@ def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """The static imports of each module."""
+    """Returns the static imports of each module."""
     found = {}
     for path, content in files.items():
         if path.endswith((".js", ".mjs")):
@@ -153,7 +153,7 @@ def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
-    """The modules and all their imports, nearest first."""
+    """Returns the modules and all their imports, nearest first."""
     found = list(roots)
     for path in found:
         found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
@@ -161,7 +161,7 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
 
 
 def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset:
-    """The document with an inline script for the theme: the first paint only waits for the styles.
+    """Returns the document with an inline script for the theme: the first paint only waits for the styles.
 
     It preloads the modules, because a browser would discover each one only after its importer.
     """
