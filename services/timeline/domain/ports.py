@@ -95,7 +95,7 @@ class WebhookWriter(Protocol):
         """
 
     async def is_revoked(self, key_id: str) -> bool:
-        """Returns whether the key was revoked, and delays a revocation until the transaction ends. Call before locking."""
+        """Returns whether the key was revoked. Blocks revocations until the transaction ends. Call before ``lock``."""
 
     async def revoke(self, key_id: str, at: datetime) -> None:
         """Remembers that the key was revoked: older commands may still arrive."""
