@@ -47,7 +47,7 @@ Metadata = Annotated[
 
 
 class ModelSettings(StrictModel):
-    """What a model is told beside the conversation. A setting without a value is left to the model."""
+    """Settings of a request to a model. Where one is None, the model uses its default."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -63,7 +63,7 @@ class ModelSettings(StrictModel):
 
     @property
     def forced_call(self) -> Literal["required"] | NamedTool | None:
-        """The call with which the turn must start, if any: of any tool, or of a specific one."""
+        """The tool that the turn must call first, or "required" for any."""
         choice = self.tool_choice
         return choice if choice == "required" or isinstance(choice, NamedTool) else None
 
