@@ -54,7 +54,7 @@ class ModelRequest:
 
     def sampling(self) -> JsonObject:
         """The other settings with a value; every provider uses these names."""
-        return {name: value for name, value in self.settings.given().items() if name not in _TRANSLATED}
+        return {name: value for name, value in self.settings if value is not None and name not in _TRANSLATED}
 
     def instructions(self, *, native_output: bool = False) -> str:
         """The system prompt with the output schema and the retrieved chunks, numbered for citations.
