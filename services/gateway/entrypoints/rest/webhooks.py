@@ -36,7 +36,6 @@ from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submission, Submit
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.use_cases.webhooks import WebhookRequest
 
 router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
@@ -62,13 +61,7 @@ async def create_webhook(
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
-    wanted = WebhookRequest(
-        url=body.url,
-        event_types=tuple(dict.fromkeys(body.event_types)),
-        description=body.description,
-        status=WebhookStatus(body.status),
-    )
-    issued = await resources.webhooks.create(write, wanted)
+    issued = await resources.webhooks.create(write, body)
     return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.id}/"})
 
 
@@ -127,8 +120,7 @@ async def update_webhook(
     responses={204: answer("The webhook was deleted."), **errors(404)},
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -> Response:
-    webhook_id = id_of(id, "webhook")
-    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id))
+    await door.commands.run(write, DeleteWebhook(webhook_id=id_of(id, "webhook")))
     return Response(status_code=204)
 
 
