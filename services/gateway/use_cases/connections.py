@@ -12,7 +12,6 @@ from libs.contracts.pages import Page
 from libs.contracts.resources.agents import Agent
 from libs.contracts.resources.connections import CreateConnectionBody
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, expiry, limit_within
 from services.gateway.domain.connections import Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
@@ -83,8 +82,7 @@ class Connections:
         if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
             raise NotFound("There is no agent with this key.")
         place = wanted.agent_id or f"by-key/{wanted.agent_key}"
-        reply = await self.upstreams.request("GET", "registry", f"/internal/agents/{place}", maker)
-        return Agent.model_validate_json(checked(reply))
+        return await self.upstreams.read(Agent, "registry", f"/internal/agents/{place}", maker)
 
     async def _made_before(self, write: Write, reuse: KeyReused) -> Connection:
         reuse.require_same_body(write)

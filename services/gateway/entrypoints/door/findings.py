@@ -8,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_message
+from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_field, validation_message
 
 M = TypeVar("M", bound=BaseModel)
 _MOST_DETAILS: Final = 50
@@ -18,9 +18,7 @@ def required_object(values: Any) -> dict[str, Any]:
     """The body as an object. Raises ``ValidationFailed`` for any other value."""
     if isinstance(values, dict):
         return values
-    message = "the body must be an object"
-    detail = ErrorDetail(loc=[], type="object_type", message=message, hint="send fields with names")
-    raise ValidationFailed(f"Invalid body: {message}.", details=[detail])
+    raise invalid_field([], "the body must be an object", kind="object_type", hint="send fields with names")
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:

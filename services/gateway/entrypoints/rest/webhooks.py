@@ -139,7 +139,7 @@ async def rotate_webhook_secret(
     resources: ResourcesDep,
     upstream: Upstream,
 ) -> Response:
-    webhook = Webhook.model_validate_json(await upstream.read(caller, _OWNER, _path(id)))
+    webhook = await upstream.read(Webhook, caller, _OWNER, _path(id))
     return _issued(await resources.webhooks.rotate_secret(write, webhook, grace_seconds=body.grace_seconds), 200)
 
 
@@ -187,7 +187,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
 )
 async def redeliver_webhook(id: str, delivery_id: str, caller: Writer, submit: Submit, upstream: Upstream) -> Response:
     path = f"{_path(id)}/deliveries/{id_of(delivery_id, 'delivery')}"
-    before = Delivery.model_validate_json(await upstream.read(caller, _OWNER, path))
+    before = await upstream.read(Delivery, caller, _OWNER, path)
     requested = await _requested(submit, Redeliver(webhook_id=id, delivery_id=delivery_id))
     again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
     return json_answer(again.model_dump_json().encode())
