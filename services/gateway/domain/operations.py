@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from libs.contracts.errors import NotFound, PermissionDenied
 from libs.contracts.identity import Identity, Scope
@@ -58,17 +58,3 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 def no_such_letter() -> NotFound:
     """Returns the error for a missing dead letter, which is also the one for another company's."""
     return NotFound("There is no dead-lettered message with this ID.")
-
-
-ReplicaStatus = Literal["ready", "not ready", "unreachable"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaHealth:
-    """The health of one process. ``reason``: why it isn't ready or couldn't be reached; empty if it's ready."""
-
-    service: str
-    address: str
-    status: ReplicaStatus
-    version: str | None = None
-    reason: str = ""
