@@ -83,7 +83,7 @@ KINDS: Final = {
     "account": Kind(
         3, "Needs a service of others.", r"python\nimport (asyncio|json|os)\n(.*\n)*.*(_client|_sdk|openai)"
     ),
-    "command": Kind(8, "Needs files or packages of the reader.", r"\n(curl|pip|printf|grep|KAFKA_PASSWORD|\.aes/venv)"),
+    "command": Kind(7, "Needs files or packages of the reader.", r"\n(curl|pip|printf|grep|KAFKA_PASSWORD|\.aes/venv)"),
 }
 
 
