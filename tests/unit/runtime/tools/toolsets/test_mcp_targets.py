@@ -304,7 +304,7 @@ async def test_a_missing_secret_fails_the_call_with_its_name() -> None:
 
     async with target(answer) as server, connector() as made:
         [tool] = connected_tools(made, toolset(server.url, headers={"Authorization": "${secret:KEY}"}))
-        with pytest.raises(ToolFailed, match="the secret 'KEY' in .* doesn't exist"):
+        with pytest.raises(ToolFailed, match=r"the secret 'KEY' in .* doesn't exist"):
             await tool.call({}, ToolContext("call", "turn", "session", CALLER))
         assert server.methods == []
 
