@@ -1,8 +1,8 @@
-"""Tables of the registry with rows that expire, and those of the subjects of its events."""
+"""Tables of the registry with rows that expire."""
 
 from typing import Final
 
-from libs.eventing import EntityTable, Expiry
+from libs.eventing import Expiry
 
 EXPIRIES: Final = (
     Expiry("agents", since="deleted_at", id="id", condition="deleted_at IS NOT NULL"),
@@ -10,4 +10,3 @@ EXPIRIES: Final = (
     Expiry("toolsets", since="deleted_at", id="id", condition="deleted_at IS NOT NULL"),
     Expiry("secrets", since="deleted_at", id="id", condition="deleted_at IS NOT NULL"),
 )
-ENTITIES: Final = (EntityTable("agents"), EntityTable("toolsets"), EntityTable("secrets"))
