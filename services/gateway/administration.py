@@ -26,7 +26,7 @@ from services.gateway.domain.accounts import (
     has_form,
 )
 from services.gateway.domain.idempotency import Write
-from services.gateway.use_cases.keys import IssuedKey, KeyRequest, Keys
+from services.gateway.use_cases.keys import IssuedKey, Keys
 
 DEVELOPMENT_COMPANY: Final = "Development"
 DEVELOPMENT_KEY: Final = "development"
@@ -90,13 +90,15 @@ class Administration:
             raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
         owner = await self.company(company)
         user_id = (await self.user(company, user)).id
-        wanted = KeyRequest(
+        return await self._keys.issue(
+            _write(owner.id, user_id),
+            owner.id,
+            user_id,
             name=name,
             scopes=scopes,
             expires_at=expires_at,
             rate_limit=owner.rate_limit if rate_limit is None else rate_limit,
         )
-        return await self._keys.issue(_write(owner.id, user_id), owner.id, user_id, wanted)
 
     async def keys(self, company: str) -> Sequence[ApiKey]:
         """All keys of a company, newest first, including invalid ones."""

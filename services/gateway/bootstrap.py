@@ -25,9 +25,9 @@ from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.door.metrics import SLOW_READERS
 from services.gateway.entrypoints.door.routes import PREFIX
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
-from services.gateway.entrypoints.web import assets as studio_assets
 from services.gateway.entrypoints.web.application import StudioApplication, to_studio, widget_script
 from services.gateway.settings import GatewaySettings
+from web import assets as studio_assets
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections"))

@@ -28,7 +28,7 @@ ENTITIES: Final = (EntityTable("agents"), EntityTable("toolsets"), EntityTable("
 
 
 def build(settings: RegistrySettings) -> Service:
-    """The service, ready to run."""
+    """Builds the service, ready to run."""
     service = Service("registry", settings, migrations=MIGRATIONS)
     service.expire(*EXPIRIES, entities=ENTITIES)
     database = service.database
@@ -45,5 +45,5 @@ def build(settings: RegistrySettings) -> Service:
 
 
 def _asking_targets() -> FairSemaphore:
-    """Keeps one company's slow targets from blocking all of a process's commands."""
+    """Limits concurrent calls of targets, so that one company's slow targets can't block all of a process."""
     return FairSemaphore(32, waiting=16, each=4)

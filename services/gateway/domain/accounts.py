@@ -4,11 +4,12 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from libs.contracts.errors import PermissionDenied
+from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
 from libs.contracts.identity import INSTALLATION_SCOPES, Identity, Scope
+from libs.contracts.timestamps import parse_time
 from services.gateway.domain.connections import PublicUse
 
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope if scope not in INSTALLATION_SCOPES)
@@ -17,6 +18,7 @@ OPERATOR_SCOPES: Final = ALL_SCOPES | frozenset(scope.value for scope in INSTALL
 """All scopes of a company, plus those of the whole installation."""
 DEFAULT_RATE_LIMIT: Final = 600
 """Requests a minute."""
+LONGEST_LIFETIME: Final = timedelta(days=3650)
 _MARK: Final = "aes_"
 _PREFIX_LENGTH: Final = len(_MARK) + 8
 _FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
@@ -123,6 +125,18 @@ def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | Non
     if own is not None and wanted is not None and wanted > own:
         raise PermissionDenied(f"{refusal}, {own} a minute.")
     return own if wanted is None else wanted
+
+
+def expiry(text: str | None, now: datetime) -> datetime | None:
+    """The ``expires_at`` of a body. Raises ``ValidationFailed`` if it is in the past or more than ten years away."""
+    if text is None:
+        return None
+    moment = parse_time(text)
+    if not now < moment < now + LONGEST_LIFETIME:
+        message = f"must be in the future, at most {LONGEST_LIFETIME.days} days from now"
+        detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
+        raise ValidationFailed(f"Invalid body: expires_at {message}.", details=[detail])
+    return moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

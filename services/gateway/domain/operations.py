@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from libs.contracts.errors import NotFound, PermissionDenied
 from libs.contracts.identity import Identity, Scope
@@ -58,17 +58,3 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 def no_such_letter() -> NotFound:
     """The same error for another company's dead letter and for a missing one."""
     return NotFound("There is no dead letter with this ID.")
-
-
-ReplicaStatus = Literal["ready", "not ready", "unreachable"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaHealth:
-    """One process of a service. ``reason``: why it isn't ready, or couldn't be asked; empty if ready."""
-
-    service: str
-    address: str
-    status: ReplicaStatus
-    version: str | None = None
-    reason: str = ""

@@ -88,8 +88,7 @@ class Agents:
         if not is_agent_key(agent_key):
             raise NotFound("There is no agent with this key.")
         path = f"/internal/agents/{kind}/{agent_key}"
-        reply = await self._upstreams.request("GET", "registry", path, identity, params=params)
-        return Agent.model_validate_json(checked(reply))
+        return await self._upstreams.read(Agent, "registry", path, identity, params)
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
         """Never None: a missing agent raises and isn't cached, as it may be created at any moment."""

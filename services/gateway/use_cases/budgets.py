@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import invalid_field
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.resources.budgets import BudgetUse, CreateBudget, CreateBudgetBody
 from libs.contracts.resources.usage import UsageReport
 from libs.contracts.timestamps import format_time
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.ports import KeyStore
 
 
@@ -40,11 +39,11 @@ class Budgets:
         if body.key_id is not None:
             key = await self.keys.key(company_id, body.key_id) if is_id(body.key_id) else None
             if key is None:
-                raise _unknown("key_id", "there is no such key")
+                raise invalid_field(["key_id"], "there is no such key", kind="not_found")
             return key.user_id
         if body.user_id is not None:
             if not is_id(body.user_id) or not await self.keys.has_user(company_id, body.user_id):
-                raise _unknown("user_id", "there is no such user")
+                raise invalid_field(["user_id"], "there is no such user", kind="not_found")
             return body.user_id
         return ""
 
@@ -58,11 +57,5 @@ class Budgets:
         }
         # Of all users: creating budgets doesn't require the right to see others' usage.
         reader = Identity(company_id=company_id, user_id="gateway", key_id="gateway", scopes={Scope.COMPANY_READ})
-        reply = await self.upstreams.request("GET", "timeline", "/internal/usage", reader, params=params)
-        totals = UsageReport.model_validate_json(checked(reply)).totals
+        totals = (await self.upstreams.read(UsageReport, "timeline", "/internal/usage", reader, params)).totals
         return BudgetUse(cost=totals.cost, tokens=totals.input_tokens + totals.output_tokens)
-
-
-def _unknown(name: str, message: str) -> ValidationFailed:
-    detail = ErrorDetail(loc=[name], type="not_found", message=message)
-    return ValidationFailed(f"Invalid body: {name}: {message}.", details=[detail])

@@ -9,10 +9,21 @@ import structlog
 
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_id, new_id
-from libs.contracts.identity import Identity
+from libs.contracts.identity import INSTALLATION_SCOPES, Identity
 from libs.contracts.pages import Page
+from libs.contracts.resources.keys import CreateKeyBody
+from libs.contracts.resources.tokens import TokenBody, TokenReply
+from libs.contracts.timestamps import format_time
 from libs.quotas import CompanyLimits
-from services.gateway.domain.accounts import ApiKey, Principal, TokenGrant, check_scopes, limit_within, new_secret
+from services.gateway.domain.accounts import (
+    ApiKey,
+    Principal,
+    TokenGrant,
+    check_scopes,
+    expiry,
+    limit_within,
+    new_secret,
+)
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.limits import API_KEYS
 from services.gateway.domain.ports import KeyStore
@@ -32,21 +43,6 @@ class IssuedKey:
     secret: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRequest:
-    name: str
-    scopes: frozenset[str]
-    expires_at: datetime | None
-    rate_limit: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
-    text: str
-    grant: TokenGrant
-    seconds: int
-
-
 @dataclass(frozen=True, slots=True)
 class Keys:
     """``limits``: those of companies, or none for operators. ``forget`` is called with a key that has ended."""
@@ -59,30 +55,45 @@ class Keys:
     async def page(self, reader: Identity, **page: Any) -> Page[ApiKey]:
         return await self.store.keys(reader, **page)
 
-    async def create(self, write: Write, maker: Principal, wanted: KeyRequest) -> IssuedKey:
+    async def create(self, write: Write, maker: Principal, wanted: CreateKeyBody) -> IssuedKey:
         """Raises ``PermissionDenied`` for scopes or a rate limit beyond the creator's."""
-        identity = maker.identity
-        check_scopes(wanted.scopes, identity.scopes, _BEYOND)
-        granted = replace(
-            wanted,
+        identity, now = maker.identity, self.now()
+        scopes = identity.scopes - INSTALLATION_SCOPES if wanted.scopes is None else frozenset(wanted.scopes)
+        expires_at = expiry(wanted.expires_at, now) or now + DEFAULT_LIFETIME
+        check_scopes(scopes, identity.scopes, _BEYOND)
+        return await self.issue(
+            write,
+            identity.company_id,
+            identity.user_id,
+            name=wanted.name,
+            scopes=scopes,
+            expires_at=expires_at,
             rate_limit=limit_within(maker.rate_limit, wanted.rate_limit, _ABOVE),
-            expires_at=wanted.expires_at or self.now() + DEFAULT_LIFETIME,
         )
-        return await self.issue(write, identity.company_id, identity.user_id, granted)
 
-    async def issue(self, write: Write, company_id: str, user_id: str, granted: KeyRequest) -> IssuedKey:
+    async def issue(
+        self,
+        write: Write,
+        company_id: str,
+        user_id: str,
+        *,
+        name: str,
+        scopes: frozenset[str],
+        expires_at: datetime | None,
+        rate_limit: int | None,
+    ) -> IssuedKey:
         """Creates a key exactly as granted. The caller has checked the rights."""
         secret = new_secret()
         key = ApiKey(
             id=new_id(),
             company_id=company_id,
             user_id=user_id,
-            name=granted.name,
+            name=name,
             prefix=secret.prefix,
-            scopes=granted.scopes,
-            rate_limit=granted.rate_limit,
+            scopes=scopes,
+            rate_limit=rate_limit,
             created_at=self.now(),
-            expires_at=granted.expires_at,
+            expires_at=expires_at,
         )
         try:
             await self.store.add_key(key, secret.digest, write, most=self._most(company_id))
@@ -135,23 +146,26 @@ class Keys:
         return None if self.limits is None else self.limits.of(company_id, API_KEYS)
 
 
-def issue_token(
-    tokens: JwtTokens, caller: Principal, scopes: frozenset[str] | None, seconds: int, now: datetime
-) -> IssuedToken:
+def issue_token(tokens: JwtTokens, caller: Principal, wanted: TokenBody, now: datetime) -> TokenReply:
     """Issues a bearer token for an API key. Tokens aren't stored: the key determines their rights.
 
-    It ends after ``seconds``, or with its key. Raises ``PermissionDenied``.
+    It ends with its key at the latest. Raises ``PermissionDenied``.
     """
     identity = caller.identity
-    granted = identity.scopes if scopes is None else scopes
+    granted = identity.scopes if wanted.scopes is None else frozenset(wanted.scopes)
     check_scopes(granted, identity.scopes, "A token can't have scopes that its key lacks")
     now = now.replace(microsecond=0)
-    ends = now + timedelta(seconds=seconds)
+    ends = now + timedelta(seconds=wanted.expires_in)
     if caller.expires_at is not None:
         ends = min(ends, caller.expires_at.replace(microsecond=0))
     grant = TokenGrant(key_id=identity.key_id, scopes=granted, expires_at=ends)
     _log.info("token.issued", key_id=identity.key_id, user_id=identity.user_id, expires_at=ends.isoformat())
-    return IssuedToken(tokens.encode(grant), grant, int((ends - now).total_seconds()))
+    return TokenReply(
+        access_token=tokens.encode(grant),
+        expires_in=int((ends - now).total_seconds()),
+        expires_at=format_time(ends),
+        scopes=sorted(granted),
+    )
 
 
 def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:

@@ -165,12 +165,11 @@ class Sessions:
 
     async def read(self, identity: Identity, session_id: str) -> Session:
         path = f"/internal/sessions/{id_of(session_id, 'session')}"
-        return Session.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
+        return await self.upstreams.read(Session, "runtime", path, identity)
 
     async def messages(self, identity: Identity, session_id: str, **page: Any) -> MessagePage:
         path = f"/internal/sessions/{id_of(session_id, 'session')}/messages"
-        reply = await self.upstreams.request("GET", "runtime", path, identity, params=page)
-        return MessagePage.model_validate_json(checked(reply))
+        return await self.upstreams.read(MessagePage, "runtime", path, identity, page)
 
     async def last_messages(self, identity: Identity, session_id: str) -> Sequence[Message]:
         """The session's last twenty messages, oldest first."""
@@ -182,11 +181,10 @@ class Sessions:
     async def open_actions(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
         """The open actions of the session's turn."""
         params = {"session_id": session_id, "limit": 200}
-        reply = await self.upstreams.request("GET", "runtime", "/internal/actions", identity, params=params)
-        return ActionPage.model_validate_json(checked(reply)).actions
+        return (await self.upstreams.read(ActionPage, "runtime", "/internal/actions", identity, params)).actions
 
     async def _is_there(self, identity: Identity, session_id: str) -> bool:
-        found = await self.upstreams.request("GET", "runtime", f"/internal/sessions/{session_id}", identity)
+        found = await self.upstreams.get("runtime", f"/internal/sessions/{session_id}", identity)
         if found.status != 404:
             checked(found)
         return found.status != 404

@@ -35,7 +35,6 @@ from libs.contracts.resources.turns import (
 )
 from libs.eventing import Replies, ReplyState
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
@@ -288,13 +287,12 @@ class Turns:
     async def read(self, identity: Identity, turn_id: str) -> Turn:
         """A turn by its ID alone, for protocols whose turn IDs don't include the session."""
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
-        return Turn.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
+        return await self.upstreams.read(Turn, "runtime", path, identity)
 
     async def page(self, identity: Identity, wanted: TurnQuery) -> TurnPage:
         """The caller's turns with an agent, most recently changed first."""
         given = {name: value for name, value in wanted._asdict().items() if value is not None}
-        reply = await self.upstreams.request("GET", "runtime", "/internal/turns", identity, params=given)
-        return TurnPage.model_validate_json(checked(reply))
+        return await self.upstreams.read(TurnPage, "runtime", "/internal/turns", identity, given)
 
     async def find(self, request: IdempotentRequest) -> str | None:
         """The ID of a turn from the last days, given only its request's idempotency key."""

@@ -2,7 +2,7 @@
 
 import base64
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.error_catalogue import DisabledReason
@@ -11,6 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
 from libs.contracts.resources.webhooks import (
     CreateWebhook,
+    CreateWebhookBody,
     IssuedWebhookReply,
     RotateWebhookSecret,
     SealedSecret,
@@ -54,14 +55,6 @@ class NewSecret:
         return self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookRequest:
-    url: str
-    event_types: tuple[str, ...]
-    description: str
-    status: WebhookStatus
-
-
 @dataclass(frozen=True, slots=True)
 class Webhooks:
     """Commands carry ciphertexts: a secret leaves this process only in the response.
@@ -72,25 +65,21 @@ class Webhooks:
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
-    async def create(self, write: Write, wanted: WebhookRequest) -> IssuedWebhookReply:
+    async def create(self, write: Write, wanted: CreateWebhookBody) -> IssuedWebhookReply:
         """Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks."""
-        secret = self._new_secret()
+        secret, status = self._new_secret(), WebhookStatus(wanted.status)
+        given = {**dict(wanted), "event_types": tuple(dict.fromkeys(wanted.event_types)), "status": status}
 
         def make(command_id: str) -> Command:
-            sealed = secret.sealed(command_id)
-            return CreateWebhook(**asdict(wanted), secret=sealed)
+            return CreateWebhook(**given, secret=secret.sealed(command_id))
 
         received = await self.commands.create(write, CreateWebhook, make)
         created = WebhookCreated.decode(received.payload)
         text = secret.shown(created.secret_id, f"the webhook {created.webhook_id}")
-        disabled = wanted.status is WebhookStatus.DISABLED
         return IssuedWebhookReply(
+            **given,
             id=created.webhook_id,
-            url=wanted.url,
-            event_types=list(wanted.event_types),
-            description=wanted.description,
-            status=wanted.status,
-            disabled_reason=DisabledReason.REQUESTED if disabled else None,
+            disabled_reason=DisabledReason.REQUESTED if status is WebhookStatus.DISABLED else None,
             failing_since=None,
             company_wide=write.identity.reads_company,
             user_id=write.identity.user_id,

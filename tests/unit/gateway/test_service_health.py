@@ -56,7 +56,7 @@ async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monk
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
         addresses = [*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)]
-        good, waiting, other, page, absent = await read_replicas(addresses)
+        good, waiting, other, page, absent = (await read_replicas(addresses))["runtime"]
 
     assert (good.status, good.version, good.reason) == ("ready", "0.1.0", "")
     assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
@@ -69,7 +69,7 @@ async def test_a_process_that_is_too_slow_is_not_waited_for(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
-    (slow,) = await read_replicas([("runtime", f"{programs.url}/slow")])
+    (slow,) = (await read_replicas([("runtime", f"{programs.url}/slow")]))["runtime"]
     assert (slow.status, slow.reason) == ("unreachable", "no answer in time")
 
 

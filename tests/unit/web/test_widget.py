@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.entrypoints.web.assets import FOLDER
 from tests.unit.web.conftest import Run
+from web.assets import FOLDER
 
 
 def test_its_rules_are_those_of_the_style_sheets_that_it_shares_with_the_studio(run: Run) -> None:

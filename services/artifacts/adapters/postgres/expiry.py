@@ -1,4 +1,4 @@
-"""Tables of artifacts with rows that expire.
+"""Tables with expiring rows.
 
 Artifacts are deleted before their session.
 """

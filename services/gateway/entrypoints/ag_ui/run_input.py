@@ -19,7 +19,7 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed, validation_message
+from libs.contracts.errors import PermissionDenied, invalid_field, validation_message
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import MessageBlocks
 from libs.contracts.resources.turns import RequiredAction, TurnOptions
@@ -48,15 +48,15 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
     except ValidationError as problem:
         raise invalid(problem, values, RunAgentInput) from None
     if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
-        raise _invalid(["threadId"], f"must have 1 to {_MAX_THREAD_ID} characters")
+        raise invalid_field(["threadId"], f"must have 1 to {_MAX_THREAD_ID} characters")
     # Checked before a session is opened for it.
     users = [message for message in given.messages if isinstance(message, UserMessage)]
     if not users:
-        raise _invalid(["messages"], "needs a user message")
+        raise invalid_field(["messages"], "needs a user message")
     content_of(users[-1:])
     # Visitors share one identity, so a guessable thread would show one visitor another's messages.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
-        raise _invalid(["threadId"], f"must be a random text of at least {_MIN_SECRET} characters, as must runId")
+        raise invalid_field(["threadId"], f"must be a random text of at least {_MIN_SECRET} characters, as must runId")
     return given
 
 
@@ -104,7 +104,7 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
         return _BLOCKS.validate_python(blocks)
     except ValidationError as problem:
         found = problem.errors(include_url=False)[0]
-        raise _invalid(["messages", "content", *found["loc"]], validation_message(found)) from None
+        raise invalid_field(["messages", "content", *found["loc"]], validation_message(found)) from None
 
 
 def answers_of(
@@ -140,7 +140,7 @@ def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapp
             " settings apply."
         )
     if forwarded is not None and not isinstance(forwarded, dict):
-        raise _invalid(["forwardedProps"], "must be an object with options of the turn")
+        raise invalid_field(["forwardedProps"], "must be an object with options of the turn")
     options = dict(forwarded or {})
     if named:
         options["client_tools"] = [*map(_tool, named), *own_tools]
@@ -200,9 +200,4 @@ def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
         elif isinstance(part, ImagePart) and isinstance(part.source, UrlSource):
             yield {"type": "image_url", "image_url": {"url": part.source.value}}
         else:
-            raise _invalid(["messages", number, "content", place], "must be a text or an image")
-
-
-def _invalid(place: list[str | int], message: str) -> ValidationFailed:
-    detail = ErrorDetail(loc=place, type="invalid", message=message)
-    return ValidationFailed(f"Invalid body: {'.'.join(map(str, place))}: {message}.", details=[detail])
+            raise invalid_field(["messages", number, "content", place], "must be a text or an image")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
 
-from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
+from libs.contracts.errors import Conflict, invalid_field
 from libs.contracts.messages import public_name
 from libs.contracts.resources.actions import OpenAction, ResolveActionBody
 from libs.contracts.resources.turns import ExecuteBody, RequiredAction, Turn, TurnOptions
@@ -136,7 +136,8 @@ class Runs:
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
             turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
-            raise _nothing_new()
+            message = "there is no new message: the last one is from the agent"
+            raise invalid_field(["messages"], message, kind="nothing_new", hint="add a user message, or resume")
         if tail.users and turn.status in ENDED_STATUSES - {"completed"}:
             events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
         else:
@@ -203,10 +204,3 @@ class Runs:
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())
         return replace(self.write, request=repeatable(self.caller, "POST", path, given.run_id, values))
-
-
-def _nothing_new() -> ValidationFailed:
-    message = "there is no new message: the last one is from the agent"
-    place: list[str | int] = ["messages"]
-    detail = ErrorDetail(loc=place, type="nothing_new", message=message, hint="add a user message, or resume")
-    return ValidationFailed(f"Invalid body: messages: {message}.", details=[detail])

@@ -2,9 +2,10 @@
 
 import asyncio
 import gzip
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
+from pydantic import BaseModel
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -16,6 +17,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.door.routes import PREFIX
 
+M = TypeVar("M", bound=BaseModel)
 _COMPRESSED_FROM: Final = 16 * 1024
 # Higher levels take twice the time to save a twentieth.
 _COMPRESSION_LEVEL: Final = 4
@@ -28,13 +30,15 @@ class Owners:
         self._upstreams = upstreams
 
     async def get(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> Response:
-        return json_answer(await self.read(caller, upstream, path, params))
+        return json_answer(checked(await self._upstreams.get(upstream, path, caller.identity, params)))
 
     async def post(self, caller: Principal, upstream: str, path: str, body: bytes) -> Response:
         return json_answer(await self.ask(caller, upstream, path, body))
 
-    async def read(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> bytes:
-        return checked(await self._upstreams.request("GET", upstream, path, caller.identity, params=params or None))
+    async def read(
+        self, model: type[M], caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None
+    ) -> M:
+        return await self._upstreams.read(model, upstream, path, caller.identity, params)
 
     async def ask(self, caller: Principal, upstream: str, path: str, body: bytes) -> bytes:
         return checked(await self._upstreams.request("POST", upstream, path, caller.identity, body=body))

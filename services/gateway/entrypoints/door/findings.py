@@ -2,18 +2,15 @@
 
 import difflib
 from collections.abc import Collection
-from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, get_args
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_message
-from libs.contracts.timestamps import parse_time
+from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_field, validation_message
 
 M = TypeVar("M", bound=BaseModel)
-LONGEST_LIFETIME: Final = timedelta(days=3650)
 _MOST_DETAILS: Final = 50
 
 
@@ -21,9 +18,7 @@ def required_object(values: Any) -> dict[str, Any]:
     """The body as an object. Raises ``ValidationFailed`` for any other value."""
     if isinstance(values, dict):
         return values
-    message = "the body must be an object"
-    detail = ErrorDetail(loc=[], type="object_type", message=message, hint="send fields with names")
-    raise ValidationFailed(f"Invalid body: {message}.", details=[detail])
+    raise invalid_field([], "the body must be an object", kind="object_type", hint="send fields with names")
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
@@ -129,15 +124,3 @@ def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection
             if loc[0] in get_args(alternative.model_fields["type"].annotation):
                 return tuple(alternative.model_fields)
     return () if loc else tuple(model.model_fields)
-
-
-def expiry(text: str | None, now: datetime) -> datetime | None:
-    """The ``expires_at`` of a body. Raises ``ValidationFailed`` if it is in the past or more than ten years away."""
-    if text is None:
-        return None
-    moment = parse_time(text)
-    if not now < moment < now + LONGEST_LIFETIME:
-        message = f"must be in the future, at most {LONGEST_LIFETIME.days} days from now"
-        detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
-        raise ValidationFailed(f"Invalid body: expires_at {message}.", details=[detail])
-    return moment

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
-from libs.contracts.errors import ErrorDetail, RateLimited, TooLarge, ValidationFailed
+from libs.contracts.errors import RateLimited, TooLarge, invalid_field
 from libs.fairness import FairSemaphore, QueueFull
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.inline_images import InlineImages
@@ -94,9 +94,7 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
         try:
             found.put(images.take(found.text, place))
         except ValueError as problem:
-            detail = ErrorDetail(loc=list(place), type="invalid_image", message=str(problem))
-            where = ".".join(map(str, place))
-            raise ValidationFailed(f"Invalid body: {where}: {problem}.", details=[detail]) from None
+            raise invalid_field(place, str(problem), kind="invalid_image") from None
         taken += len(found.text)
     return taken
 

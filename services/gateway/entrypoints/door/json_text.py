@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed, invalid_field
 
 MAX_DEPTH: Final = 64
 _MAX_INTEGER: Final = 2**63 - 1
@@ -38,11 +38,7 @@ def parse_number(text: str) -> float:
 
 
 def out_of_range() -> ValidationFailed:
-    message = "a number is too large"
-    return ValidationFailed(
-        f"Invalid body: {message}.",
-        details=[ErrorDetail(loc=[], type="number_out_of_range", message=message, hint="use at most 64 bits")],
-    )
+    return invalid_field([], "a number is too large", kind="number_out_of_range", hint="use at most 64 bits")
 
 
 def check_values(value: Any) -> None:

@@ -132,8 +132,7 @@ class Reading:
 
     async def _knowledge_bases(self, caller: Principal, offset: int) -> KnowledgeBasePage:
         params = {"limit": _PAGE, "offset": offset}
-        listed = await self.owners.read(caller, "ingestion", "/internal/knowledge-bases", params)
-        return KnowledgeBasePage.model_validate_json(listed)
+        return await self.owners.read(KnowledgeBasePage, caller, "ingestion", "/internal/knowledge-bases", params)
 
 
 def agent_name(session: Session) -> str:

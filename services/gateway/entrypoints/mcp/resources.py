@@ -3,11 +3,10 @@
 import base64
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from mcp.types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
-from pydantic import TypeAdapter
 
 from libs.contracts.errors import InvalidRequest, NotFound, TooLarge
 from libs.contracts.identity import Scope
@@ -25,7 +24,6 @@ _LARGEST: Final = 4 * 1024 * 1024
 _URI: Final = re.compile(r"aes://(sessions|artifacts)/([0-9a-f-]{36})(/artifacts)?", re.ASCII)
 _JSON: Final = "application/json"
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml)|image/svg\+xml", re.ASCII)
-_RECORDS: Final = TypeAdapter(list[ArtifactRecord])
 TEMPLATES: Final = (
     ResourceTemplate(
         name="session",
@@ -60,8 +58,7 @@ class Resources:
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
-        answer = await self.owners.read(principal, "runtime", "/internal/sessions", params)
-        page = SessionPage.model_validate_json(answer)
+        page = await self.owners.read(SessionPage, principal, "runtime", "/internal/sessions", params)
         found = [
             Resource(
                 uri=f"aes://sessions/{each.session_id}",
@@ -91,17 +88,13 @@ class Resources:
 
     async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
-        page = ArtifactPage.model_validate_json(await self.owners.read(caller, "artifacts", path, params))
-        listed: list[dict[str, Any]] = _RECORDS.dump_python(
-            [ArtifactRecord.model_validate(each.model_dump()) for each in page.artifacts], mode="json"
-        )
+        page = await self.owners.read(ArtifactPage, caller, "artifacts", path, params)
+        listed = [each.model_dump(mode="json", include=set(ArtifactRecord.model_fields)) for each in page.artifacts]
         records = [{**each, "uri": artifact_uri(each["artifact_id"])} for each in listed]
         return TextResourceContents(uri=uri, mime_type=_JSON, text=orjson.dumps(records).decode())
 
     async def _artifact(self, caller: Principal, uri: str, artifact_id: str) -> Contents:
-        record = Artifact.model_validate_json(
-            await self.owners.read(caller, "artifacts", f"/internal/artifacts/{artifact_id}")
-        )
+        record = await self.owners.read(Artifact, caller, "artifacts", f"/internal/artifacts/{artifact_id}")
         if record.size > _LARGEST:
             raise TooLarge(f"The file is too large, with {record.size} bytes. Download it from {record.url}.")
         path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"

@@ -21,8 +21,8 @@ from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
-from services.gateway.entrypoints.openai.chat_requests import ChatTurn, chat_turn, renamed
-from services.gateway.entrypoints.openai.conventions import PREFIX
+from services.gateway.entrypoints.openai.chat_requests import NAMES, ChatTurn, chat_turn
+from services.gateway.entrypoints.openai.conventions import PREFIX, renamed
 from services.gateway.use_cases.turns import Turns, Unfinished
 
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
@@ -51,7 +51,7 @@ async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) 
         try:
             end = await submitted.finish(MAX_WAIT)
         except (InvalidRequest, ValidationFailed) as problem:
-            raise renamed(problem) from None
+            raise renamed(problem, NAMES) from None
         if not isinstance(end, Unfinished):
             response = json_answer(completion(body.model, ExecuteReply.model_validate_json(end.payload)))
             response.headers.update(turn_headers(submitted.session_id, submitted.command_id))
@@ -80,4 +80,4 @@ async def _chunks(
                 async for chunk in chunks:
                     yield chunk
         except (InvalidRequest, ValidationFailed) as problem:
-            raise renamed(problem) from None
+            raise renamed(problem, NAMES) from None

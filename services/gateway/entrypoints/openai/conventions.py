@@ -1,15 +1,19 @@
 """Conventions of OpenAI's API: the prefix, the error format, ``x-request-id``."""
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import orjson
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError, ValidationFailed
 from libs.contracts.identifiers import made_at
 from libs.tracing import current_correlation_id
+from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.errors import ErrorShape
 
+P = TypeVar("P", bound=ServiceError)
 PREFIX: Final = "/openai/v1"
 _TYPES: Final = {
     ErrorKind.AUTHENTICATION: "authentication_error",
@@ -56,6 +60,25 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
     """Returns the error, with the field's name."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
+
+
+def renamed(problem: P, names: Mapping[str, str]) -> P:
+    """The problem with the caller's field names, given by the turn's: one or two parts of a location."""
+    if not problem.details:
+        return problem
+    details = [each.model_copy(update={"loc": _renamed(each.loc, names)}) for each in problem.details]
+    return type(problem)(problem.message, details=details, retry_after=problem.retry_after)
+
+
+def _renamed(loc: Sequence[str | int], names: Mapping[str, str]) -> list[str | int]:
+    for length in (2, 1):
+        if (name := names.get(".".join(map(str, loc[:length])))) is not None:
+            return [*filter(None, name.split(".")), *loc[length:]]
+    return list(loc)
+
+
+def deleted(identifier: str, kind: str) -> Response:
+    return json_answer(orjson.dumps({"id": identifier, "object": kind, "deleted": True}))
 
 
 def created_at(identifier: str) -> int:

@@ -22,7 +22,7 @@ from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.openai.conventions import created_at, refuse
+from services.gateway.entrypoints.openai.conventions import created_at, refuse, renamed
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,
     Answer,
@@ -35,8 +35,8 @@ from services.gateway.entrypoints.openai.input_items import (
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, response_id
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import (
+    NAMES,
     CreateResponse,
-    in_words_of_the_client,
     response_head,
 )
 from services.gateway.entrypoints.openai.said_before import Said, is_instruction, said_in, with_question
@@ -152,7 +152,7 @@ class ResponseTurns:
         try:
             check_options(options, self.caller)
         except ValidationFailed as problem:
-            raise in_words_of_the_client(problem) from None
+            raise renamed(problem, NAMES) from None
         return options
 
     async def _place(self, body: CreateResponse, said: Said) -> "_Place":
@@ -269,7 +269,7 @@ class ResponseTurns:
                     async for event in events:
                         yield event
             except ValidationFailed as problem:
-                raise in_words_of_the_client(problem) from None
+                raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
         """Answers a response's actions; the turn's next response follows."""
@@ -324,7 +324,7 @@ class ResponseTurns:
                 problem = refuse(
                     f"options.{name}", "This can't change in a request that answers calls.", "unsupported_value"
                 )
-                raise in_words_of_the_client(problem)
+                raise renamed(problem, NAMES)
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from libs.contracts.errors import NotFound
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
-from services.gateway.entrypoints.web.assets import NO_PAGE, PREFIX, Asset, Studio, load
+from web.assets import NO_PAGE, PREFIX, Asset, Studio, load
 
 _METHODS: Final = ["GET", "HEAD"]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"

@@ -41,9 +41,7 @@ class TurnHistory:
 
     async def state(self, turn: FollowedTurn) -> Turn:
         """The turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
-        return Turn.model_validate_json(
-            checked(await self.upstreams.request("GET", _RUNTIME, turn.path, turn.identity))
-        )
+        return await self.upstreams.read(Turn, _RUNTIME, turn.path, turn.identity)
 
     async def watch(self, turn: FollowedTurn, stream: TurnStream) -> WatchedTurn:
         """Requests the turn's text: its worker sends the current step's text from its beginning, within a second.

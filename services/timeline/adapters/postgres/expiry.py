@@ -1,4 +1,4 @@
-"""Tables of the timeline with rows that expire."""
+"""Tables with expiring rows."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The files of `web/`, studio and widget: read once, compressed once, versioned by one hash of all."""
+"""The files of this folder, studio and widget: read once, compressed once, versioned by one hash of all."""
 
 import gzip
 import hashlib
@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-FOLDER: Final = Path(__file__).parents[4] / "web"
+FOLDER: Final = Path(__file__).parent
 PREFIX: Final = "/studio"
 NO_PAGE: Final = "*"
 """Stands for every address without a page."""
