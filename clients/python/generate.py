@@ -164,7 +164,12 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
     parameters = {each["name"]: each for each in (resolved(each, document) for each in described["parameters"])}
     queries = [name for name, each in parameters.items() if each["in"] == "query" and name not in unasked]
     optional = [f"{name}: {sent_types.of(parameters[name]['schema'])} | None = None" for name in queries]
-    signature = ", ".join(["self", *arguments, *fields, *(["*"] if optional else []), *optional])
+    keyed = "Idempotency-Key" in parameters
+    if keyed:
+        optional.append("idempotency_key: str | None = None")
+    named_fields = [each for each in fields if each.startswith("**")]
+    fields = [each for each in fields if each not in named_fields]
+    signature = ", ".join(["self", *arguments, *fields, *(["*"] if optional else []), *optional, *named_fields])
     query = f"given({', '.join(f'{name}={name}' for name in queries)})" if queries else ""
     if items:
         kind, result = "iteration", f"Emitting[{items[1]}]"
@@ -177,11 +182,13 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
         if media_type != "application/json":
             reader, answered = ("content", "bytes") if media_type else ("nothing", "None")
         options = {"body": body, "query": query, "timeout": "TRANSFER_SECONDS" if reader == "content" else ""}
-        if method == "delete" and "Idempotency-Key" not in parameters:
+        if method == "delete" and not keyed:
             options["repeat"] = "'gone_is_done'"
         named = [f"{name}={value}" for name, value in options.items() if value]
         kind, result = "operation", f"Request[{answered}]"
         call = f"return Request({', '.join([repr(method.upper()), place, reader, *named])})"
+        if keyed:
+            call += ".with_key(idempotency_key)"
     return f"@{kind}\ndef {verb}({signature}) -> {result}:\n{textwrap.indent(_docstring(described) + call, '    ')}\n"
 
 
