@@ -1,4 +1,4 @@
-"""Tables of the timeline with rows that expire, and those of the subjects of its events."""
+"""The timeline's tables with expiring rows, and the tables of the entities that its events are about."""
 
 from typing import Final
 
