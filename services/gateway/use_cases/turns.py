@@ -12,14 +12,13 @@ from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Event, Received
 from libs.contracts.resources.actions import ResolveAction, ResolveActionAccepted, ResolveActionBody
+from libs.contracts.resources.messages import ContentBlock
 from libs.contracts.resources.sessions import SessionBeginning
 from libs.contracts.resources.turns import (
     TURN_ENDS,
     BlockedBy,
     CancelTurn,
     CancelTurnAccepted,
-    ClientCalls,
-    ExecuteBody,
     ExecuteTurn,
     RequiredAction,
     Turn,
@@ -30,6 +29,7 @@ from libs.contracts.resources.turns import (
     TurnFailed,
     TurnPage,
     TurnQueued,
+    TurnRequest,
     TurnStarted,
     TurnStatus,
 )
@@ -185,47 +185,19 @@ class Turns:
 
     @asynccontextmanager
     async def submit(
-        self,
-        write: Write,
-        session_id: str,
-        body: ExecuteBody,
-        *,
-        stream: bool,
-        position: int | None = None,
-        client_calls: ClientCalls | None = None,
-        whole_history: bool = False,
+        self, write: Write, session_id: str, content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncIterator[SubmittedTurn]:
-        """Sends a message to the runtime. The turn's ID is the command's.
-
-        With ``position``, the turn is refused with a conflict unless it gets this position in its session.
-        ``client_calls``, ``whole_history``: see ``ExecuteTurn``.
-        """
-        content = body.content
+        """Sends a message to the runtime. The turn's ID is the command's."""
         if write.images is not None:
             content = await self.images.content(write, session_id, content)
-        # The content was validated with the body.
-        command = ExecuteTurn.model_construct(
-            session_id=session_id,
-            content=content,
-            stream=stream,
-            options=body.options,
-            position=position,
-            client_calls=client_calls,
-            whole_history=whole_history,
-        )
+        # The content was already validated as part of the body.
+        command = ExecuteTurn.model_construct(session_id=session_id, content=content, request=request)
         async with self.commands.dispatch(write, ExecuteTurn, lambda _: command) as replies:
             yield SubmittedTurn(replies, session_id, self.reader)
 
     @asynccontextmanager
     async def begin(
-        self,
-        write: Write,
-        begins: SessionBeginning,
-        body: ExecuteBody,
-        client_calls: ClientCalls | None = None,
-        *,
-        stream: bool,
-        whole_history: bool = False,
+        self, write: Write, begins: SessionBeginning, content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncIterator[SubmittedTurn]:
         """Creates a session together with its first turn, in one command.
 
@@ -234,22 +206,13 @@ class Turns:
         """
         if write.has_images:
             session_id = await self.sessions.begin(write.part("session"), begins)
-            turn = write.part("turn")
-            async with self.submit(
-                turn, session_id, body, stream=stream, client_calls=client_calls, whole_history=whole_history
-            ) as submitted:
+            async with self.submit(write.part("turn"), session_id, content, request) as submitted:
                 yield submitted
             return
 
         def make(command_id: str) -> ExecuteTurn:
             return ExecuteTurn.model_construct(
-                session_id=_session_of(command_id),
-                content=body.content,
-                stream=stream,
-                options=body.options,
-                begins=begins,
-                client_calls=client_calls,
-                whole_history=whole_history,
+                session_id=_session_of(command_id), content=content, request=request, begins=begins
             )
 
         async with self.commands.dispatch(write, ExecuteTurn, make) as replies:

@@ -46,8 +46,7 @@ _ADMIT: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%(turns)s) AS g (
             id text, session_id text, company_id text, position integer, claimed boolean, identity json,
-            correlation_id text, traceparent text, stream boolean, user_message_id text, content text, blocks json,
-            options json, client_calls json, whole_history boolean)
+            correlation_id text, traceparent text, request json, user_message_id text, content text, blocks json)
     ), moved AS (
         UPDATE sessions s SET next_position = s.next_position + n.admitted
         FROM (SELECT session_id, count(*) AS admitted FROM given GROUP BY session_id) n WHERE s.id = n.session_id
@@ -56,13 +55,12 @@ _ADMIT: Final = """
         SELECT session_id, 2 * position, user_message_id, id, 'user', content, blocks FROM given
     )
     INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, worker_id, deadline, identity,
-                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, claimed_at,
-                       options, client_calls, whole_history)
+                       correlation_id, traceparent, request, event_sequence, user_message_id, started_at, claimed_at)
     SELECT id, session_id, company_id, position, CASE WHEN claimed THEN 'running' ELSE 'queued' END,
            claimed::integer, claimed::integer, CASE WHEN claimed THEN %(worker)s END,
            CASE WHEN claimed THEN now() + make_interval(secs => %(deadline)s) END, identity,
-           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END,
-           CASE WHEN claimed THEN now() END, options, client_calls, whole_history
+           correlation_id, traceparent, request, 1, user_message_id, CASE WHEN claimed THEN now() END,
+           CASE WHEN claimed THEN now() END
     FROM given
 """
 # The transaction that added the session has rejected its only turn.
@@ -158,12 +156,10 @@ class PostgresAdmissionBatch:
             user_message_id=submission.user_message_id,
             caller=submission.caller,
             message_context=submission.message_context,
-            stream=submission.stream,
+            request=submission.request,
+            stream=submission.request.stream,
             seconds_left=self._turn_deadline,
             sequence=FIRST_SEQUENCE,
-            options=submission.options,
-            client_calls=submission.client_calls,
-            whole_history=submission.whole_history,
         )
 
 
@@ -199,10 +195,7 @@ def _session(row: tuple[Any, ...]) -> SessionState:
 
 def _row(admitted: Admitted) -> dict[str, Any]:
     submission = admitted.submission
-    options, calls = submission.options, submission.client_calls
     return {
-        **({} if options is None else {"options": orjson.Fragment(options.model_dump_json(exclude_defaults=True))}),
-        **({} if calls is None else {"client_calls": orjson.Fragment(calls.model_dump_json())}),
         "id": submission.turn_id,
         "session_id": submission.session_id,
         "company_id": submission.caller.company_id,
@@ -211,8 +204,7 @@ def _row(admitted: Admitted) -> dict[str, Any]:
         "identity": orjson.Fragment(identity_json(submission.caller)),
         "correlation_id": submission.message_context.correlation_id,
         "traceparent": submission.message_context.traceparent,
-        "stream": submission.stream,
-        "whole_history": submission.whole_history,
+        "request": orjson.Fragment(submission.request.model_dump_json(exclude_defaults=True)),
         "user_message_id": submission.user_message_id,
         "content": submission.question.text,
         "blocks": submission.blocks,

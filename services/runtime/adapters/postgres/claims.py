@@ -10,7 +10,7 @@ from psycopg.rows import TupleRow
 
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Draft, MessageContext
-from libs.contracts.resources.turns import ClientCalls, TurnOptions
+from libs.contracts.resources.turns import TurnRequest
 from libs.persistence import Connection
 from services.runtime.domain.turns import ClaimedTurn
 
@@ -19,13 +19,12 @@ LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
 
 CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
-    t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
+    t.company_id, t.correlation_id, t.traceparent, t.watches > 0,
     coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
-    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text, t.client_calls::text,
-    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.whole_history,
-    t.lost_attempts
+    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.request::text,
+    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.lost_attempts
 """
-CLAIMED_WIDTH: Final = 19
+CLAIMED_WIDTH: Final = 17
 # Lock in the same order everywhere, so that two batches can't deadlock.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler. A transaction that has locked a session also handles the session's queue.
@@ -68,6 +67,7 @@ def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], l
 
 def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
     """Parses the first CLAIMED_WIDTH columns of a row."""
+    request = TurnRequest.model_validate_json(row[14])
     return ClaimedTurn(
         id=row[0],
         session_id=row[1],
@@ -77,14 +77,12 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         user_message_id=row[5],
         caller=identity_from(row[6]),
         message_context=MessageContext(row[7], row[8], row[0], row[9], owner_id=row[13]),
-        stream=row[10],
+        request=request,
+        stream=request.stream or row[10],
         seconds_left=row[11],
         sequence=row[12],
-        options=None if row[14] is None else TurnOptions.model_validate_json(row[14]),
-        client_calls=None if row[15] is None else ClientCalls.model_validate_json(row[15]),
-        worked=row[16],
-        whole_history=row[17],
-        lost_attempts=row[18],
+        worked=row[15],
+        lost_attempts=row[16],
     )
 
 

@@ -44,7 +44,7 @@ _BLOCKED_SESSIONS: Final = f"SELECT b.session_id, {_BLOCKED_BY} AND b.session_id
 _TURN_COLUMNS: Final = f"""
     id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
            usage::text, reply::text, {LEFT_OUT_TEXT.format(turn="turns")} AS reply_text,
-           error::text, options::text, created_at, started_at, finished_at,
+           error::text, (request -> 'options')::text AS options, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN {_REQUIRED_ACTIONS.format(turn="turns")} END::text AS required_actions,
            CASE WHEN status = 'queued' THEN (
                SELECT {_BLOCKED_BY} AND b.session_id = turns.session_id) END::text AS blocked_by,
