@@ -1,4 +1,4 @@
-"""``/openai/v1/chat/completions``: each call is a separate session, deleted after a day and not listed."""
+"""``/openai/v1/chat/completions``: each call creates a session, which isn't listed and is deleted after a day."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -45,9 +45,7 @@ async def create_chat_completion(
 
 
 async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
-    async with turns.begin(
-        write, turn.begins, turn.body, turn.client_calls, stream=False, whole_history=True
-    ) as submitted:
+    async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
         try:
             end = await submitted.finish(MAX_WAIT)
         except (InvalidRequest, ValidationFailed) as problem:
@@ -67,13 +65,12 @@ async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) 
 async def _chunks(
     turns: Turns, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """``headers`` of the response are filled before the first chunk."""
-    async with turns.begin(
-        write, turn.begins, turn.body, turn.client_calls, stream=True, whole_history=True
-    ) as submitted:
+    """Yields chunks. Sets the response's ``headers`` before the first one."""
+    async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-        whole = turn.body.options is not None and turn.body.options.output_schema is not None
+        options = turn.request.options
+        whole = options is not None and options.output_schema is not None
         stream = ChatStream(body.model, submitted.session_id, submitted.command_id, usage, whole)
         try:
             async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:
