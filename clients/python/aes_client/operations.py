@@ -263,9 +263,11 @@ class Artifacts(Resource[R]):
     def copy_to_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
         """Copy an artifact to the company's files.
 
-        Only for artifacts created by an agent. Also requires the scope `files:write`.
+        Only for artifacts created by an agent.
 
         Requires the scope `artifacts:write`.
+
+        Requires the scope `files:write`.
         """
         return Request(
             "POST",
@@ -277,9 +279,11 @@ class Artifacts(Resource[R]):
     def remove_from_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
         """Undo copy-to-platform.
 
-        Deletes the copy. The artifact remains. Also requires the scope `files:write`.
+        Deletes the copy. The artifact remains.
 
         Requires the scope `artifacts:write`.
+
+        Requires the scope `files:write`.
         """
         return Request(
             "POST",

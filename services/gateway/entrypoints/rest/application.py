@@ -31,7 +31,7 @@ from services.gateway.entrypoints.rest.reference import openapi, pages, texts
 from services.gateway.entrypoints.rest.resources import Resources
 
 # The runtime's first: routes are tried in order, and most requests execute messages.
-_ROUTERS: Final = (
+ROUTERS: Final = (
     turns.router,
     turns.actions,
     sessions.router,
@@ -59,7 +59,7 @@ class PublicApplication(ProtocolApplication):
     """Routes of the public API, with its documents and WebSocket."""
 
     def __init__(self, door: Door, resources: Resources) -> None:
-        super().__init__(door, PREFIX, _ROUTERS, NATIVE)
+        super().__init__(door, PREFIX, ROUTERS, NATIVE)
         self.title, self.version, self.description = texts.TITLE, "1.0.0", texts.INTRODUCTION
         self.router.routes.append(session_socket.route)
         self.state.resources = resources
