@@ -8,8 +8,6 @@ typed dictionaries, and an operation becomes a method of the resource that its i
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 import subprocess
 import sys
@@ -22,7 +20,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = Path(__file__).parent / "aes_client"
 sys.path.insert(0, str(_ROOT))
 
-from tests.contract.public_api.documents import served  # noqa: E402
+from services.gateway.entrypoints.rest.application import openapi_document  # noqa: E402
 
 Schema = dict[str, Any]
 # They stream, wait, transfer files or act on several resources: see `aes_client/resources/`.
@@ -337,5 +335,5 @@ def _formatted(source: str) -> str:
 
 
 if __name__ == "__main__":
-    for module, source in sources(json.loads(asyncio.run(served())["openapi.json"])).items():
+    for module, source in sources(openapi_document()).items():
         (_PACKAGE / f"{module}.py").write_text(source)

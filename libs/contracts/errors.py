@@ -279,6 +279,15 @@ def error_from(info: ErrorInfo) -> ServiceError:
     return error(info.message, details=info.details, retry_after=info.retry_after)
 
 
+def invalid_field(
+    loc: Sequence[str | int], message: str, *, kind: str = "invalid", hint: str | None = None
+) -> ValidationFailed:
+    """The error for one field of a body, or for the whole body if ``loc`` is empty."""
+    where = f"{'.'.join(map(str, loc))}: " if loc else ""
+    detail = ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint)
+    return ValidationFailed(f"Invalid body: {where}{message}.", details=[detail])
+
+
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
     """Returns the error for a write that exceeds a limit of the company."""
     what = name.replace("_", " ")

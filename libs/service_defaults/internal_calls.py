@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import orjson
@@ -20,6 +20,7 @@ from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_
 from libs.service_defaults.observed_requests import HEADER
 from libs.tracing import current_correlation_id
 
+M = TypeVar("M", bound=BaseModel)
 _SKIPPED_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 5.0
 """The longest time for a call. A service that calls others while answering must give them less."""
@@ -235,6 +236,12 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
     ) -> UpstreamResponse:
         return await self.request("GET", upstream, path, identity, params=params, deadline=deadline)
+
+    async def read(
+        self, model: type[M], upstream: str, path: str, identity: Identity, params: dict[str, Any] | None = None
+    ) -> M:
+        """Returns the entity at this path. Raises the upstream's refusal, and ``ServiceUnavailable``."""
+        return model.model_validate_json(checked(await self.get(upstream, path, identity, params)))
 
     async def command_state(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
         """The upstream's record of a command (the ``ask`` of a ``CommandSender``)."""

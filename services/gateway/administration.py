@@ -1,6 +1,6 @@
-"""Companies, users and keys for operators, in the gateway's database rather than over HTTP.
+"""Lets operators manage companies, users and keys directly in the gateway's database.
 
-Events go to the outbox, from which a running gateway publishes them.
+Events are stored in the outbox, from which a running gateway publishes them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ from services.gateway.domain.accounts import (
     has_form,
 )
 from services.gateway.domain.idempotency import Write
-from services.gateway.use_cases.keys import IssuedKey, KeyRequest, Keys
+from services.gateway.use_cases.keys import IssuedKey, Keys
 
 DEVELOPMENT_COMPANY: Final = "Development"
 DEVELOPMENT_KEY: Final = "development"
@@ -34,11 +34,11 @@ _PAGE: Final = 200
 
 
 class Administration:
-    """Operations on all companies. Companies and users are given by name or ID."""
+    """Manages all companies. Companies and users are identified by name or ID."""
 
     def __init__(self, database: Database) -> None:
         self._accounts = PostgresAccounts(database)
-        # A gateway's relay publishes what is stored.
+        # A running gateway relays the stored events.
         self._store = PostgresKeys(database, Outbox(database))
         self._keys = Keys(self._store, _now)
 
@@ -54,11 +54,11 @@ class Administration:
     async def company(self, company: str) -> Company:
         found = await self._accounts.company(company)
         if found is None:
-            raise NotFound(f"There is no company '{company}'.")
+            raise NotFound(f"There is no company '{company}'. List them with 'aes companies list'.")
         return found
 
     async def create_user(self, company: str, name: str) -> User:
-        """Raises ``Conflict`` if the company already has a user of that name."""
+        """Raises ``Conflict`` if the company already has a user with this name."""
         owner = await self.company(company)
         user = User(id=new_id(), company_id=owner.id, name=_name(name), created_at=_now())
         await self._accounts.add_user(user)
@@ -84,22 +84,24 @@ class Administration:
         name: str = "",
         rate_limit: int | None = None,
     ) -> IssuedKey:
-        """``expires_at`` ``None``: never. ``rate_limit`` ``None``: the company's. The secret isn't stored."""
+        """Without ``expires_at``, the key never expires. ``rate_limit`` defaults to the company's."""
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
             raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
         owner = await self.company(company)
         user_id = (await self.user(company, user)).id
-        wanted = KeyRequest(
+        return await self._keys.issue(
+            _write(owner.id, user_id),
+            owner.id,
+            user_id,
             name=name,
             scopes=scopes,
             expires_at=expires_at,
             rate_limit=owner.rate_limit if rate_limit is None else rate_limit,
         )
-        return await self._keys.issue(_write(owner.id, user_id), owner.id, user_id, wanted)
 
     async def keys(self, company: str) -> Sequence[ApiKey]:
-        """All keys of a company, newest first, including invalid ones."""
+        """Returns all keys of a company, newest first, including expired and revoked ones."""
         operator = _write((await self.company(company)).id).identity
         keys: list[ApiKey] = []
         cursor: str | None = None
@@ -115,11 +117,11 @@ class Administration:
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
     async def revoke_key(self, key_id: str) -> None:
-        # The event removes the key from the caches of the gateway's replicas.
+        # The gateway's replicas drop the key from their caches when they receive the event.
         await self._keys.revoke(await self._write_to(key_id), key_id)
 
     async def is_valid(self, secret: str) -> bool:
-        """Whether a request with this secret would be authenticated."""
+        """Returns whether the gateway would accept a request with this secret."""
         return await self.valid_key(secret) is not None
 
     async def valid_key(self, secret: str) -> ApiKey | None:
@@ -127,7 +129,7 @@ class Administration:
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
     async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
-        """Replicas of the gateway that cache the key notice when their entry expires."""
+        """Adds scopes to a key. Gateways that have cached the key apply them once the entry expires."""
         await self._store.change_scopes(key, scopes)
 
     async def _write_to(self, key_id: str) -> Write:
@@ -139,7 +141,7 @@ class Administration:
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[Administration]:
-    """Opens a gateway's migrated database."""
+    """Connects to a gateway's database, which must be migrated."""
     database = Database(database_url, name="gateway-administration", max_size=2, prepare=False)
     await database.open()
     try:
@@ -149,9 +151,10 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """Returns a secret of the development company's key: all scopes, including an operator's; no rate limit, no expiry.
+    """Returns the secret of a key of the development company. The key has all scopes, including an operator's, and
+    neither a rate limit nor an expiry.
 
-    Returns ``existing`` while it is valid, otherwise the secret of a new key, which the caller stores. An existing key
+    Returns ``existing`` if it's valid, or else the secret of a new key, which the caller has to store. An existing key
     gains the scopes introduced by an upgrade.
     """
     async with administration(database_url) as gateway:
@@ -172,12 +175,12 @@ async def ensure_development_key(database_url: str, existing: str | None = None)
 
 def _name(text: str) -> str:
     if not 1 <= len(text.strip()) <= 200 or "\0" in text:
-        raise ValidationFailed("A name must have 1 to 200 characters.")
+        raise ValidationFailed("Invalid name. Use 1 to 200 characters.")
     return text.strip()
 
 
 def _write(company_id: str, user_id: str = "operator") -> Write:
-    """An operator's write, allowed to do everything in every company."""
+    """Returns an operator's write, which may change anything in the company."""
     identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=ALL_SCOPES)
     return Write(identity=identity, correlation_id=new_id())
 

@@ -20,7 +20,7 @@ LOCKS = {
     for file in (ROOT / "requirements.lock", ROOT / "requirements-dev.lock", *(ROOT / "deploy/images/locks").iterdir())
 }
 IMAGES = LOCKS.keys() - {"requirements", "requirements-dev"}
-OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks", "tools", "aes_client"}
+OURS = {"libs", "services", "web", "cli", "deploy", "tests", "benchmarks", "tools", "aes_client"}
 # What a library brings along as part of its own interface.
 BROUGHT_ALONG = {
     "a2a-sdk": {"protobuf"},

@@ -20,7 +20,7 @@ from aes_client import AesError, AsyncClient, Client, RetryPolicy, models
 from aes_client.resource import Resource, iteration, operation
 
 from libs.contracts.errors import ErrorKind
-from tests.contract.public_api.documents import served
+from services.gateway.entrypoints.rest.application import openapi_document
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "python"
@@ -35,7 +35,7 @@ def test_its_generated_modules_are_those_of_the_document() -> None:
     assert specification.loader is not None
     generator = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(generator)
-    for name, made in generator.sources(json.loads(asyncio.run(served())["openapi.json"])).items():
+    for name, made in generator.sources(openapi_document()).items():
         assert (CLIENT / "aes_client" / f"{name}.py").read_text() == made, "run: python clients/python/generate.py"
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from services.gateway.entrypoints.web.assets import FOLDER, vendored
+from web.assets import FOLDER, vendored
 
 VENDOR = FOLDER / "vendor"
 FREE = {"MIT", "Apache-2.0"}

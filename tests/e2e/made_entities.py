@@ -32,7 +32,7 @@ _WAITING: Final = configuration("openai:stub-tool-client", client_tools=[_ORDER_
 
 @dataclass
 class Entities:
-    """Entities of one company. ``named``: IDs by names of fields and parameters; ``placed``: the last ID below a path."""
+    """Entities of one company. ``named``: IDs by names of fields and parameters; ``placed``: the last below a path."""
 
     client: httpx.Client
     named: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -13,15 +13,18 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 class Member:
-    """Reads in a group and remembers all; ``done`` moves the group's position past what it has read."""
+    """Reads in a group and keeps the records; ``done`` commits their offsets.
+
+    ``records`` and ``polls`` raise what ended the reading, so that no test waits for a dead member.
+    """
 
     def __init__(self, bus: Bus, group: str, topics: Sequence[str], *, limit: int = 500, linger: bool = False) -> None:
-        self.records: list[Record] = []
+        self._records: list[Record] = []
         self.held: frozenset[Partition] = frozenset()
         self.assignments: list[frozenset[Partition]] = []
         self.revocations: list[frozenset[Partition]] = []
         self.largest_poll = 0
-        self.polls = 0
+        self._polls = 0
         self.paused = False
         self._limit = limit
         self._consumer = bus.consumer(group, topics, self, linger=linger)
@@ -36,13 +39,23 @@ class Member:
         self.held = frozenset()
 
     @property
+    def records(self) -> list[Record]:
+        self._raise_if_ended()
+        return self._records
+
+    @property
+    def polls(self) -> int:
+        self._raise_if_ended()
+        return self._polls
+
+    @property
     def values(self) -> list[bytes]:
         return [record.value for record in self.records]
 
     async def start(self) -> "Member":
         await self._consumer.start()
         self._running = asyncio.create_task(self._poll())
-        await until(lambda: self.assignments != [])
+        await until(self._joined)
         return self
 
     async def positions(self) -> dict[Partition, tuple[int, int]]:
@@ -65,6 +78,14 @@ class Member:
     async def _poll(self) -> None:
         while True:
             records = await self._consumer.poll(0.2, self._limit, frozenset() if self.paused else None)
-            self.polls += 1
+            self._polls += 1
             self.largest_poll = max(self.largest_poll, len(records))
-            self.records += records
+            self._records += records
+
+    def _joined(self) -> bool:
+        self._raise_if_ended()
+        return self.assignments != []
+
+    def _raise_if_ended(self) -> None:
+        if self._running is not None and self._running.done():
+            self._running.result()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import httpx
 import orjson
@@ -18,7 +18,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import LookUp, Replies, ReplyState
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
-from libs.service_defaults import UpstreamResponse, UpstreamStream
+from libs.service_defaults import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
 from services.gateway.domain.accounts import ApiKey
 from services.gateway.domain.tokens import JwtTokens
@@ -230,6 +230,8 @@ class FakeUpstreams:
     uploaded: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     down: bool = False
     missing: set[str] = field(default_factory=set)
+    get: ClassVar = UpstreamClient.get
+    read: ClassVar = UpstreamClient.read
 
     def installed(self, upstream: str) -> bool:
         return upstream not in self.missing

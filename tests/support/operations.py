@@ -1,7 +1,7 @@
 """The outside parts of operations, in memory: health, groups, dead letters."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.operations import Replica
 from libs.eventing.bus import BusUnavailable
 from libs.eventing.dead_letters import (
     DeadLetter,
@@ -21,20 +22,19 @@ from libs.eventing.dead_letters import (
     dead_letter_topic_named,
 )
 from libs.eventing.lag import GroupLag
-from services.gateway.domain.operations import ReplicaHealth
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @dataclass
 class FakeServiceHealth:
-    found: list[ReplicaHealth] = field(default_factory=list)
+    found: dict[str, list[Replica]] = field(default_factory=dict)
     looks: int = 0
 
-    async def replicas(self) -> Sequence[ReplicaHealth]:
+    async def replicas(self) -> Mapping[str, Sequence[Replica]]:
         self.looks += 1
         await asyncio.sleep(0)
-        return list(self.found)
+        return dict(self.found)
 
 
 @dataclass

@@ -1,13 +1,11 @@
 """docs/reference/routes.md and a page for each resource, from the OpenAPI document."""
 
-import asyncio
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.contract.public_api.documents import served
+from services.gateway.entrypoints.rest.application import openapi_document
 from tools.reference.examples import Examples, path
 from tools.reference.markdown import MARK, json_block, names, pretty, table
 
@@ -52,7 +50,7 @@ class _Route:
 
 def pages() -> dict[str, str]:
     """The index, and the page of each tag."""
-    document = json.loads(asyncio.run(served())["openapi.json"])
+    document = openapi_document()
     by_tag: dict[str, list[_Route]] = {each["name"]: [] for each in document["tags"]}
     for template, methods in document["paths"].items():
         for method in _METHODS:

@@ -1,48 +1,51 @@
-"""Reads the readiness of services' processes over HTTP."""
+"""Checks over HTTP whether each process of each service is ready."""
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from libs.contracts.resources.operations import Replica
 from libs.diagnostics import Health, ask_health
 from services.gateway.domain.masking import mask_text
-from services.gateway.domain.operations import ReplicaHealth
 
-# A process allows each of its checks three seconds.
+# A process gives each of its own checks three seconds, so its answer may take that long.
 _ANSWER_SECONDS: Final = 4.0
 _RESOLVE_SECONDS: Final = 2.0
 _MOST_REPLICAS: Final = 50
 _LONGEST_REASON: Final = 1000
 
 
-async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Sequence[ReplicaHealth]:
-    """``addresses``: base URLs of each service's processes.
+async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Mapping[str, Sequence[Replica]]:
+    """``addresses``: pairs of a service and the base URL of its processes.
 
-    A host name with several addresses, such as that of a scaled container, is asked at each of them.
+    If a host name has several addresses, such as that of a scaled container, asks each of them.
     """
     found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
-    return [replica for group in found for replica in group]
+    by_service: defaultdict[str, list[Replica]] = defaultdict(list)
+    for (service, _), replicas in zip(addresses, found, strict=True):
+        by_service[service] += replicas
+    return by_service
 
 
-async def _behind(service: str, url: str) -> Sequence[ReplicaHealth]:
+async def _behind(service: str, url: str) -> Sequence[Replica]:
     targets = await _targets(url)
     return await asyncio.gather(*(_ask(service, each) for each in targets[:_MOST_REPLICAS]))
 
 
-async def _ask(service: str, url: str) -> ReplicaHealth:
+async def _ask(service: str, url: str) -> Replica:
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             health = await ask_health(url, service)
     except TimeoutError:
-        return _unreachable(service, url, "no answer in time")
+        return _unreachable(url, "it didn't answer in time")
     except (OSError, ValueError) as problem:
-        return _unreachable(service, url, str(problem) or type(problem).__name__)
+        return _unreachable(url, str(problem) or type(problem).__name__)
     if health is None:
-        return _unreachable(service, url, "another program answers there")
-    return ReplicaHealth(
-        service=service,
+        return _unreachable(url, "another program answers at this address")
+    return Replica(
         address=_address(url),
         status="ready" if health.is_ready else "not ready",
         version=health.version,
@@ -51,7 +54,7 @@ async def _ask(service: str, url: str) -> ReplicaHealth:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """A URL for each address of its host; the URL itself with TLS, whose certificate names the host."""
+    """Returns one URL per address of the host, or the URL itself for TLS, whose certificate is for the host name."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]
@@ -61,14 +64,14 @@ async def _targets(url: str) -> Sequence[str]:
                 parts.hostname, parts.port or 80, family=socket.AF_INET, type=socket.SOCK_STREAM
             )
     except (OSError, TimeoutError):
-        # The request itself will fail with the reason.
+        # The request to the unresolved URL will fail with the reason.
         return [url]
     hosts = sorted({str(address[0]) for *_, address in found})
     return [url] if len(hosts) < 2 else [f"http://{host}:{parts.port or 80}" for host in hosts]
 
 
-def _unreachable(service: str, url: str, reason: str) -> ReplicaHealth:
-    return ReplicaHealth(service=service, address=_address(url), status="unreachable", reason=_shown_reason(reason))
+def _unreachable(url: str, reason: str) -> Replica:
+    return Replica(address=_address(url), status="unreachable", version=None, reason=_shown_reason(reason))
 
 
 def _address(url: str) -> str:
@@ -76,7 +79,7 @@ def _address(url: str) -> str:
 
 
 def _waiting(health: Health) -> str:
-    return "; ".join(f"{name}: {state}" for name, state in health.waiting.items()) or "it does not say why"
+    return "; ".join(f"{name}: {state}" for name, state in health.waiting.items()) or "it doesn't say why"
 
 
 def _shown_reason(reason: str) -> str:

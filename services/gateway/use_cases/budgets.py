@@ -1,17 +1,16 @@
-"""Budgets, which start with the usage of the current period."""
+"""Creates budgets, which start with the current period's usage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import invalid_field
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.resources.budgets import BudgetUse, CreateBudget, CreateBudgetBody
 from libs.contracts.resources.usage import UsageReport
 from libs.contracts.timestamps import format_time
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.ports import KeyStore
 
 
@@ -22,9 +21,9 @@ class Budgets:
     now: Callable[[], datetime]
 
     async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
-        """Raises ``ValidationFailed`` for a user or key that the company doesn't have.
+        """Raises ``ValidationFailed`` for a user or key that isn't the company's.
 
-        Raises ``ServiceUnavailable`` while the usage of the day or month is unknown.
+        Raises ``ServiceUnavailable`` if the usage of the current day or month can't be read.
         """
         owner_id = await self._owner(company_id, body)
         if body.period == "total":
@@ -36,15 +35,15 @@ class Budgets:
         return CreateBudget(budget=body, used=used, period_started_at=format_time(begin), owner_id=owner_id)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
-        """The user of the budget, or the owner of its key; empty for the company's budget."""
+        """Returns the ID of the budget's user or of its key's owner, or an empty string for a company's budget."""
         if body.key_id is not None:
             key = await self.keys.key(company_id, body.key_id) if is_id(body.key_id) else None
             if key is None:
-                raise _unknown("key_id", "there is no such key")
+                raise invalid_field(["key_id"], "the company has no such key", kind="not_found")
             return key.user_id
         if body.user_id is not None:
             if not is_id(body.user_id) or not await self.keys.has_user(company_id, body.user_id):
-                raise _unknown("user_id", "there is no such user")
+                raise invalid_field(["user_id"], "the company has no such user", kind="not_found")
             return body.user_id
         return ""
 
@@ -56,13 +55,7 @@ class Budgets:
             "limit": 1,
             **{name: value for name, value in whose.items() if value is not None},
         }
-        # Of all users: creating budgets doesn't require the right to see others' usage.
+        # Reads all users' usage: creating a budget doesn't require the right to see it.
         reader = Identity(company_id=company_id, user_id="gateway", key_id="gateway", scopes={Scope.COMPANY_READ})
-        reply = await self.upstreams.request("GET", "timeline", "/internal/usage", reader, params=params)
-        totals = UsageReport.model_validate_json(checked(reply)).totals
+        totals = (await self.upstreams.read(UsageReport, "timeline", "/internal/usage", reader, params)).totals
         return BudgetUse(cost=totals.cost, tokens=totals.input_tokens + totals.output_tokens)
-
-
-def _unknown(name: str, message: str) -> ValidationFailed:
-    detail = ErrorDetail(loc=[name], type="not_found", message=message)
-    return ValidationFailed(f"Invalid body: {name}: {message}.", details=[detail])

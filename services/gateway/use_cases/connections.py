@@ -1,6 +1,6 @@
-"""Connections: public keys for web pages. Those of other users require a ``company:…`` scope."""
+"""Connections: public keys for web pages. Other users' connections require a ``company:…`` scope."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -10,9 +10,9 @@ from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import PUBLIC_SCOPES, Identity
 from libs.contracts.pages import Page
 from libs.contracts.resources.agents import Agent
+from libs.contracts.resources.connections import CreateConnectionBody
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
-from services.gateway.domain.accounts import Principal, check_scopes, limit_within
+from services.gateway.domain.accounts import Principal, check_scopes, expiry, limit_within
 from services.gateway.domain.connections import Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore
@@ -20,22 +20,9 @@ from services.gateway.domain.ports import ConnectionStore
 _ABOVE: Final = "A connection can't have a higher quota than its creator's rate limit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionRequest:
-    """The agent is given by its ID or key."""
-
-    name: str
-    agent_id: str | None
-    agent_key: str | None
-    allowed_origins: tuple[str, ...]
-    scopes: frozenset[str] | None
-    quota: int | None
-    expires_at: datetime | None
-
-
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``forget`` is called with a connection whose key has ended."""
+    """Creates, reads and deletes connections. ``forget`` is called with the ID of each deleted connection."""
 
     store: ConnectionStore
     upstreams: UpstreamClient
@@ -45,13 +32,14 @@ class Connections:
     async def page(self, reader: Identity, **page: Any) -> Page[Connection]:
         return await self.store.connections(reader, **page)
 
-    async def create(self, write: Write, maker: Principal, wanted: ConnectionRequest) -> Connection:
-        """A retried request gets the connection created by the first one.
+    async def create(self, write: Write, maker: Principal, wanted: CreateConnectionBody) -> Connection:
+        """Creates a connection, or returns the one that the first attempt of a retried request created.
 
-        Raises ``NotFound`` for an agent invisible to the creator, ``PermissionDenied`` for scopes or a quota beyond the
-        creator's own.
+        Raises ``NotFound`` for an agent that the creator can't see, and ``PermissionDenied`` for scopes or a quota
+        beyond the creator's own.
         """
-        identity = maker.identity
+        identity, now = maker.identity, self.now()
+        expires_at = expiry(wanted.expires_at, now)
         agent = await self._agent(identity, wanted)
         connection = Connection(
             id=new_id(),
@@ -61,11 +49,11 @@ class Connections:
             key=new_connection_key(),
             agent_id=agent.id,
             agent_key=agent.agent_key,
-            allowed_origins=wanted.allowed_origins,
+            allowed_origins=tuple(dict.fromkeys(wanted.allowed_origins)),
             scopes=_within(identity, wanted.scopes),
             quota=limit_within(maker.rate_limit, wanted.quota, _ABOVE),
-            created_at=self.now(),
-            expires_at=wanted.expires_at,
+            created_at=now,
+            expires_at=expires_at,
         )
         try:
             await self.store.add(connection, write)
@@ -80,22 +68,21 @@ class Connections:
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
-        """Ends the connection's key. Its sessions stay."""
+        """Deletes the connection, whose key stops working. Its sessions remain."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
             raise NotFound("There is no connection with this ID.")
         await self.store.delete(connection, write)
-        # This replica doesn't wait for its own event.
+        # Takes effect in this replica immediately, without waiting for the event.
         self.forget(connection.id)
 
-    async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:
+    async def _agent(self, maker: Identity, wanted: CreateConnectionBody) -> Agent:
         if wanted.agent_id is not None and not is_id(wanted.agent_id):
             raise NotFound("There is no agent with this ID.")
         if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
             raise NotFound("There is no agent with this key.")
         place = wanted.agent_id or f"by-key/{wanted.agent_key}"
-        reply = await self.upstreams.request("GET", "registry", f"/internal/agents/{place}", maker)
-        return Agent.model_validate_json(checked(reply))
+        return await self.upstreams.read(Agent, "registry", f"/internal/agents/{place}", maker)
 
     async def _made_before(self, write: Write, reuse: KeyReused) -> Connection:
         reuse.require_same_body(write)
@@ -105,10 +92,9 @@ class Connections:
         return connection
 
 
-def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:
-    if wanted is None:
-        wanted = maker.scopes & PUBLIC_SCOPES
+def _within(maker: Identity, given: Collection[str] | None) -> frozenset[str]:
+    wanted = maker.scopes & PUBLIC_SCOPES if given is None else frozenset(given)
     if not wanted:
-        raise PermissionDenied("Visitors need scopes for sessions or artifacts, and your credential has none.")
+        raise PermissionDenied("Visitors need scopes for sessions or artifacts, which your credential lacks.")
     check_scopes(wanted, maker.scopes, "A connection can't have scopes that its creator lacks")
     return wanted

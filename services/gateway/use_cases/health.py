@@ -1,20 +1,20 @@
-"""Health of the services, and the lag of their consumer groups."""
+"""Reports the services' health and their consumer groups' lag."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.operations import ConsumerState, ConsumerStates, Replica, ServiceState, ServiceStates
+from libs.contracts.timestamps import format_time
 from libs.eventing.bus import BusUnavailable
 from libs.eventing.lag import GroupLag
-from services.gateway.domain.operations import ReplicaHealth, view_of
+from services.gateway.domain.operations import view_of
 
 _log = structlog.get_logger("operations")
 T = TypeVar("T")
@@ -23,37 +23,14 @@ FRESH_LAG_SECONDS: Final = 5.0
 _LAG_SECONDS: Final = 12.0
 
 
-ReadReplicas = Callable[[], Awaitable[Sequence[ReplicaHealth]]]
-"""All processes with known addresses. Never raises, and answers within a few seconds."""
+ReadReplicas = Callable[[], Awaitable[Mapping[str, Sequence[Replica]]]]
+"""All processes with known addresses, by service. Never raises, and answers within a few seconds."""
 ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
-"""Raises ``BusUnavailable``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthOfService:
-    """``ready`` and ``total`` count replicas; None for callers that can't see them."""
-
-    service: str
-    status: Literal["ready", "degraded", "unavailable"]
-    ready: int
-    total: int
-    replicas: Sequence[ReplicaHealth] | None
-
-
-@dataclass(frozen=True, slots=True)
-class HealthReport:
-    services: Sequence[HealthOfService]
-    checked_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class LagReport:
-    groups: Sequence[GroupLag]
-    measured_at: datetime
+"""Returns the lag of the consumer groups. Raises ``BusUnavailable``."""
 
 
 class Health:
-    """Caches health for two seconds and lag for five, so that open pages cost next to nothing."""
+    """Caches health for two seconds and lag for five, so that many open pages cost next to nothing."""
 
     def __init__(
         self,
@@ -68,32 +45,32 @@ class Health:
         self._replicas = SharedAnswer(self._look, seconds=FRESH_SECONDS, monotonic=monotonic)
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
-    async def services(self, reader: Identity) -> HealthReport:
-        """The health of each replica for operators, of each service for companies. Raises ``PermissionDenied``."""
+    async def services(self, reader: Identity) -> ServiceStates:
+        """Returns the health by replica for operators, and by service for companies. Raises ``PermissionDenied``."""
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()
-        by_service: defaultdict[str, list[ReplicaHealth]] = defaultdict(list)
-        for replica in replicas:
-            by_service[replica.service].append(replica)
-        found = [_of_service(name, each, view.is_whole) for name, each in by_service.items()]
-        return HealthReport(found, checked_at)
+        services = [_state(name, each, view.is_whole) for name, each in replicas.items()]
+        return ServiceStates(services=services, checked_at=checked_at)
 
-    async def lag(self) -> LagReport:
-        """The lag of consumer groups. Raises ``ServiceUnavailable``."""
+    async def lag(self) -> ConsumerStates:
+        """Returns the lag of consumer groups. Raises ``ServiceUnavailable``."""
         return await self._lag.get()
 
-    async def _look(self) -> tuple[Sequence[ReplicaHealth], datetime]:
-        return await self._read_replicas(), self._now()
+    async def _look(self) -> tuple[Mapping[str, Sequence[Replica]], str]:
+        return await self._read_replicas(), format_time(self._now())
 
-    async def _measure(self) -> LagReport:
+    async def _measure(self) -> ConsumerStates:
         async with answered_within(_LAG_SECONDS):
-            return LagReport(await self._read_lag(), self._now())
+            groups = await self._read_lag()
+        consumers = [ConsumerState.model_validate(group, from_attributes=True) for group in groups]
+        lag = sum(each.lag for each in consumers)
+        return ConsumerStates(consumers=consumers, lag=lag, measured_at=format_time(self._now()))
 
 
 class SharedAnswer(Generic[T]):
-    """Asks once for all waiting callers, and returns the same answer until it is ``seconds`` old.
+    """Asks once on behalf of all waiting callers, and returns the same answer until it's ``seconds`` old.
 
-    A failure is raised for every waiting caller, and isn't cached.
+    Raises a failure for every waiting caller, and doesn't cache it.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, monotonic: Callable[[], float]) -> None:
@@ -106,7 +83,7 @@ class SharedAnswer(Generic[T]):
     async def get(self) -> T:
         if self._asking is None or self._is_over(self._asking):
             self._asking = asyncio.create_task(self._run())
-        # One of several callers may leave while the others still wait.
+        # Shielded: one caller may disconnect while others are still waiting.
         return await asyncio.shield(self._asking)
 
     async def _run(self) -> T:
@@ -123,27 +100,25 @@ class SharedAnswer(Generic[T]):
 
 @asynccontextmanager
 async def answered_within(seconds: float) -> AsyncIterator[None]:
-    """Limits the time of an operator's request to Kafka.
+    """Limits the duration of an operator's request to Kafka.
 
-    Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses, or takes longer.
+    Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses the request, or takes longer.
     """
     try:
         async with asyncio.timeout(seconds):
             yield
     except (BusUnavailable, TimeoutError) as problem:
-        # Addresses and user names are only for the log.
+        # The reason may contain addresses and user names, which only belong in the log.
         _log.warning("operations.kafka_unavailable", problem=str(problem) or type(problem).__name__)
-        raise ServiceUnavailable(
-            "Kafka can't be reached. See the gateway's log for the reason.", retry_after=5
-        ) from problem
+        raise ServiceUnavailable("Can't reach Kafka. See the gateway's log for the reason.", retry_after=5) from problem
 
 
-def _of_service(name: str, replicas: Sequence[ReplicaHealth], is_whole: bool) -> HealthOfService:
+def _state(name: str, replicas: Sequence[Replica], is_whole: bool) -> ServiceState:
     ready = sum(each.status == "ready" for each in replicas)
-    return HealthOfService(
+    return ServiceState(
         service=name,
         status="ready" if ready == len(replicas) else "degraded" if ready else "unavailable",
         ready=ready,
         total=len(replicas),
-        replicas=replicas if is_whole else None,
+        replicas=list(replicas) if is_whole else [],
     )

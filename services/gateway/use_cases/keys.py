@@ -1,4 +1,4 @@
-"""API keys and bearer tokens. Keys of other users require the scope ``company:write``."""
+"""API keys and bearer tokens. Other users' keys require the scope ``company:write``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,10 +9,21 @@ import structlog
 
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_id, new_id
-from libs.contracts.identity import Identity
+from libs.contracts.identity import INSTALLATION_SCOPES, Identity
 from libs.contracts.pages import Page
+from libs.contracts.resources.keys import CreateKeyBody
+from libs.contracts.resources.tokens import TokenBody, TokenReply
+from libs.contracts.timestamps import format_time
 from libs.quotas import CompanyLimits
-from services.gateway.domain.accounts import ApiKey, Principal, TokenGrant, check_scopes, limit_within, new_secret
+from services.gateway.domain.accounts import (
+    ApiKey,
+    Principal,
+    TokenGrant,
+    check_scopes,
+    expiry,
+    limit_within,
+    new_secret,
+)
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.limits import API_KEYS
 from services.gateway.domain.ports import KeyStore
@@ -32,24 +43,9 @@ class IssuedKey:
     secret: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRequest:
-    name: str
-    scopes: frozenset[str]
-    expires_at: datetime | None
-    rate_limit: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
-    text: str
-    grant: TokenGrant
-    seconds: int
-
-
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``limits``: those of companies, or none for operators. ``forget`` is called with a key that has ended."""
+    """``limits``: the companies' limits, None for operators. ``forget`` is called with the ID of each revoked key."""
 
     store: KeyStore
     now: Callable[[], datetime]
@@ -59,30 +55,45 @@ class Keys:
     async def page(self, reader: Identity, **page: Any) -> Page[ApiKey]:
         return await self.store.keys(reader, **page)
 
-    async def create(self, write: Write, maker: Principal, wanted: KeyRequest) -> IssuedKey:
+    async def create(self, write: Write, maker: Principal, wanted: CreateKeyBody) -> IssuedKey:
         """Raises ``PermissionDenied`` for scopes or a rate limit beyond the creator's."""
-        identity = maker.identity
-        check_scopes(wanted.scopes, identity.scopes, _BEYOND)
-        granted = replace(
-            wanted,
+        identity, now = maker.identity, self.now()
+        scopes = identity.scopes - INSTALLATION_SCOPES if wanted.scopes is None else frozenset(wanted.scopes)
+        expires_at = expiry(wanted.expires_at, now) or now + DEFAULT_LIFETIME
+        check_scopes(scopes, identity.scopes, _BEYOND)
+        return await self.issue(
+            write,
+            identity.company_id,
+            identity.user_id,
+            name=wanted.name,
+            scopes=scopes,
+            expires_at=expires_at,
             rate_limit=limit_within(maker.rate_limit, wanted.rate_limit, _ABOVE),
-            expires_at=wanted.expires_at or self.now() + DEFAULT_LIFETIME,
         )
-        return await self.issue(write, identity.company_id, identity.user_id, granted)
 
-    async def issue(self, write: Write, company_id: str, user_id: str, granted: KeyRequest) -> IssuedKey:
-        """Creates a key exactly as granted. The caller has checked the rights."""
+    async def issue(
+        self,
+        write: Write,
+        company_id: str,
+        user_id: str,
+        *,
+        name: str,
+        scopes: frozenset[str],
+        expires_at: datetime | None,
+        rate_limit: int | None,
+    ) -> IssuedKey:
+        """Creates a key with the given rights, which the caller must have checked."""
         secret = new_secret()
         key = ApiKey(
             id=new_id(),
             company_id=company_id,
             user_id=user_id,
-            name=granted.name,
+            name=name,
             prefix=secret.prefix,
-            scopes=granted.scopes,
-            rate_limit=granted.rate_limit,
+            scopes=scopes,
+            rate_limit=rate_limit,
             created_at=self.now(),
-            expires_at=granted.expires_at,
+            expires_at=expires_at,
         )
         try:
             await self.store.add_key(key, secret.digest, write, most=self._most(company_id))
@@ -91,13 +102,13 @@ class Keys:
         return IssuedKey(key, secret.text)
 
     async def rotate(self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int) -> IssuedKey:
-        """Replaces a key with one of the same rights; the old one stays valid for ``grace_seconds``.
+        """Replaces a key with a new one that has the same rights. The old key stays valid for ``grace_seconds``.
 
-        Without ``expires_at``, the new key gets the lifetime of the old one.
+        Without ``expires_at``, the new key has the same lifetime as the old one.
         Raises ``Conflict`` if the old key is already revoked, expired or rotated.
         """
         old = await self._changeable(write.identity, key_id)
-        # Otherwise keys:write would be enough to get a secret with the scopes of someone else's key.
+        # Otherwise, anyone with keys:write could get a secret with the scopes of someone else's key.
         check_scopes(old.scopes, write.identity.scopes, _BEYOND)
         now, secret = self.now(), new_secret()
         successor = replace(
@@ -108,7 +119,7 @@ class Keys:
             expires_at=expires_at or _same_lifetime(old, now),
         )
         ends = now + timedelta(seconds=grace_seconds)
-        # Old keys are valid during their grace period; a company at its limit must be able to replace each key.
+        # Old keys count during their grace period, but a company at its limit must still be able to rotate each key.
         most = self._most(old.company_id)
         try:
             if old.state(now) != "expired" and await self.store.replace_key(
@@ -122,7 +133,7 @@ class Keys:
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
         await self.store.revoke_key(key, write, at=self.now())
-        # This replica doesn't wait for its own event.
+        # Takes effect in this replica immediately, without waiting for the event.
         self.forget(key.id)
 
     async def _changeable(self, writer: Identity, key_id: str) -> ApiKey:
@@ -135,23 +146,26 @@ class Keys:
         return None if self.limits is None else self.limits.of(company_id, API_KEYS)
 
 
-def issue_token(
-    tokens: JwtTokens, caller: Principal, scopes: frozenset[str] | None, seconds: int, now: datetime
-) -> IssuedToken:
+def issue_token(tokens: JwtTokens, caller: Principal, wanted: TokenBody, now: datetime) -> TokenReply:
     """Issues a bearer token for an API key. Tokens aren't stored: the key determines their rights.
 
-    It ends after ``seconds``, or with its key. Raises ``PermissionDenied``.
+    It ends with its key at the latest. Raises ``PermissionDenied``.
     """
     identity = caller.identity
-    granted = identity.scopes if scopes is None else scopes
+    granted = identity.scopes if wanted.scopes is None else frozenset(wanted.scopes)
     check_scopes(granted, identity.scopes, "A token can't have scopes that its key lacks")
     now = now.replace(microsecond=0)
-    ends = now + timedelta(seconds=seconds)
+    ends = now + timedelta(seconds=wanted.expires_in)
     if caller.expires_at is not None:
         ends = min(ends, caller.expires_at.replace(microsecond=0))
     grant = TokenGrant(key_id=identity.key_id, scopes=granted, expires_at=ends)
     _log.info("token.issued", key_id=identity.key_id, user_id=identity.user_id, expires_at=ends.isoformat())
-    return IssuedToken(tokens.encode(grant), grant, int((ends - now).total_seconds()))
+    return TokenReply(
+        access_token=tokens.encode(grant),
+        expires_in=int((ends - now).total_seconds()),
+        expires_at=format_time(ends),
+        scopes=sorted(granted),
+    )
 
 
 def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:

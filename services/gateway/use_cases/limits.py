@@ -1,4 +1,4 @@
-"""Limits of companies, and their use."""
+"""Companies' limits and their current use."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import structlog
 
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.accounts import LimitOfCompany
 from libs.quotas import LIMITS, CompanyLimits
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
@@ -22,21 +23,13 @@ _OWNERS: Final = ("runtime", "ingestion", "artifacts")
 
 
 @dataclass(frozen=True, slots=True)
-class LimitUse:
-    """A limit and its use. ``None``: unlimited, or the service that counts it doesn't respond."""
-
-    limit: int | None
-    used: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
     known: CompanyLimits
     shared: SharedLimits
     keys: KeyStore
     upstreams: UpstreamClient
 
-    async def of(self, caller: Identity) -> Mapping[str, LimitUse]:
+    async def of(self, caller: Identity) -> Mapping[str, LimitOfCompany]:
         company_id = caller.company_id
         rates = {name: limit for name in RATES if (limit := self.known.of(company_id, name)) is not None}
         owners = [self._amounts(owner, caller) for owner in _OWNERS if self.upstreams.installed(owner)]
@@ -46,10 +39,10 @@ class Limits:
         used = {API_KEYS: keys, **shared}
         for each in amounts:
             used.update(each)
-        return {name: LimitUse(self.known.of(company_id, name), used.get(name)) for name in LIMITS}
+        return {name: LimitOfCompany(limit=self.known.of(company_id, name), used=used.get(name)) for name in LIMITS}
 
     async def _amounts(self, owner: str, caller: Identity) -> dict[str, int]:
-        """Empty while the service doesn't answer, or if its release doesn't count."""
+        """Returns the service's counts. Empty if the service doesn't answer, or is of a release that doesn't count."""
         try:
             reply = await self.upstreams.request("GET", owner, "/internal/amounts", caller, deadline=_SECONDS)
             amounts: dict[str, int] = orjson.loads(checked(reply))

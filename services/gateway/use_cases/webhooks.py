@@ -1,8 +1,8 @@
-"""Webhook secrets, created and encrypted by the gateway before anything else sees them."""
+"""Creates webhook secrets, and encrypts them before they leave the gateway."""
 
 import base64
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.error_catalogue import DisabledReason
@@ -11,6 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
 from libs.contracts.resources.webhooks import (
     CreateWebhook,
+    CreateWebhookBody,
     IssuedWebhookReply,
     RotateWebhookSecret,
     SealedSecret,
@@ -30,7 +31,7 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(slots=True)
 class NewSecret:
-    """A secret in the format of Standard Webhooks; ``id`` is empty until a command was created with it."""
+    """A new secret in the format of Standard Webhooks. ``id`` is empty until the secret is put into a command."""
 
     cipher: SecretCipher
     text: str
@@ -46,7 +47,7 @@ class NewSecret:
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
     def shown(self, stored_id: str | None, what: str) -> str:
-        """The text, if it was stored. Raises ``Conflict`` if an earlier request created it."""
+        """Returns the secret if this request stored it. Raises ``Conflict`` if an earlier request stored its own."""
         if self.id != stored_id:
             raise Conflict(
                 f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
@@ -54,43 +55,31 @@ class NewSecret:
         return self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookRequest:
-    url: str
-    event_types: tuple[str, ...]
-    description: str
-    status: WebhookStatus
-
-
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Commands carry ciphertexts: a secret leaves this process only in the response.
+    """Creates webhooks and rotates their secrets. A secret leaves this process only in the response, or encrypted.
 
-    Without a key for secrets, both methods raise ``SecretsUnavailable``.
+    Without an encryption key, both methods raise ``SecretsUnavailable``.
     """
 
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
-    async def create(self, write: Write, wanted: WebhookRequest) -> IssuedWebhookReply:
+    async def create(self, write: Write, wanted: CreateWebhookBody) -> IssuedWebhookReply:
         """Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks."""
-        secret = self._new_secret()
+        secret, status = self._new_secret(), WebhookStatus(wanted.status)
+        given = {**dict(wanted), "event_types": tuple(dict.fromkeys(wanted.event_types)), "status": status}
 
         def make(command_id: str) -> Command:
-            sealed = secret.sealed(command_id)
-            return CreateWebhook(**asdict(wanted), secret=sealed)
+            return CreateWebhook(**given, secret=secret.sealed(command_id))
 
         received = await self.commands.create(write, CreateWebhook, make)
         created = WebhookCreated.decode(received.payload)
         text = secret.shown(created.secret_id, f"the webhook {created.webhook_id}")
-        disabled = wanted.status is WebhookStatus.DISABLED
         return IssuedWebhookReply(
+            **given,
             id=created.webhook_id,
-            url=wanted.url,
-            event_types=list(wanted.event_types),
-            description=wanted.description,
-            status=wanted.status,
-            disabled_reason=DisabledReason.REQUESTED if disabled else None,
+            disabled_reason=DisabledReason.REQUESTED if status is WebhookStatus.DISABLED else None,
             failing_since=None,
             company_wide=write.identity.reads_company,
             user_id=write.identity.user_id,
@@ -100,9 +89,9 @@ class Webhooks:
         )
 
     async def rotate_secret(self, write: Write, webhook: Webhook, *, grace_seconds: int) -> IssuedWebhookReply:
-        """Adds a secret; the previous one also signs for ``grace_seconds``.
+        """Adds a secret. Deliveries are signed with the previous one, too, for ``grace_seconds``.
 
-        Raises ``Conflict`` if too many secrets sign.
+        Raises ``Conflict`` if the webhook has too many valid secrets.
         """
         secret = self._new_secret()
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from libs.contracts.error_catalogue import DisabledReason
-from libs.contracts.errors import Conflict, ErrorDetail, InvalidRequest, PermissionDenied, ValidationFailed
+from libs.contracts.errors import Conflict, InvalidRequest, PermissionDenied, invalid_field
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, Envelope
@@ -246,8 +246,7 @@ class Webhooks:
     async def _check_url(self, url: str) -> None:
         problem = await self.client.refusal(url)
         if problem is not None:
-            detail = ErrorDetail(loc=["url"], type="url_refused", message=problem, hint=_REFUSED_URL_HINT)
-            raise ValidationFailed(f"Invalid body: url: {problem}.", details=[detail])
+            raise invalid_field(["url"], problem, kind="url_refused", hint=_REFUSED_URL_HINT)
 
 
 def _emit_disabled(transaction: Transaction, webhook: Webhook, reason: DisabledReason) -> None:
@@ -285,7 +284,7 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
 
 
 def _own(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """A webhook that the caller may change."""
+    """Returns a webhook that the caller may change."""
     if webhook is None or not writer.may_write_of(webhook.user_id):
         raise WebhookNotFound
     return webhook

@@ -10,12 +10,12 @@ from tests.support.waiting import until
 OPTIONS = TurnOptions(instructions="Rhyme.", temperature=0.0, max_tokens=9, stop=["END"])
 
 
-def asked(request: ModelRequest) -> tuple[Any, ...]:
-    return request.system, request.temperature, request.max_tokens, request.stop
+def asked(request: ModelRequest) -> tuple[str, dict[str, Any]]:
+    return request.system, request.settings.given()
 
 
-WITH = ("Be kind.\n\nRhyme.", 0.0, 9, ("END",))
-WITHOUT = ("Be kind.", 0.5, None, ())
+WITH = ("Be kind.\n\nRhyme.", {"temperature": 0.0, "max_tokens": 9, "stop": ["END"]})
+WITHOUT = ("Be kind.", {"temperature": 0.5})
 
 
 async def new_session(node: Node, **config: Any) -> str:
@@ -32,8 +32,8 @@ async def test_options_are_those_of_one_turn(node: Node, model: ObedientModel) -
     ]
     await node.ended(*turns)
     assert [asked(request) for request in model.requests] == [WITH, WITHOUT, WITH]
-    assert [(await node.turn(turn))["options"] is None for turn in turns] == [False, True, False]
-    assert (await node.turn(turns[0]))["options"] == OPTIONS.model_dump(exclude_defaults=True)
+    kept = {"options": OPTIONS.model_dump(exclude_defaults=True)}
+    assert [(await node.turn(turn))["request"] for turn in turns] == [kept, {}, kept]
 
 
 async def test_a_queued_turn_keeps_its_options_also_on_another_worker(start_node, model: ObedientModel) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from libs.contracts.identity import Identity
+from libs.contracts.resources.operations import Replica
 from libs.eventing.dead_letters import ReplayOffsets, ReplayOvertaken
 from libs.eventing.lag import GroupLag, PartitionLag
 from libs.retry import RetryPolicy
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
-from services.gateway.domain.operations import ReplicaHealth
 from services.gateway.use_cases.dead_letters import MOST_EXAMINED, VisibleDeadLetters
 from tests.support.gateway import Gateway, error_of
 
@@ -87,11 +87,13 @@ async def test_reading_is_not_replaying(public: Gateway) -> None:
 async def test_health_is_whole_for_operators_and_short_for_a_company(
     public: Gateway, operator: Caller, company: Caller
 ) -> None:
-    public.service_health.found = [
-        ReplicaHealth(service="runtime", address="10.0.0.1:8000", status="ready", version="0.1.0"),
-        ReplicaHealth(service="runtime", address="10.0.0.2:8000", status="not ready", reason="database: not yet"),
-        ReplicaHealth(service="registry", address="10.0.0.3:8000", status="unreachable", reason="refused"),
-    ]
+    public.service_health.found = {
+        "runtime": [
+            Replica(address="10.0.0.1:8000", status="ready", version="0.1.0", reason=""),
+            Replica(address="10.0.0.2:8000", status="not ready", version=None, reason="database: not yet"),
+        ],
+        "registry": [Replica(address="10.0.0.3:8000", status="unreachable", version=None, reason="refused")],
+    }
 
     whole = await operator.get("/operations/services/")
     assert [(each["service"], each["status"], each["ready"], each["total"]) for each in whole["services"]] == [
@@ -186,7 +188,7 @@ async def test_a_company_sees_its_own_letters_and_no_others(
     for hidden in (others, nobodys, f"{EVENTS}.99", "no-such-topic.0", "nonsense"):
         absent = await company.get(f"{LETTERS}{hidden}/", 404)
         refused = await company.post(f"{LETTERS}{hidden}/replay/", 404)
-        assert absent["message"] == refused["message"] == "There is no dead letter with this ID."
+        assert absent["message"] == refused["message"] == "There is no dead-lettered message with this ID."
     assert public.dead_letters.sent == []
 
 

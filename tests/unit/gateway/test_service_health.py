@@ -56,21 +56,21 @@ async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monk
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
         addresses = [*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)]
-        good, waiting, other, page, absent = await read_replicas(addresses)
+        good, waiting, other, page, absent = (await read_replicas(addresses))["runtime"]
 
     assert (good.status, good.version, good.reason) == ("ready", "0.1.0", "")
     assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
     assert "p4ss" not in waiting.reason
     assert [each.status for each in (other, page, absent)] == ["unreachable"] * 3
-    assert other.reason == "another program answers there"
+    assert other.reason == "another program answers at this address"
 
 
 async def test_a_process_that_is_too_slow_is_not_waited_for(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
-    (slow,) = await read_replicas([("runtime", f"{programs.url}/slow")])
-    assert (slow.status, slow.reason) == ("unreachable", "no answer in time")
+    (slow,) = (await read_replicas([("runtime", f"{programs.url}/slow")]))["runtime"]
+    assert (slow.status, slow.reason) == ("unreachable", "it didn't answer in time")
 
 
 async def test_a_name_with_several_addresses_is_asked_at_each(monkeypatch: pytest.MonkeyPatch) -> None:

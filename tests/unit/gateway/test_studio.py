@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from services.gateway.entrypoints.web.application import StudioApplication, widget_script
-from services.gateway.entrypoints.web.assets import FOLDER, load
+from web.assets import FOLDER, load
 
 MOST_BYTES = 300_000
 MOST_BYTES_OF_THE_WIDGET = 45_000

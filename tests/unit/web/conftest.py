@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from services.gateway.entrypoints.web.assets import load, vendored
 from tests.support.browser import browser as browser
 from tests.support.browser import page_of_its_own
 from tests.support.browser import pytest_runtest_teardown as pytest_runtest_teardown
 from tests.support.waiting import WITHIN
+from web.assets import load, vendored
 
 Run = Callable[..., Any]
 _ADDRESS = "http://studio.test"

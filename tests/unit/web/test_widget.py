@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.entrypoints.web.assets import FOLDER
 from tests.unit.web.conftest import Run
+from web.assets import FOLDER
 
 
 def test_its_rules_are_those_of_the_style_sheets_that_it_shares_with_the_studio(run: Run) -> None:
@@ -79,6 +79,6 @@ def test_visitors_see_no_tools(run: Run) -> None:
 
 
 def test_a_failure_has_a_reference(run: Run) -> None:
-    error = {"message": "The assistant cannot answer right now.", "correlation_id": "label-1"}
+    error = {"message": "The assistant can't answer right now.", "correlation_id": "label-1"}
     failed = told(run, ("turn.failed", {"error": error}))
-    assert "The assistant cannot answer right now. Reference: label-1" in failed
+    assert "The assistant can't answer right now. Reference: label-1" in failed

@@ -22,7 +22,7 @@ class PostgresAccounts:
         await self._add(
             "INSERT INTO companies (id, name, rate_limit, created_at) VALUES (%s, %s, %s, %s)",
             (company.id, company.name, company.rate_limit, company.created_at),
-            f"There is a company '{company.name}' already.",
+            f"A company named '{company.name}' already exists. Choose another name.",
         )
 
     async def companies(self) -> Sequence[Company]:
@@ -36,7 +36,7 @@ class PostgresAccounts:
         await self._add(
             "INSERT INTO users (id, company_id, name, created_at) VALUES (%s, %s, %s, %s)",
             (user.id, user.company_id, user.name, user.created_at),
-            f"There is a user '{user.name}' in this company already.",
+            f"This company already has a user named '{user.name}'. Choose another name.",
         )
 
     async def users(self, company_id: str) -> Sequence[User]:

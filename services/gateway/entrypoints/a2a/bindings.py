@@ -1,4 +1,4 @@
-"""The two bindings of A2A: the form of their requests and responses."""
+"""A2A's two protocol bindings, which define the format of requests and responses."""
 
 from typing import Any, Final, Protocol, TypeVar
 
@@ -19,11 +19,11 @@ from services.gateway.entrypoints.door.json_text import parse_json
 
 M = TypeVar("M", bound=Message)
 _OF_BEFORE: Final = "0.3"
-"""The protocol's default version for requests that don't specify one."""
+"""The version that the protocol assumes if a request doesn't specify one."""
 
 
 class Binding(Protocol):
-    """Renders the outcome of a call."""
+    """Renders the outcomes of calls."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -31,13 +31,13 @@ class Binding(Protocol):
 
 
 class JsonRpc:
-    """A single address for all methods. Failed methods return status 200."""
+    """JSON-RPC: one URL for all methods. Failed methods return status 200."""
 
     def __init__(self) -> None:
         self._id: str | int | None = None
 
     def open(self, request: Any) -> tuple[str, Any]:
-        """The method and its parameters. Raises ``InvalidRequestError``."""
+        """Parses a request into its method and parameters. Raises ``InvalidRequestError``."""
         if not isinstance(request, dict):
             raise InvalidRequestError("A request must be a single object. Batches aren't supported.")
         request_id = request.get("id")
@@ -46,7 +46,7 @@ class JsonRpc:
         elif request_id is not None:
             raise InvalidRequestError("id must be a string or an integer.")
         if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
-            raise InvalidRequestError('A request needs jsonrpc "2.0" and a method.')
+            raise InvalidRequestError('A request must have jsonrpc "2.0" and a method.')
         return request["method"], request.get("params", {})
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class JsonRpc:
 
 
 class HttpJson:
-    """An address per method; failures return HTTP statuses."""
+    """HTTP+JSON: one URL per method. Failed methods return HTTP statuses."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
         return result
@@ -72,14 +72,14 @@ def check_version(request: Request) -> None:
     given = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER) or _OF_BEFORE
     if given.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
         raise VersionNotSupportedError(
-            f"A2A {given[:20]} isn't supported: send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
+            f"A2A {given[:20]} isn't supported. Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
         )
 
 
 def parsed(values: Any, model: type[M]) -> M:
-    """Parses a method's parameters. Ignores fields of newer releases, as the protocol says.
+    """Parses a method's parameters. Ignores unknown fields of newer releases, as the protocol requires.
 
-    Raises ``InvalidParamsError`` for invalid ones.
+    Raises ``InvalidParamsError`` for invalid parameters.
     """
     if not isinstance(values, dict):
         raise InvalidParamsError("params must be an object.")
@@ -109,6 +109,6 @@ def json_fields(message: Message) -> dict[str, Any]:
 
 
 def json_list_fields(message: Message) -> dict[str, Any]:
-    """Includes empty fields, which clients expect in lists."""
+    """Converts a list response to JSON, including empty fields, which clients expect."""
     values: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
     return values

@@ -1,4 +1,4 @@
-"""Calls of A2A clients, from a request in either binding to its response."""
+"""Answers the calls of A2A clients, over either binding."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,7 +50,7 @@ _ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A caller's request to an agent, over one of the bindings."""
+    """A caller's request to an agent, over one of the two bindings."""
 
     request: Request
     agent_key: str
@@ -60,7 +60,7 @@ class Call:
     binding: Binding
 
     async def answer(self, method: str, values: Any) -> Response:
-        """Executes the method. Raises failures that aren't the protocol's own."""
+        """Executes the method and renders the response. Raises errors for which the protocol has no code."""
         try:
             check_version(self.request)
             if method.endswith(_ABOUT_PUSH):
@@ -115,7 +115,7 @@ async def _result(operations: Operations, method: str, params: Any) -> dict[str,
 
 
 def address_of(request: Request) -> str:
-    """The gateway's address as the caller sees it; a proxy that terminates TLS forwards it."""
+    """Returns the gateway's URL as the caller sees it, which a proxy that terminates TLS forwards."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
     scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
     return f"{scheme}://{request.url.netloc}"

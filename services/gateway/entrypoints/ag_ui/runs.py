@@ -1,4 +1,4 @@
-"""Runs of AG-UI clients: a new turn, the continuation of a waiting one, or the rest of a running one."""
+"""Runs of AG-UI clients. A run starts a turn, resumes a waiting turn, or follows a running one."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -9,10 +9,10 @@ from typing import Any, Final
 import orjson
 from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
 
-from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
+from libs.contracts.errors import Conflict, invalid_field
 from libs.contracts.messages import public_name
 from libs.contracts.resources.actions import OpenAction, ResolveActionBody
-from libs.contracts.resources.turns import ExecuteBody, RequiredAction, Turn, TurnOptions
+from libs.contracts.resources.turns import RequiredAction, Turn, TurnOptions, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_action, public_event
@@ -26,14 +26,14 @@ from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
-_SEVERAL: Final = "The thread is waiting for an answer. Resume its interrupts, or send the tool results."
+_SEVERAL: Final = "The thread is waiting for answers. Resume its interrupts or send the tool results."
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The current state of a thread's session. ``unanswered``: the texts of the user messages at its end.
+    """The current state of a thread's session. ``unanswered``: the texts of the user messages at the session's end.
 
-    ``last_turn_id``: the turn of its last message, if any.
+    ``last_turn_id``: the turn of the last message, if any.
     """
 
     session_id: str
@@ -44,7 +44,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """``headers`` of the response are filled before the first event."""
+    """``headers``: the response's headers, which are complete before the first event."""
 
     door: Door
     caller: Principal
@@ -53,7 +53,7 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """The events of the run; ``None`` is a keep-alive. Refusals are raised before the first event."""
+        """Yields the run's events, and ``None`` as a keep-alive. Raises refusals before the first event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
@@ -101,16 +101,17 @@ class Runs:
     async def _submit(
         self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Starts a turn, and cancels one that only waits for results of the client's tools.
+        """Starts a turn, and cancels the current one if it's waiting only for results of the client's tools.
 
-        Cancels once the new turn is accepted, queued behind it, so that a refusal leaves the wait unchanged.
+        Cancels the old turn only after the new one is queued behind it, so that a refusal doesn't affect the old turn.
         """
-        body = ExecuteBody(content=content_of(new), options=await self._options(given, thread))
-        check_options(body.options, self.caller)
+        content = content_of(new)
+        asked = TurnRequest(stream=True, options=await self._options(given, thread))
+        check_options(asked.options, self.caller)
         if any(action.kind == "approval" for action in thread.actions):
             raise Conflict(_SEVERAL)
         async with (
-            self.door.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
+            self.door.turns.submit(self._repeatable(given), thread.session_id, content, asked) as submitted,
             aclosing(self._in_place_of(thread, submitted.follow())) as follow,
         ):
             async for event in self._events(given, thread.session_id, submitted.command_id, follow):
@@ -119,24 +120,27 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """The new turn's events. The first one shows that it was accepted, which cancels the waiting turn."""
+        """Yields the new turn's events. Cancels the waiting turn once the first event shows that the new one was
+        accepted.
+        """
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
             async for event in follow:
                 while waiting:
                     with suppress(Conflict):
-                        # It may have ended in the meantime.
+                        # The turn may have ended in the meantime.
                         await self.door.turns.cancel(replace(self.write), thread.session_id, waiting.pop())
                 yield event
 
     async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
-        """A run without new input: follows its turn, or repeats the open questions."""
+        """Serves a run without new input: follows the running turn, or repeats the open questions."""
         turn = None
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
             turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
-            raise _nothing_new()
+            message = "there is no new message after the agent's last one"
+            raise invalid_field(["messages"], message, kind="nothing_new", hint="add a user message, or resume")
         if tail.users and turn.status in ENDED_STATUSES - {"completed"}:
             events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
         else:
@@ -170,7 +174,7 @@ class Runs:
             has_begun = False
             async for part in parts:
                 if not has_begun:
-                    # Only now is it certain that the turn was accepted.
+                    # With the first event, it's certain that the turn was accepted.
                     self.headers.update(turn_headers(session_id, turn_id))
                     for event in run.begin():
                         yield event
@@ -198,15 +202,8 @@ class Runs:
         return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
-        """The write of a run, executed once per run ID, however much of its history the session has."""
+        """Returns the run's write, which is executed once per run ID, regardless of the history sent with it."""
         path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())
         return replace(self.write, request=repeatable(self.caller, "POST", path, given.run_id, values))
-
-
-def _nothing_new() -> ValidationFailed:
-    message = "there is no new message: the last one is from the agent"
-    place: list[str | int] = ["messages"]
-    detail = ErrorDetail(loc=place, type="nothing_new", message=message, hint="add a user message, or resume")
-    return ValidationFailed(f"Invalid body: messages: {message}.", details=[detail])

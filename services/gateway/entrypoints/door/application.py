@@ -1,4 +1,4 @@
-"""Parts of the gateway that every protocol uses, and the application class of all protocols."""
+"""The parts of the gateway that all protocols share, and their base application class."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -62,11 +62,11 @@ TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 class ProtocolApplication(FastAPI):
     """A protocol's routes, wrapped in the processing common to all requests.
 
-    From outside to inside: correlation IDs, metrics and tracing; CORS; the end of requests that fail, lose their
-    caller, or are still running at shutdown. Errors have the protocol's format. A route authenticates its caller
-    through the dependencies in ``callers.py``, which count the rate limit and check scopes.
+    From the outside in: correlation IDs, metrics and tracing; CORS; then ``RequestLifecycleMiddleware``, for requests
+    that fail, lose their caller, or are still running at shutdown. Errors have the protocol's format. Routes
+    authenticate callers through the dependencies in ``callers.py``, which count requests and check scopes.
 
-    ``prefix``: its mount point; routes have full paths. ``middleware`` runs between CORS and the routes.
+    ``prefix``: the mount point. Routes have full paths. ``middleware`` runs between CORS and the routes.
     """
 
     def __init__(
@@ -95,16 +95,17 @@ class ProtocolApplication(FastAPI):
         self.prefix = prefix
         install_error_shape(self, shape)
         for router in routers:
-            # Not include_router: it copies every route for each application, and matches it twice per request.
+            # Doesn't use include_router, which copies every route for each application and matches it twice per
+            # request.
             self.router.routes.extend(router.routes)
         self.state.door = door
 
 
 def protocol_router(prefix: str) -> APIRouter:
-    """A router for a ``ProtocolApplication``."""
+    """Creates a router for a ``ProtocolApplication``."""
     return APIRouter(prefix=prefix, route_class=PublicRoute, default_response_class=Response)
 
 
 def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
-    """Headers that name session and turn to clients of any protocol; the correlation ID is already there."""
+    """Returns headers with the IDs of session and turn. The header with the correlation ID is added elsewhere."""
     return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

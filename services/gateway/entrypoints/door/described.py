@@ -1,4 +1,4 @@
-"""Declarations in routes and bodies for the OpenAPI document."""
+"""Helps routes and bodies describe themselves in the OpenAPI document."""
 
 from typing import Any, Final
 
@@ -10,9 +10,9 @@ Schema = type[BaseModel] | TypeAdapter[Any]
 
 
 class RequestBody:
-    """A dependency that reads the body itself, with the body's part of the OpenAPI document.
+    """A dependency that reads the body itself and describes it for the OpenAPI document.
 
-    FastAPI would read the body before it authenticates the caller.
+    FastAPI would read the body before authenticating the caller.
     """
 
     request_body: dict[str, Any]
@@ -20,7 +20,7 @@ class RequestBody:
 
 
 def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a server-sent event whose ``data`` is the model as JSON."""
+    """Returns the schema of a server-sent event whose ``data`` contains the model as JSON."""
     content = {"$ref": f"#/components/schemas/{model.__name__}"}
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
     return {
@@ -31,7 +31,7 @@ def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any
 
 
 def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
-    """A documented success. ``location``: it has the address of the created resource."""
+    """Describes a successful response. ``location``: whether it contains the created resource's URL."""
     described: dict[str, Any] = {"description": description}
     if model is not None:
         described["model"] = model
@@ -41,10 +41,10 @@ def answer(description: str, model: Any = None, *, location: bool = False) -> di
 
 
 def file_answer(description: str) -> dict[str, Any]:
-    """A documented success whose body is a file's bytes."""
+    """Describes a successful response whose body is a file."""
     return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """An operation's errors in addition to those of its dependencies."""
+    """Describes an operation's errors, in addition to those of its dependencies."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

@@ -1,4 +1,4 @@
-"""Routes of the public API: the prefix, path parameters, the class of all routes, and the operations at a path."""
+"""Routes of the public API: their prefix, path parameters and class, and a look-up by path."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -14,7 +14,7 @@ PREFIX: Final = "/api/v1"
 
 
 class _NameConvertor(StringConvertor):
-    """A path parameter ``{…:name}`` next to fixed names, which it leaves to their own operations for every method."""
+    """A path parameter ``{…:name}`` that doesn't match fixed names, which have their own operations."""
 
     regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
 
@@ -23,7 +23,7 @@ register_url_convertor("name", _NameConvertor())
 
 
 class PublicRoute(APIRoute):
-    """An operation. Every GET is also a HEAD, whose response the server sends without its body."""
+    """An operation. Every GET also serves HEAD, for which the server omits the response's body."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -33,7 +33,7 @@ class PublicRoute(APIRoute):
 
 
 def public_router(path: str, tag: str) -> APIRouter:
-    """A router for operations below ``/api/v1``."""
+    """Creates a router for operations below ``/api/v1``."""
     return APIRouter(
         prefix=f"{PREFIX}{path}",
         tags=[tag],
@@ -43,7 +43,7 @@ def public_router(path: str, tag: str) -> APIRouter:
 
 
 def routes_at(app: FastAPI, path: str) -> list[APIRoute]:
-    """The routes with this path, for any method."""
+    """Returns the routes that match a path, for any method."""
     return [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
 
 
@@ -52,7 +52,7 @@ def methods_of(routes: Iterable[APIRoute]) -> list[str]:
 
 
 def reads_body(route: APIRoute) -> bool:
-    """Whether a dependency of the operation parses a body."""
+    """Returns whether a dependency of the operation parses a body."""
     return any(body.body_schema is not None for body in bodies_of(route))
 
 

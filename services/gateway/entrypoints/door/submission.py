@@ -1,4 +1,4 @@
-"""Executes a write by a command to the service that owns the entity."""
+"""Executes a write by sending a command to the service that owns the entity."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,17 +14,17 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Mak
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Sends an idempotent write's command. Returns its terminal event; raises the owner's refusal."""
+    """Sends an idempotent write's command. Returns its terminal event, or raises the service's error."""
 
     write: Write
     commands: CommandDispatcher
 
     async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
-        """``accepted_within``: seconds for an owner that calls others before it accepts the command."""
+        """``accepted_within``: the timeout in seconds for a service that calls others before it accepts the command."""
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """For commands that need their own ID or more than the body; retries don't build them again."""
+        """Sends a command built from its own ID or from more than the body. A retry doesn't build it again."""
         return await self.commands.create(self.write, command, make)
 
 
@@ -33,4 +33,4 @@ async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
 
 
 Submit = Annotated[Submission, Depends(_submission)]
-"""Resolved after the body, whose hash it needs."""
+"""Must be declared after the body, because it hashes the body."""

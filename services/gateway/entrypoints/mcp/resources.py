@@ -1,13 +1,12 @@
-"""Resources: conversations, and the artifacts of sessions."""
+"""MCP resources: conversations and their files."""
 
 import base64
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from mcp.types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
-from pydantic import TypeAdapter
 
 from libs.contracts.errors import InvalidRequest, NotFound, TooLarge
 from libs.contracts.identity import Scope
@@ -25,18 +24,17 @@ _LARGEST: Final = 4 * 1024 * 1024
 _URI: Final = re.compile(r"aes://(sessions|artifacts)/([0-9a-f-]{36})(/artifacts)?", re.ASCII)
 _JSON: Final = "application/json"
 _TEXTS: Final = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml)|image/svg\+xml", re.ASCII)
-_RECORDS: Final = TypeAdapter(list[ArtifactRecord])
 TEMPLATES: Final = (
     ResourceTemplate(
         name="session",
         uri_template="aes://sessions/{session_id}",
-        description="A conversation: its newest messages and open actions.",
+        description="A conversation's newest messages and open actions.",
         mime_type=_JSON,
     ),
     ResourceTemplate(
         name="session_artifacts",
         uri_template="aes://sessions/{session_id}/artifacts",
-        description="The files of a conversation, newest first.",
+        description="A conversation's files, newest first.",
         mime_type=_JSON,
     ),
     ResourceTemplate(
@@ -50,18 +48,17 @@ Contents = TextResourceContents | BlobResourceContents
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Every method raises ``PermissionDenied`` for a missing scope."""
+    """Lists and reads resources. Methods raise ``PermissionDenied`` for a missing scope."""
 
     reading: Reading
     owners: Owners
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
-        """A page of the caller's sessions, newest first, and the cursor of the next page."""
+        """Returns a page of the caller's sessions, newest first, and the next page's cursor."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
-        answer = await self.owners.read(principal, "runtime", "/internal/sessions", params)
-        page = SessionPage.model_validate_json(answer)
+        page = await self.owners.read(SessionPage, principal, "runtime", "/internal/sessions", params)
         found = [
             Resource(
                 uri=f"aes://sessions/{each.session_id}",
@@ -74,7 +71,7 @@ class Resources:
         return found, str(offset + _PAGE) if page.has_more else None
 
     async def read(self, principal: Principal, uri: str) -> Contents:
-        """Raises ``NotFound``, and ``TooLarge`` for a file that is too large for this protocol."""
+        """Reads a resource. Raises ``NotFound``, and ``TooLarge`` for a file that is too large for MCP."""
         matched = _URI.fullmatch(uri)
         match matched and matched.groups():
             case ("sessions", session_id, None):
@@ -91,19 +88,15 @@ class Resources:
 
     async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
-        page = ArtifactPage.model_validate_json(await self.owners.read(caller, "artifacts", path, params))
-        listed: list[dict[str, Any]] = _RECORDS.dump_python(
-            [ArtifactRecord.model_validate(each.model_dump()) for each in page.artifacts], mode="json"
-        )
+        page = await self.owners.read(ArtifactPage, caller, "artifacts", path, params)
+        listed = [each.model_dump(mode="json", include=set(ArtifactRecord.model_fields)) for each in page.artifacts]
         records = [{**each, "uri": artifact_uri(each["artifact_id"])} for each in listed]
         return TextResourceContents(uri=uri, mime_type=_JSON, text=orjson.dumps(records).decode())
 
     async def _artifact(self, caller: Principal, uri: str, artifact_id: str) -> Contents:
-        record = Artifact.model_validate_json(
-            await self.owners.read(caller, "artifacts", f"/internal/artifacts/{artifact_id}")
-        )
+        record = await self.owners.read(Artifact, caller, "artifacts", f"/internal/artifacts/{artifact_id}")
         if record.size > _LARGEST:
-            raise TooLarge(f"The file is too large, with {record.size} bytes. Download it from {record.url}.")
+            raise TooLarge(f"The file is too large for MCP ({record.size} bytes). Download it from {record.url}.")
         path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"
         return _contents(uri, record.content_type, await self.owners.file(caller, "artifacts", path))
 
@@ -113,7 +106,7 @@ def _contents(uri: str, media_type: str, content: bytes) -> Contents:
         try:
             return TextResourceContents(uri=uri, mime_type=media_type, text=content.decode())
         except UnicodeDecodeError:
-            # Text in another encoding: send its bytes unchanged.
+            # The text isn't UTF-8, so its bytes are sent unchanged.
             pass
     return BlobResourceContents(uri=uri, mime_type=media_type, blob=base64.b64encode(content).decode())
 
@@ -122,5 +115,5 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise InvalidRequest("Invalid cursor. Start without one.")
+        raise InvalidRequest("Invalid cursor. Omit it to start with the first page.")
     return int(cursor)

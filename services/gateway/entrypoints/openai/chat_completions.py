@@ -21,8 +21,8 @@ from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
-from services.gateway.entrypoints.openai.chat_requests import ChatTurn, chat_turn, renamed
-from services.gateway.entrypoints.openai.conventions import PREFIX
+from services.gateway.entrypoints.openai.chat_requests import NAMES, ChatTurn, chat_turn
+from services.gateway.entrypoints.openai.conventions import PREFIX, renamed
 from services.gateway.use_cases.turns import Turns, Unfinished
 
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
@@ -45,13 +45,11 @@ async def create_chat_completion(
 
 
 async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
-    async with turns.begin(
-        write, turn.begins, turn.body, turn.client_calls, stream=False, whole_history=True
-    ) as submitted:
+    async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
         try:
             end = await submitted.finish(MAX_WAIT)
         except (InvalidRequest, ValidationFailed) as problem:
-            raise renamed(problem) from None
+            raise renamed(problem, NAMES) from None
         if not isinstance(end, Unfinished):
             response = json_answer(completion(body.model, ExecuteReply.model_validate_json(end.payload)))
             response.headers.update(turn_headers(submitted.session_id, submitted.command_id))
@@ -68,16 +66,15 @@ async def _chunks(
     turns: Turns, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """``headers`` of the response are filled before the first chunk."""
-    async with turns.begin(
-        write, turn.begins, turn.body, turn.client_calls, stream=True, whole_history=True
-    ) as submitted:
+    async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-        whole = turn.body.options is not None and turn.body.options.output_schema is not None
+        options = turn.request.options
+        whole = options is not None and options.output_schema is not None
         stream = ChatStream(body.model, submitted.session_id, submitted.command_id, usage, whole)
         try:
             async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:
                 async for chunk in chunks:
                     yield chunk
         except (InvalidRequest, ValidationFailed) as problem:
-            raise renamed(problem) from None
+            raise renamed(problem, NAMES) from None

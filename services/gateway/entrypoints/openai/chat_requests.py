@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from libs.contracts.errors import ServiceError, ValidationFailed, validation_details, validation_message
-from libs.contracts.resources.messages import HistoryMessage
+from libs.contracts.errors import ValidationFailed, validation_details, validation_message
+from libs.contracts.resources.messages import ContentBlock, HistoryMessage
 from libs.contracts.resources.sessions import SessionBeginning
-from libs.contracts.resources.turns import ClientCalls, ExecuteBody
-from libs.json_text import NotJson, read_json
+from libs.contracts.resources.turns import ClientCalls, ExecuteBody, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.openai.chat_bodies import (
@@ -27,17 +26,17 @@ from services.gateway.entrypoints.openai.chat_bodies import (
     ToolMessage,
     UserMessage,
 )
-from services.gateway.entrypoints.openai.conventions import refuse
-from services.gateway.entrypoints.openai.said import image_given
+from services.gateway.entrypoints.openai.conventions import refuse, renamed
+from services.gateway.entrypoints.openai.said import arguments_in, image_given
 
 _EXPIRES_SECONDS: Final = 24 * 3600
-_NAMES: Final[dict[tuple[str | int, ...], tuple[str, ...]]] = {
-    ("options", "instructions"): ("messages",),
-    ("options", "client_tools"): ("tools",),
-    ("options", "output_schema"): ("response_format", "json_schema", "schema"),
-    ("options", "max_tokens"): ("max_completion_tokens",),
-    ("options",): (),
-    ("content",): ("messages",),
+NAMES: Final = {
+    "options.instructions": "messages",
+    "options.client_tools": "tools",
+    "options.output_schema": "response_format.json_schema.schema",
+    "options.max_tokens": "max_completion_tokens",
+    "options": "",
+    "content": "messages",
 }
 """The caller's field names, by the turn's."""
 
@@ -47,8 +46,8 @@ class ChatTurn:
     """A turn that starts an unlisted session."""
 
     begins: SessionBeginning
-    body: ExecuteBody
-    client_calls: ClientCalls
+    content: str | list[ContentBlock]
+    request: TurnRequest
 
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
@@ -68,11 +67,17 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
         check_options(execute.options, caller)
     except ValidationError as problem:
         details = validation_details(problem.errors())
-        raise renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details)) from None
+        raise renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details), NAMES) from None
     except ValidationFailed as problem:
-        raise renamed(problem) from None
+        raise renamed(problem, NAMES) from None
     begins = agent.model_copy(update={"messages": before, "listed": False, "expires_after": _EXPIRES_SECONDS})
-    return ChatTurn(begins, execute, ClientCalls(answered=after))
+    request = TurnRequest(
+        stream=bool(body.stream),
+        options=execute.options,
+        client_calls=ClientCalls(answered=after),
+        whole_history=True,
+    )
+    return ChatTurn(begins, execute.content, request)
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -86,21 +91,6 @@ def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         else message
         for place, message in enumerate(messages)
     ]
-
-
-def renamed(problem: ServiceError) -> ServiceError:
-    """The problem, with the caller's field names."""
-    if not problem.details:
-        return problem
-    details = [detail.model_copy(update={"loc": _renamed(detail.loc)}) for detail in problem.details]
-    return type(problem)(problem.message, details=details, retry_after=problem.retry_after)
-
-
-def _renamed(loc: Sequence[str | int]) -> list[str | int]:
-    for own, given in _NAMES.items():
-        if tuple(loc[: len(own)]) == own:
-            return [*given, *loc[len(own) :]]
-    return list(loc)
 
 
 def _options(body: ChatBody) -> dict[str, Any]:
@@ -177,11 +167,7 @@ def _history(place: int, message: object) -> HistoryMessage:
 
 
 def _call(place: str, call: Call) -> dict[str, Any]:
-    try:
-        arguments = read_json(call.function.arguments or "{}")
-    except NotJson:
-        arguments = None
-    if not isinstance(arguments, dict):
+    if (arguments := arguments_in(call.function.arguments)) is None:
         raise refuse(f"{place}.function.arguments", "The arguments of a call must be a JSON object.", "invalid_value")
     return {"id": call.id, "name": call.function.name, "arguments": arguments}
 

@@ -1,15 +1,19 @@
 """Conventions of OpenAI's API: the prefix, the error format, ``x-request-id``."""
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import orjson
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError, ValidationFailed
 from libs.contracts.identifiers import made_at
 from libs.tracing import current_correlation_id
+from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.errors import ErrorShape
 
+P = TypeVar("P", bound=ServiceError)
 PREFIX: Final = "/openai/v1"
 _TYPES: Final = {
     ErrorKind.AUTHENTICATION: "authentication_error",
@@ -31,7 +35,7 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """OpenAI's error object: ``param`` is the location of the first finding, ``code`` its type."""
+    """Returns OpenAI's error object: ``param`` is the location of the first finding, ``code`` its type."""
     finding = info.details[0] if info.details else None
     return {
         "message": info.message,
@@ -58,8 +62,27 @@ def refuse(param: str, message: str, code: str = "unsupported_parameter") -> Val
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
 
 
+def renamed(problem: P, names: Mapping[str, str]) -> P:
+    """The problem with the caller's field names, given by the turn's: one or two parts of a location."""
+    if not problem.details:
+        return problem
+    details = [each.model_copy(update={"loc": _renamed(each.loc, names)}) for each in problem.details]
+    return type(problem)(problem.message, details=details, retry_after=problem.retry_after)
+
+
+def _renamed(loc: Sequence[str | int], names: Mapping[str, str]) -> list[str | int]:
+    for length in (2, 1):
+        if (name := names.get(".".join(map(str, loc[:length])))) is not None:
+            return [*filter(None, name.split(".")), *loc[length:]]
+    return list(loc)
+
+
+def deleted(identifier: str, kind: str) -> Response:
+    return json_answer(orjson.dumps({"id": identifier, "object": kind, "deleted": True}))
+
+
 def created_at(identifier: str) -> int:
-    """The Unix time at the start of an ID, the same wherever it is read; 0 for an ID without one."""
+    """Returns the Unix time at the start of an ID, the same wherever it is read; 0 for an ID without one."""
     made = made_at(identifier)
     return 0 if made is None else int(made.timestamp())
 

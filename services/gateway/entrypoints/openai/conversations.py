@@ -22,10 +22,10 @@ from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.input_items import InputItem, history_items
+from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
+from services.gateway.entrypoints.openai.input_items import InputItem
 from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
-from services.gateway.entrypoints.openai.response_items import Json
+from services.gateway.entrypoints.openai.response_items import Json, history_items
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
 from services.gateway.entrypoints.openai.said_before import is_instruction, messages_of
@@ -90,7 +90,7 @@ async def change_conversation(
 @router.delete("/{conversation_id}")
 async def delete_conversation(conversation_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     await door.sessions.delete(write, session_of(conversation_id))
-    return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+    return deleted(conversation_id, "conversation.deleted")
 
 
 @router.get("/{conversation_id}/items")

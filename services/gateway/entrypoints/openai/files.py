@@ -21,7 +21,7 @@ from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.queries import whole_number
 from services.gateway.entrypoints.door.upload_stream import UploadStream
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
+from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
 from services.gateway.entrypoints.openai.pages import ListQuery, page
 
 router: Final = protocol_router(f"{PREFIX}/files")
@@ -86,15 +86,14 @@ class FilesQuery(ListQuery):
 async def list_files(cursor: Annotated[FilesQuery, Query()], caller: Reader, upstream: Upstream) -> Response:
     if cursor.purpose not in _PURPOSES:
         return page([], has_more=False)
-    reply = await upstream.read(caller, "ingestion", _FILES, cursor.upstream())
-    found = FilePage.model_validate_json(reply)
+    found = await upstream.read(FilePage, caller, "ingestion", _FILES, cursor.upstream())
     return page([_file(file) for file in found.files], has_more=found.has_more)
 
 
 @router.get("/{file_id}")
 async def get_file(file_id: str, caller: Reader, upstream: Upstream) -> Response:
-    reply = await upstream.read(caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
-    return json_answer(orjson.dumps(_file(File.model_validate_json(reply))))
+    found = await upstream.read(File, caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
+    return json_answer(orjson.dumps(_file(found)))
 
 
 @router.get("/{file_id}/content")
@@ -106,7 +105,7 @@ async def get_file_content(request: Request, file_id: str, caller: Reader, trans
 async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(file_id, "file")
     await door.commands.run(write, DeleteFile(file_id=file_id))
-    return json_answer(orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
+    return deleted(file_id, "file")
 
 
 def _file(file: File) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from pydantic import Discriminator, Field, Tag
 
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import ContentBlock, ImageDetail, ImageUrlBlock, TextBlock
-from libs.json_text import NotJson, read_json, write_json
 from services.gateway.entrypoints.openai.conventions import refuse
-from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain, image_given
+from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain, arguments_in, image_given
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -78,11 +77,7 @@ class FunctionCall(SaidAgain):
     @property
     def call(self) -> dict[str, Any]:
         """Raises ``ValidationFailed``."""
-        try:
-            arguments = read_json(self.arguments or "{}")
-        except NotJson:
-            arguments = None
-        if not isinstance(arguments, dict):
+        if (arguments := arguments_in(self.arguments)) is None:
             raise refuse(
                 "input", f"The arguments of call {self.call_id[:200]!r} must be a JSON object.", "invalid_value"
             )
@@ -129,7 +124,7 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
-    """The content of one user message. Raises ``ValidationFailed`` if it is empty."""
+    """Returns the content of one user message. Raises ``ValidationFailed`` if it is empty."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         text = messages[0].content
         if not text.strip():
@@ -153,58 +148,3 @@ def resolution_of(answer: Answer) -> ResolveActionBody:
         return ResolveActionBody(output=answer.text)
     decision: Literal["approve", "deny"] = "approve" if answer.approve else "deny"
     return ResolveActionBody(decision=decision, reason=None if answer.approve else answer.reason)
-
-
-def history_items(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A message of a session's history as items; a message with calls or their results becomes several."""
-    said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
-    calls = [block for block in blocks if block.get("type") == "tool_call"]
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    return [
-        *([_message_item(message_id, role, said)] if said else []),
-        *(
-            {
-                "type": "function_call",
-                "id": f"fc_{message_id}_{number}",
-                "status": "completed",
-                "call_id": call["id"],
-                "name": call["name"],
-                "arguments": write_json(call["arguments"]).decode(),
-            }
-            for number, call in enumerate(calls)
-        ),
-        *(
-            {
-                "type": "function_call_output",
-                "id": f"fco_{message_id}_{number}",
-                "status": "completed",
-                "call_id": result["call_id"],
-                "output": result["output"],
-            }
-            for number, result in enumerate(results)
-        ),
-    ]
-
-
-def _message_item(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "type": "message",
-        "id": f"msg_{message_id}",
-        "status": "completed",
-        "role": role,
-        "content": [_part(block, role) for block in blocks],
-    }
-
-
-def _part(block: dict[str, Any], role: str) -> dict[str, Any]:
-    match block.get("type"):
-        case "image_url":
-            image = block["image_url"]
-            return {"type": "input_image", "detail": image.get("detail", "auto"), "image_url": image["url"]}
-        case "text" if role == "assistant":
-            return {"type": "output_text", "text": block["text"], "annotations": [], "logprobs": []}
-        case "text":
-            return {"type": "input_text", "text": block["text"]}
-        case _:
-            named = block.get("name") or block.get("url") or block.get("source", {}).get("artifact_id", "")
-            return {"type": "input_text", "text": f"[file {named}]"}

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def message_item(item_id: str, text: str, status: str, citations: Sequence[Citation] = (), *, final: bool) -> Json:
-    """A message from the agent. Text outside the reply is ``commentary``."""
+    """Returns a message from the agent. Text outside the reply is ``commentary``."""
     return {
         "id": item_id,
         "type": "message",
@@ -56,7 +56,7 @@ def approval_request_item(action: RequiredAction) -> Json:
 
 
 def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None, reason: str | None) -> Json:
-    """A call made by the agent itself, shown as a call to an MCP server named after the toolset."""
+    """Returns a call made by the agent itself, shown as a call to an MCP server named after the toolset."""
     label, name = server_and_name(tool)
     error = None
     if reason is not None:
@@ -73,8 +73,56 @@ def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None,
     }
 
 
+def history_items(message_id: str, role: str, blocks: Sequence[Json]) -> list[Json]:
+    """A message of a session's history as items; a message with calls or their results becomes several."""
+    said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
+    calls = [block for block in blocks if block.get("type") == "tool_call"]
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    return [
+        *([_message_item(message_id, role, said)] if said else []),
+        *(
+            function_call_item(f"fc_{message_id}_{number}", RequestedToolCall.model_validate(call))
+            for number, call in enumerate(calls)
+        ),
+        *(
+            {
+                "type": "function_call_output",
+                "id": f"fco_{message_id}_{number}",
+                "status": "completed",
+                "call_id": result["call_id"],
+                "output": result["output"],
+            }
+            for number, result in enumerate(results)
+        ),
+    ]
+
+
+def _message_item(message_id: str, role: str, blocks: Sequence[Json]) -> Json:
+    return {
+        "type": "message",
+        "id": f"msg_{message_id}",
+        "status": "completed",
+        "role": role,
+        "content": [_part(block, role) for block in blocks],
+    }
+
+
+def _part(block: Json, role: str) -> Json:
+    match block.get("type"):
+        case "image_url":
+            image = block["image_url"]
+            return {"type": "input_image", "detail": image.get("detail", "auto"), "image_url": image["url"]}
+        case "text" if role == "assistant":
+            return text_part(block["text"])
+        case "text":
+            return {"type": "input_text", "text": block["text"]}
+        case _:
+            named = block.get("name") or block.get("url") or block.get("source", {}).get("artifact_id", "")
+            return {"type": "input_text", "text": f"[file {named}]"}
+
+
 def server_and_name(tool: str) -> tuple[str, str]:
-    """The toolset and the tool in it; ``builtin`` for the service's tools."""
+    """Returns the toolset and the tool in it; ``builtin`` for the service's tools."""
     label, dot, name = tool.partition(".")
     return (label, name) if dot else ("builtin", tool)
 

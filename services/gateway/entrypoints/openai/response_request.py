@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_details
+from libs.contracts.errors import ValidationFailed, validation_details
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.resources.agents import MOST_CLIENT_TOOLS, ClientTool
 from libs.contracts.resources.turns import NamedTool, ToolChoice, TurnOptions
-from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.conventions import refuse, renamed
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 
 REQUEST_KEY: Final = "openai:request"
@@ -30,7 +30,7 @@ UNSUPPORTED: Final = frozenset(
     }
 )  # fmt: skip
 """Client-only fields, rejected unless null."""
-_NAMES: Final = {
+NAMES: Final = {
     "content": "input",
     "messages": "input",
     "options.instructions": "instructions",
@@ -102,7 +102,7 @@ class KeptRequest(BaseModel):
 
     @classmethod
     def read(cls, kept: str) -> "KeptRequest":
-        """The stored fields; none if a caller of another protocol wrote the pair."""
+        """Returns the stored fields; none if a caller of another protocol wrote the pair."""
         try:
             return cls.model_validate_json(kept)
         except ValidationError:
@@ -220,21 +220,7 @@ def _changes_nothing(name: str, value: Any) -> bool:
 
 def _unusable(problem: ValidationError) -> ValidationFailed:
     details = [each.model_copy(update={"loc": ["options", *each.loc]}) for each in validation_details(problem.errors())]
-    return in_words_of_the_client(ValidationFailed(f"Invalid body: {details[0].message}.", details=details))
-
-
-def in_words_of_the_client(problem: ValidationFailed) -> ValidationFailed:
-    """Returns a turn's rejection, with locations in the request."""
-    details = [_renamed(detail) for detail in problem.details or ()]
-    return ValidationFailed(problem.message, details=details, retry_after=problem.retry_after)
-
-
-def _renamed(detail: ErrorDetail) -> ErrorDetail:
-    place = [str(part) for part in detail.loc]
-    for length in (2, 1):
-        if (name := _NAMES.get(".".join(place[:length]))) is not None:
-            return detail.model_copy(update={"loc": [*name.split("."), *place[length:]]})
-    return detail
+    return renamed(ValidationFailed(f"Invalid body: {details[0].message}.", details=details), NAMES)
 
 
 def response_head(options: TurnOptions | None, created_at: int, model: str = "") -> JsonObject:

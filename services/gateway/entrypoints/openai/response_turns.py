@@ -12,8 +12,9 @@ from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFa
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.resources import turns
+from libs.contracts.resources.messages import ContentBlock
 from libs.contracts.resources.sessions import NO_AGENT, SessionBeginning
-from libs.contracts.resources.turns import SESSION_MOVED_ON, ClientCalls, ExecuteBody, RequiredAction, Turn, TurnOptions
+from libs.contracts.resources.turns import SESSION_MOVED_ON, ClientCalls, RequiredAction, Turn, TurnOptions, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_ends import ENDED_STATUSES
@@ -22,7 +23,7 @@ from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.openai.conventions import created_at, refuse
+from services.gateway.entrypoints.openai.conventions import created_at, refuse, renamed
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,
     Answer,
@@ -35,8 +36,8 @@ from services.gateway.entrypoints.openai.input_items import (
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, response_id
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import (
+    NAMES,
     CreateResponse,
-    in_words_of_the_client,
     response_head,
 )
 from services.gateway.entrypoints.openai.said_before import Said, is_instruction, said_in, with_question
@@ -133,13 +134,13 @@ class ResponseTurns:
         added = [item.text for item in items if is_instruction(item)]
         place = await self._place(body, said)
         options = self._options(body, place.model, "\n\n".join(added))
-        execute = ExecuteBody.model_construct(content=said.question, correlation_id=None, options=options)
+        request = TurnRequest(stream=stream, options=options, client_calls=place.client_calls, whole_history=True)
         begun = BegunResponse(_nothing(), {}, removes_session=body.store is False)
-        begun.events = self._executed(begun, place, execute, stream=stream)
+        begun.events = self._executed(begun, place, said.question, request)
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
-        """An existing response. Raises ``NotFound``."""
+        """Returns an existing response. Raises ``NotFound``."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
             self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
@@ -152,11 +153,11 @@ class ResponseTurns:
         try:
             check_options(options, self.caller)
         except ValidationFailed as problem:
-            raise in_words_of_the_client(problem) from None
+            raise renamed(problem, NAMES) from None
         return options
 
     async def _place(self, body: CreateResponse, said: Said) -> "_Place":
-        """The session for the response's turn."""
+        """Returns the session for the response's turn."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
@@ -184,7 +185,7 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """The model's name. A session keeps its agent, or gets the first one named."""
+        """Returns the model's name. A session keeps its agent, or gets the first one named."""
         if wanted is not None and wanted == known:
             return wanted
         session = await self.door.sessions.read(self._identity, session_id)
@@ -211,24 +212,21 @@ class ResponseTurns:
         return wanted
 
     async def _executed(
-        self, begun: BegunResponse, place: "_Place", body: ExecuteBody, *, stream: bool
+        self, begun: BegunResponse, place: "_Place", content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Events of the new turn. It continues the previous response, in a fork if that already has a successor."""
+        """Yields the new turn's events. The turn continues the previous response, in a fork if that has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
         write, session_id = self.write.part("turn"), place.session_id
         if previous is not None and begun.removes_session:
             session_id, position = await self._fork(begun, previous), None
         if place.begins is not None:
-            submitted = self.door.turns.begin(
-                write, place.begins, body, place.client_calls, stream=stream, whole_history=True
-            )
+            submitted = self.door.turns.begin(write, place.begins, content, request)
         else:
-            submitted = self.door.turns.submit(
-                write, session_id, body, stream=stream, position=position, whole_history=True
-            )
+            placed = request.model_copy(update={"position": position})
+            submitted = self.door.turns.submit(write, session_id, content, placed)
         try:
-            async with aclosing(self._followed(begun, submitted, body)) as events:
+            async with aclosing(self._followed(begun, submitted, request.options)) as events:
                 async for event in events:
                     yield event
             return
@@ -237,9 +235,9 @@ class ResponseTurns:
                 raise
         write = self.write.part("turn.fork")
         fork = await self._fork(begun, previous)
-        submitted = self.door.turns.submit(write, fork, body, stream=stream, whole_history=True)
+        submitted = self.door.turns.submit(write, fork, content, request)
         try:
-            async with aclosing(self._followed(begun, submitted, body)) as events:
+            async with aclosing(self._followed(begun, submitted, request.options)) as events:
                 async for event in events:
                     yield event
         except ServiceError:
@@ -258,10 +256,10 @@ class ResponseTurns:
         return forked.session_id
 
     async def _followed(
-        self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], body: ExecuteBody
+        self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], options: TurnOptions | None
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         async with submitted as turn:
-            head = response_head(body.options, created_at(turn.command_id))
+            head = response_head(options, created_at(turn.command_id))
             begun.builder = ResponseBuilder(turn.command_id, head)
             begun.headers.update(turn_headers(turn.session_id, turn.command_id))
             try:
@@ -269,10 +267,10 @@ class ResponseTurns:
                     async for event in events:
                         yield event
             except ValidationFailed as problem:
-                raise in_words_of_the_client(problem) from None
+                raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Answers a response's actions; the turn's next response follows."""
+        """Returns answers a response's actions; the turn's next response follows."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = ResponseBuilder(turn.turn_id, {}, part)
@@ -324,7 +322,7 @@ class ResponseTurns:
                 problem = refuse(
                     f"options.{name}", "This can't change in a request that answers calls.", "unsupported_value"
                 )
-                raise in_words_of_the_client(problem)
+                raise renamed(problem, NAMES)
         kept = response_head(options_of(turn), 0)
         for name in ("metadata", "user", "safety_identifier", "prompt_cache_key"):
             if (value := getattr(body, name)) is not None and value != kept[name]:
@@ -333,7 +331,7 @@ class ResponseTurns:
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
     ) -> AsyncGenerator[list[Json] | None, None]:
-        """The events of the response's stream, in batches; ``None`` is a keep-alive.
+        """Yields the events of the response's stream, in batches; ``None`` is a keep-alive.
 
         Ends with the response. The session of an unstored response is removed before the last event, or once the client
         ``has_left``: nobody can request it any more, so its turn is cancelled.
@@ -380,7 +378,7 @@ class ResponseTurns:
             _log.warning("response.not_removed", session_id=session_id, problem=str(problem))
 
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
-        """The response's current state. Raises ``NotFound``."""
+        """Returns the response's current state. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
         builder = await self._builder(turn, name)
         for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
@@ -432,7 +430,7 @@ def _asks(progress: TurnProgress) -> bool:
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
-    """The answers by action. Raises ``ValidationFailed`` unless each requested call has one."""
+    """Returns the answers by action. Raises ``ValidationFailed`` unless each requested call has one."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
     by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
     found: dict[str, Answer] = {}
@@ -466,7 +464,7 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
-    """The end of a turn whose events no longer exist, reconstructed from its row."""
+    """Returns the end of a turn whose events no longer exist, reconstructed from its row."""
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:

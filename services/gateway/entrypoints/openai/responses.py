@@ -20,11 +20,10 @@ from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
 from services.gateway.entrypoints.door.streams import render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
-from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.input_items import history_items
+from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
 from services.gateway.entrypoints.openai.pages import Cursor, page_within
 from services.gateway.entrypoints.openai.response_builder import after
-from services.gateway.entrypoints.openai.response_items import Json
+from services.gateway.entrypoints.openai.response_items import Json, history_items
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
 from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns, options_of
 
@@ -134,7 +133,7 @@ async def delete_response(response_id: str, caller: Executor, write: IdempotentW
     if not is_alone or response_head(options_of(turn), 0)["conversation"] is not None:
         raise Conflict("The response is part of a conversation, which can only be deleted as a whole.")
     await door.sessions.delete(write, turn.session_id)
-    return json_answer(orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
+    return deleted(response_id, "response")
 
 
 @router.get("/{response_id}/input_items")

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, model_validator
 
 from libs.contracts.models import StrictModel
 from libs.contracts.resources.messages import ImageDetail, ImageUrl
+from libs.json_text import NotJson, read_json
 from services.gateway.domain.inline_images import stands_for_image
 
 _ON_THE_WEB: Final = re.compile(r"https?://.{0,3990}", re.IGNORECASE | re.DOTALL)
@@ -19,6 +20,15 @@ def _on_the_web(url: str) -> str:
 
 
 ImageAddress = Annotated[str, AfterValidator(_on_the_web)]
+
+
+def arguments_in(text: str) -> dict[str, Any] | None:
+    """The arguments of a call; None unless they are a JSON object."""
+    try:
+        arguments = read_json(text or "{}")
+    except NotJson:
+        return None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:

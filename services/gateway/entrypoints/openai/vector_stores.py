@@ -26,7 +26,7 @@ from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai import vector_store_answers as answers
-from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
+from services.gateway.entrypoints.openai.conventions import PREFIX, deleted, refuse
 from services.gateway.entrypoints.openai.pages import Cursor, ListQuery, page, page_within
 from services.gateway.entrypoints.openai.vector_store_bodies import (
     AttachFile,
@@ -67,8 +67,7 @@ async def create_store(
 
 @router.get("")
 async def list_stores(cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
-    reply = await upstream.read(caller, "ingestion", _BASE, cursor.upstream())
-    found = KnowledgeBasePage.model_validate_json(reply)
+    found = await upstream.read(KnowledgeBasePage, caller, "ingestion", _BASE, cursor.upstream())
     return page([answers.store(each) for each in found.knowledge_bases], has_more=found.has_more)
 
 
@@ -93,7 +92,7 @@ async def update_store(
 async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     store_id = id_of(store_id, "vector store")
     await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id))
-    return _deleted(store_id, "vector_store.deleted")
+    return deleted(store_id, "vector_store.deleted")
 
 
 @router.post("/{store_id}/search")
@@ -136,9 +135,8 @@ async def get_store_file(store_id: str, file_id: str, caller: Reader, upstream: 
 @router.get("/{store_id}/files/{file_id}/content")
 async def get_store_file_content(store_id: str, file_id: str, caller: Reader, upstream: Upstream) -> Response:
     file_id = _within(await _found(upstream, caller, store_id), file_id)
-    reply = await upstream.read(caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
-    text = FileText.model_validate_json(reply).text
-    data = [{"type": "text", "text": text}]
+    found = await upstream.read(FileText, caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
+    data = [{"type": "text", "text": found.text}]
     shown = {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
     return json_answer(orjson.dumps(shown))
 
@@ -156,7 +154,7 @@ async def detach_file(
             "in_collection",
         )
     await _change(door, write, store_id, remove_file_ids=[file_id], ingest=True)
-    return _deleted(file_id, "vector_store.file.deleted")
+    return deleted(file_id, "vector_store.file.deleted")
 
 
 @router.post("/{store_id}/file_batches")
@@ -188,8 +186,7 @@ async def list_batch_files(
 
 
 async def _found(upstream: Owners, caller: Principal, store_id: str) -> KnowledgeBase:
-    reply = await upstream.read(caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
-    return KnowledgeBase.model_validate_json(reply)
+    return await upstream.read(KnowledgeBase, caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
 
 
 async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
@@ -212,7 +209,3 @@ def _entries(store: KnowledgeBase, file_ids: list[str], status: str | None) -> l
 
 def _store(knowledge_base: KnowledgeBase) -> Response:
     return json_answer(orjson.dumps(answers.store(knowledge_base)))
-
-
-def _deleted(thing_id: str, kind: str) -> Response:
-    return json_answer(orjson.dumps({"id": thing_id, "object": kind, "deleted": True}))

@@ -14,12 +14,10 @@ from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.findings import expiry
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.use_cases.connections import ConnectionRequest
 
 router = public_router("/connections", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
@@ -44,16 +42,7 @@ async def create_connection(
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
-    wanted = ConnectionRequest(
-        name=body.name,
-        agent_id=body.agent_id,
-        agent_key=body.agent_key,
-        allowed_origins=tuple(dict.fromkeys(body.allowed_origins)),
-        scopes=None if body.scopes is None else frozenset(body.scopes),
-        quota=body.quota,
-        expires_at=expiry(body.expires_at, resources.now()),
-    )
-    connection = await resources.connections.create(write, caller, wanted)
+    connection = await resources.connections.create(write, caller, body)
     return created(_shown(connection).model_dump_json().encode(), f"/connections/{connection.id}/")
 
 

@@ -6,21 +6,20 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.identity import INSTALLATION_SCOPES, Scope
+from libs.contracts.identity import Scope
 from libs.contracts.resources.accounts import Me
 from libs.contracts.resources.keys import CreateKeyBody, IssuedKeyReply, Key, KeyPage, RotateKeyBody
 from libs.contracts.resources.tokens import TokenBody, TokenReply
-from services.gateway.domain.accounts import Principal
+from services.gateway.domain.accounts import Principal, expiry
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.findings import expiry
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.use_cases.keys import IssuedKey, KeyRequest, issue_token
+from services.gateway.use_cases.keys import IssuedKey, issue_token
 
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
@@ -45,7 +44,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
             **names,
             "rate_limit": caller.rate_limit,
             "expires_at": caller.expires_at,
-            "limits": {name: asdict(use) for name, use in limits.items()},
+            "limits": limits,
         }
     )
     return json_answer(me.model_dump_json().encode())
@@ -81,13 +80,7 @@ async def create_api_key(
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
-    wanted = KeyRequest(
-        name=body.name,
-        scopes=caller.identity.scopes - INSTALLATION_SCOPES if body.scopes is None else frozenset(body.scopes),
-        expires_at=expiry(body.expires_at, resources.now()),
-        rate_limit=body.rate_limit,
-    )
-    return _issued(await resources.keys.create(write, caller, wanted))
+    return _issued(await resources.keys.create(write, caller, body))
 
 
 @router.delete(
@@ -137,16 +130,7 @@ async def create_token(
     body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False))],
     resources: ResourcesDep,
 ) -> Response:
-    scopes = None if body.scopes is None else frozenset(body.scopes)
-    issued = issue_token(resources.tokens, caller, scopes, body.expires_in, resources.now())
-    reply = TokenReply.model_validate(
-        {
-            "access_token": issued.text,
-            "expires_in": issued.seconds,
-            "expires_at": issued.grant.expires_at,
-            "scopes": issued.grant.scopes,
-        }
-    )
+    reply = issue_token(resources.tokens, caller, body, resources.now())
     return json_answer(reply.model_dump_json().encode(), headers={"Cache-Control": "no-store"})
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from dataclasses import asdict
 from typing import Annotated, Final
 
 import orjson
@@ -30,7 +29,6 @@ from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery, Positions
-from services.gateway.use_cases.health import HealthOfService
 
 _TOPICS: Final = tuple(topic.name for topic in dead_letter_topics())
 _TRUTH: Final = {"true": True, "false": False}
@@ -80,17 +78,11 @@ class DeadLettersQuery(QueryModel):
 
     @property
     def wanted(self) -> DeadLetterQuery:
-        return DeadLetterQuery(
-            topic=self.topic,
-            correlation_id=self.correlation_id,
-            replayed=self.replayed,
-            after=self.after,
-            limit=self.limit,
-        )
+        return DeadLetterQuery(**dict(self))
 
 
 def cursor_of(positions: Positions | None) -> str | None:
-    """The positions as text, opaque to callers."""
+    """Returns the positions as text, opaque to callers."""
     if positions is None:
         return None
     return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")
@@ -113,9 +105,7 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
     responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
 )
 async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) -> Response:
-    report = await resources.health.services(caller.identity)
-    services = [_service(each) for each in report.services]
-    return _json(schemas.ServiceStates(services=services, checked_at=report.checked_at))
+    return _json(await resources.health.services(caller.identity))
 
 
 @router.get(
@@ -126,10 +116,7 @@ async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) 
     responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
 )
 async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesDep) -> Response:
-    report = await resources.health.lag()
-    consumers = [schemas.ConsumerState.model_validate({**asdict(each), "lag": each.lag}) for each in report.groups]
-    total = sum(each.lag for each in consumers)
-    return _json(schemas.ConsumerStates(consumers=consumers, lag=total, measured_at=report.measured_at))
+    return _json(await resources.health.lag())
 
 
 @router.get(
@@ -145,8 +132,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
 async def list_failures(
     caller: Operator, query: Annotated[FailuresQuery, Query()], resources: ResourcesDep
 ) -> Response:
-    report = await resources.failures.newest(caller.identity, query.correlation_id)
-    return _json(schemas.FailureList.model_validate(asdict(report)))
+    return _json(await resources.failures.newest(caller.identity, query.correlation_id))
 
 
 @router.get(
@@ -202,10 +188,6 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
 async def replay_dead_letter(id: str, caller: Caller, resources: ResourcesDep) -> Response:
     done = await resources.dead_letters.replay(caller.identity, id)
     return _json(schemas.ReplayResult(dead_letter=dead_letter_answers.shown(done.listed), repeated=done.repeated))
-
-
-def _service(found: HealthOfService) -> schemas.ServiceState:
-    return schemas.ServiceState.model_validate({**asdict(found), "replicas": list(map(asdict, found.replicas or ()))})
 
 
 def _topics(page: DeadLetterPage) -> list[schemas.TopicLetters]:

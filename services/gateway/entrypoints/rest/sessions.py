@@ -93,8 +93,8 @@ async def get_session(
     upstream: Upstream,
 ) -> Response:
     path = f"/internal/sessions/{id_of(session_id, 'session')}"
-    session = await upstream.read(caller, "runtime", path)
-    return json_answer(session if caller.public is None else _for_public(session))
+    found = await upstream.get(caller, "runtime", path)
+    return found if caller.public is None else json_answer(_for_public(bytes(found.body)))
 
 
 @router.post(
@@ -153,7 +153,7 @@ def _opened(session: SessionCreated) -> Response:
 
 
 def _for_public(given: bytes) -> bytes:
-    """The session without its agent's instructions, which are hidden from visitors."""
+    """Returns the session without its agent's instructions, which are hidden from visitors."""
     session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}

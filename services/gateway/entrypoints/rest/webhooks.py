@@ -36,7 +36,6 @@ from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submission, Submit
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
-from services.gateway.use_cases.webhooks import WebhookRequest
 
 router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
@@ -62,13 +61,7 @@ async def create_webhook(
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
-    wanted = WebhookRequest(
-        url=body.url,
-        event_types=tuple(dict.fromkeys(body.event_types)),
-        description=body.description,
-        status=WebhookStatus(body.status),
-    )
-    issued = await resources.webhooks.create(write, wanted)
+    issued = await resources.webhooks.create(write, body)
     return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.id}/"})
 
 
@@ -127,8 +120,7 @@ async def update_webhook(
     responses={204: answer("The webhook was deleted."), **errors(404)},
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -> Response:
-    webhook_id = id_of(id, "webhook")
-    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id))
+    await door.commands.run(write, DeleteWebhook(webhook_id=id_of(id, "webhook")))
     return Response(status_code=204)
 
 
@@ -147,7 +139,7 @@ async def rotate_webhook_secret(
     resources: ResourcesDep,
     upstream: Upstream,
 ) -> Response:
-    webhook = Webhook.model_validate_json(await upstream.read(caller, _OWNER, _path(id)))
+    webhook = await upstream.read(Webhook, caller, _OWNER, _path(id))
     return _issued(await resources.webhooks.rotate_secret(write, webhook, grace_seconds=body.grace_seconds), 200)
 
 
@@ -195,7 +187,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
 )
 async def redeliver_webhook(id: str, delivery_id: str, caller: Writer, submit: Submit, upstream: Upstream) -> Response:
     path = f"{_path(id)}/deliveries/{id_of(delivery_id, 'delivery')}"
-    before = Delivery.model_validate_json(await upstream.read(caller, _OWNER, path))
+    before = await upstream.read(Delivery, caller, _OWNER, path)
     requested = await _requested(submit, Redeliver(webhook_id=id, delivery_id=delivery_id))
     again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
     return json_answer(again.model_dump_json().encode())

@@ -1,4 +1,4 @@
-"""A turn's order: by the sequence of its events, with each step's text in its place."""
+"""Orders a turn's events by sequence, and places each step's text between them."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger("gateway.turns")
 
 
 class TurnQueue:
-    """A turn's events and texts as they arrive over Kafka."""
+    """Supplies a turn's events and texts as they arrive over Kafka."""
 
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
@@ -50,7 +50,7 @@ class TurnOrder:
         return await self._history.watch(self._turn, self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
-        """Takes everything recorded until the turn was watched. Raises like ``watch``."""
+        """Takes everything recorded before the turn was watched. Raises like ``watch``."""
         return await self._history.complete(self._turn, self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:
@@ -60,12 +60,12 @@ class TurnOrder:
             _log.info("turn.not_completed", turn_id=self._turn.turn_id, problem=str(problem))
             return ()
         except NotFound:
-            # Its session was deleted: nothing more will arrive.
+            # The session was deleted, so nothing more will arrive.
             last = self._stream.newest
             return self._stream.take_history((), {}, last, is_all=True)
 
     async def ask(self) -> Sequence[StreamedEvent]:
-        """While the turn waits, an event lost on Kafka leaves no gap."""
+        """Asks while the turn is waiting: an event lost on Kafka then leaves no gap."""
         try:
             return await self._history.missed(self._turn, self._stream)
         except (ServiceUnavailable, NotFound) as problem:

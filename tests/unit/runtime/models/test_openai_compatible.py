@@ -7,6 +7,7 @@ import structlog
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from libs.contracts.resources.turns import ModelSettings
 from services.runtime.adapters.models.openai_compatible import OpenAICompatible
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import (
@@ -33,7 +34,7 @@ def asking(model: str = "stub", question: str = "Hello?", **more: object) -> Mod
 
 
 async def test_a_whole_answer(stub: ModelStub, lean: Lean) -> None:
-    answer = await lean().answer(asking(temperature=0.2, max_tokens=50))
+    answer = await lean().answer(asking(settings=ModelSettings(temperature=0.2, max_tokens=50)))
 
     assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, Usage(42, 80, 0, 1), "stop")
     assert stub.requests == [
@@ -166,14 +167,14 @@ async def test_a_stream_that_breaks_after_text_is_not_begun_again(stub: ModelStu
 
 
 async def test_a_slow_answer_times_out_and_is_retried(lean: Lean, waits: list[float]) -> None:
-    with pytest.raises(ModelFailed, match="no answer in time"):
+    with pytest.raises(ModelFailed, match="the request timed out"):
         await lean(timeout=0.05).answer(asking("stub-slow-5000"))
     assert len(waits) == 3
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lean, stream: bool) -> None:
-    with pytest.raises(ModelFailed, match="larger than this service takes"):
+    with pytest.raises(ModelFailed, match="exceeds the maximum size"):
         await lean(largest_answer_bytes=100).answer(asking(), _drop if stream else None)
     assert stub.calls["stub"] == 1
 
@@ -181,7 +182,7 @@ async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lea
 async def test_an_answer_that_is_too_large_only_when_unpacked_is_refused(lean: Lean) -> None:
     body = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 100_000 + b'"}}]}')
     address, runner = await _answering(body, **{"Content-Encoding": "gzip"})
-    with pytest.raises(ModelFailed, match="larger than this service takes"):
+    with pytest.raises(ModelFailed, match="exceeds the maximum size"):
         await lean(base_url=address, largest_answer_bytes=10_000).answer(asking())
     await runner.cleanup()
 
@@ -241,10 +242,10 @@ async def _answering(response: web.Response | bytes, status: int = 200, **header
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html>", "not JSON"),
-        (b"[]", "not a JSON object"),
-        (b'{"choices": []}', "no choices"),
-        (b'{"choices": [{"message": null}]}', "no message"),
+        (b"<html>", "isn't JSON"),
+        (b"[]", "isn't a JSON object"),
+        (b'{"choices": []}', "doesn't contain any choices"),
+        (b'{"choices": [{"message": null}]}', "doesn't contain a message"),
         (b'{"error": {"message": "model overloaded", "code": 503}}', "model overloaded"),
         (b'{"error": "bad"}', "bad"),
         (
@@ -268,7 +269,7 @@ async def test_unusable_answers_are_model_errors(lean: Lean, body: bytes, messag
 async def test_a_stream_that_ends_without_an_answer_is_a_model_error(lean: Lean) -> None:
     stream = b"data: {}\n\ndata: [DONE]\n\n"
     address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
-    with pytest.raises(ModelFailed, match="no choices"):
+    with pytest.raises(ModelFailed, match="doesn't contain any choices"):
         await lean(base_url=address).answer(asking(), _drop)
     await runner.cleanup()
 
@@ -278,7 +279,7 @@ async def test_arguments_nested_too_deeply_fail_only_their_call(lean: Lean) -> N
     call = '{"id": "c", "function": {"name": "calculator", "arguments": ' + arguments + "}}"
     address, runner = await _answering(('{"choices": [{"message": {"tool_calls": [' + call + "]}}]}").encode())
     answer = await lean(base_url=address).answer(asking(tools=TOOLS))
-    error = "the arguments are nested deeper than 64 levels"
+    error = "the arguments are nested more than 64 levels deep"
     assert answer.tool_calls == (ToolCall("c", "calculator", {}, validation_error=error),)
     await runner.cleanup()
 
@@ -333,7 +334,9 @@ async def test_errors_are_told_in_whatever_shape_they_come(
     await runner.cleanup()
 
 
-@pytest.mark.parametrize(("kind", "text"), [("text/plain", "Too long."), ("text/html", "answered with status 400")])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("text/plain", "Too long."), ("text/html", "the server returned status 400")]
+)
 async def test_a_plain_text_is_told_and_a_page_is_not(lean: Lean, kind: str, text: str) -> None:
     address, runner = await _answering(b"Too long.", 400, **{"Content-Type": kind})
     with pytest.raises(ModelFailed) as failed:
@@ -387,7 +390,9 @@ def _drop(_piece: str) -> None:
     pass
 
 
-PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+AS_PRICE = ModelSettings(
+    output_schema={"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+)
 
 
 @pytest.mark.parametrize(
@@ -399,13 +404,13 @@ PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "require
         ("without_tools", {"tools": TOOLS}, False),
         ("without_tools", {"tools": TOOLS, "answer_in_text": True}, True),
         ("never", {}, False),
-        ("always", {"output_schema": {"type": "array"}}, False),
+        ("always", {"settings": ModelSettings(output_schema={"type": "array"})}, False),
     ],
 )
 async def test_an_output_schema_is_sent_where_the_server_takes_it(
     stub: ModelStub, lean: Lean, when: str, more: dict[str, object], native: bool
 ) -> None:
-    await lean(native_output=when).answer(asking(**{"output_schema": PRICE, **more}))
+    await lean(native_output=when).answer(asking(**{"settings": AS_PRICE, **more}))
     [body] = stub.requests
     assert ("response_format" in body) is native
     assert ("JSON Schema" in body["messages"][0]["content"]) is not native
@@ -414,11 +419,11 @@ async def test_an_output_schema_is_sent_where_the_server_takes_it(
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_model_that_refuses_the_format_is_asked_in_words(stub: ModelStub, lean: Lean, stream: bool) -> None:
     pieces: list[str] = []
-    request = asking("stub-noformat", output_schema=PRICE)
+    request = asking("stub-noformat", settings=AS_PRICE)
     answer = await lean(native_output="always").answer(request, pieces.append if stream else None)
     assert answer.text == TEXT
     assert "".join(pieces) == (TEXT if stream else "")
     assert ["response_format" in body for body in stub.requests] == [True, False]
     with pytest.raises(ModelFailed):
-        await lean(native_output="always").answer(asking("stub-error-400", output_schema=PRICE))
+        await lean(native_output="always").answer(asking("stub-error-400", settings=AS_PRICE))
     assert len(stub.requests) == 3

@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import Any, Final, get_type_hints
 
 import orjson
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.params import Security
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
 
 from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorBody, ErrorKind
@@ -27,6 +27,7 @@ from services.gateway.entrypoints.door.queries import QueryModel
 from services.gateway.entrypoints.door.routes import bodies_of
 from services.gateway.entrypoints.rest.reference import texts
 
+_VERSION: Final = "1.0.0"
 _REFS: Final = "#/components/schemas/{model}"
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
 _WITH_BODY: Final = (413, 415, 422)
@@ -51,13 +52,13 @@ _CORRELATION_ID: Final = {
 _Operation = dict[str, Any]
 
 
-def document(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI 3.1 of the whole public API."""
-    routes = [_without_head(route) for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
+def document(served: Iterable[BaseRoute]) -> dict[str, Any]:
+    """OpenAPI 3.1 of these routes."""
+    routes = [_without_head(route) for route in served if isinstance(route, APIRoute) and route.include_in_schema]
     described = get_openapi(
-        title=app.title,
-        version=app.version,
-        description=app.description,
+        title=texts.TITLE,
+        version=_VERSION,
+        description=texts.INTRODUCTION,
         routes=routes,
         tags=[{"name": name, "description": text} for name, text in texts.TAGS.items()],
         servers=[{"url": "/"}],
@@ -88,7 +89,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _turn_events() -> dict[str, type[BaseModel]]:
-    """The payloads of the events of turns, by the names that streams give the events."""
+    """Returns the payloads of the events of turns, by the names that streams give the events."""
     models = {public_name(name): model for name, (model, _) in published_messages().items()}
     return {
         name: ExecuteReply if issubclass(model, ExecuteReply) else model
@@ -98,7 +99,7 @@ def _turn_events() -> dict[str, type[BaseModel]]:
 
 
 def _without_head(route: APIRoute) -> APIRoute:
-    """The route with its documented methods: every GET implies HEAD."""
+    """Returns the route with its documented methods: every GET implies HEAD."""
     documented = copy(route)
     documented.methods = (route.methods or set()) - {"HEAD"}
     return documented
@@ -127,7 +128,7 @@ def _complete(operation: _Operation, route: APIRoute) -> None:
 
 
 def _credentials(route: APIRoute) -> Iterator[Security]:
-    """The operation's dependency that authenticates the caller, with the required scopes."""
+    """Yields the operation's dependency that authenticates the caller, with the required scopes."""
     for annotation in get_type_hints(route.endpoint, include_extras=True).values():
         for each in getattr(annotation, "__metadata__", ()):
             if isinstance(each, Security) and each.dependency in SCHEMES:
@@ -140,7 +141,7 @@ def _has_query_model(dependant: Any) -> bool:
 
 
 def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
-    """A parameter without FastAPI's additions: that it's optional, a title, the description again."""
+    """Returns a parameter without FastAPI's additions: that it's optional, a title, the description again."""
     if parameter["in"] == "path":
         return parameter
     schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}
