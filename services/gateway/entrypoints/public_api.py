@@ -43,7 +43,6 @@ from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
 from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.reading.feeds import Feeds
-from services.gateway.use_cases.reading.turn_history import TurnHistory
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
@@ -94,8 +93,7 @@ class PublicApi:
         self.load = LoadShedding(on_refused=SHED.inc)
         self.places = StreamPlaces(outside.shared_limits, limits)
         self.feeds = Feeds(outside.timeline, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
-        history = TurnHistory(outside.timeline, upstreams)
-        reader = EventReader(outside.bus, outside.timeline, self.feeds, history)
+        reader = EventReader(outside.bus, outside.timeline, self.feeds, upstreams)
         self.in_flight = InFlightRequests()
         images = ImageUploads(upstreams)
         sessions = Sessions(commands, agents, upstreams, images)

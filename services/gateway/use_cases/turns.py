@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
@@ -56,20 +56,6 @@ _STATUS: Final[dict[str, TurnStatus]] = {
 }
 TurnPart = TurnProgress | Turn | None
 """An event, the waiting turn, or ``None`` as a keep-alive."""
-
-
-class TurnQuery(NamedTuple):
-    """A filter for an agent's turns; all of them by default. ``changed_after``: a timestamp.
-
-    ``after``: the cursor from the previous page.
-    """
-
-    agent_id: str
-    session_id: str | None = None
-    status: TurnStatus | None = None
-    changed_after: str | None = None
-    after: str | None = None
-    limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +275,9 @@ class Turns:
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
         return await self.upstreams.read(Turn, "runtime", path, identity)
 
-    async def page(self, identity: Identity, wanted: TurnQuery) -> TurnPage:
+    async def page(self, identity: Identity, **criteria: str | int | None) -> TurnPage:
         """The caller's turns with an agent, most recently changed first."""
-        given = {name: value for name, value in wanted._asdict().items() if value is not None}
+        given = {name: value for name, value in criteria.items() if value is not None}
         return await self.upstreams.read(TurnPage, "runtime", "/internal/turns", identity, given)
 
     async def find(self, request: IdempotentRequest) -> str | None:
@@ -305,13 +291,6 @@ class Turns:
 
         Returns the turn afterwards. Raises ``Conflict`` for an action that was answered differently, or is over.
         """
-        accepted = await self.resolve(write, session_id, turn_id, action_id, answer)
-        return ResolveActionAccepted.decode(accepted.payload).turn
-
-    async def resolve(
-        self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
-    ) -> Received:
-        """Like ``answer``, but returns the event."""
         command = ResolveAction(
             session_id=id_of(session_id, "session"),
             turn_id=id_of(turn_id, "turn"),
@@ -321,7 +300,7 @@ class Turns:
             output=answer.output,
             error=answer.error,
         )
-        return await self.commands.run(write, command)
+        return ResolveActionAccepted.decode((await self.commands.run(write, command)).payload).turn
 
     async def cancel(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
         """Raises ``Conflict`` for a turn that has ended."""

@@ -20,7 +20,7 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.answers import entity_in, json_answer, turn_answer
+from services.gateway.entrypoints.door.answers import json_answer, turn_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
@@ -209,8 +209,8 @@ async def resolve_action(
     door: DoorDep,
 ) -> Response:
     require_scopes(caller, [scope_to_answer(body)])
-    resolved = await door.turns.resolve(write, session_id, turn_id, action_id, body)
-    return turn_answer(entity_in(resolved, "turn"), caller)
+    turn = await door.turns.answer(write, session_id, turn_id, action_id, body)
+    return turn_answer(turn.model_dump_json().encode(), caller)
 
 
 @actions.get(
