@@ -1,16 +1,28 @@
-"""Routes of the public API: the prefix, path parameters, the class of all routes, and the operations at a path."""
+"""Routes of the public API: their prefix, parameters, class and descriptions, and the operations at a path."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response
 
-from services.gateway.entrypoints.door.described import RequestBody
-
 PREFIX: Final = "/api/v1"
+ALWAYS: Final = (400, 401, 429, 500, 503)
+"""Error statuses that any operation may return."""
+Schema = type[BaseModel] | TypeAdapter[Any]
+
+
+class RequestBody:
+    """A dependency that reads the body itself, with the body's part of the OpenAPI document.
+
+    FastAPI would read the body before it authenticates the caller.
+    """
+
+    request_body: dict[str, Any]
+    body_schema: Schema | None = None
 
 
 class _NameConvertor(StringConvertor):
@@ -60,3 +72,34 @@ def bodies_of(route: APIRoute) -> Iterator[RequestBody]:
     for each in route.dependant.dependencies:
         if isinstance(each.call, RequestBody):
             yield each.call
+
+
+def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a server-sent event whose ``data`` is the model as JSON."""
+    content = {"$ref": f"#/components/schemas/{model.__name__}"}
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
+    return {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "event": event, "data": data},
+        "required": ["id", "event", "data"],
+    }
+
+
+def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
+    """A documented success. ``location``: it has the address of the created resource."""
+    described: dict[str, Any] = {"description": description}
+    if model is not None:
+        described["model"] = model
+    if location:
+        described["headers"] = {"Location": {"$ref": "#/components/headers/Location"}}
+    return described
+
+
+def file_answer(description: str) -> dict[str, Any]:
+    """A documented success whose body is a file's bytes."""
+    return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """An operation's errors in addition to those of its dependencies."""
+    return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

@@ -16,9 +16,8 @@ from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import DEFAULT_LIMIT, Limit, QueryModel, Unfiltered, refused_parameter
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery, Positions

@@ -22,9 +22,8 @@ from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.domain.turn_progress import TURN_EVENTS
 from services.gateway.entrypoints.door.callers import SCHEMES
-from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
-from services.gateway.entrypoints.door.routes import bodies_of
+from services.gateway.entrypoints.door.routes import ALWAYS, RequestBody, Schema, bodies_of, stream_event
 from services.gateway.entrypoints.rest.reference import texts
 
 _VERSION: Final = "1.0.0"
