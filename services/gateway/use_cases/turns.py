@@ -173,7 +173,7 @@ class Turns:
     async def submit(
         self,
         write: Write,
-        session_id: str,
+        session: str | SessionBeginning,
         body: ExecuteBody,
         *,
         stream: bool,
@@ -183,63 +183,35 @@ class Turns:
     ) -> AsyncIterator[SubmittedTurn]:
         """Sends a message to the runtime. The turn's ID is the command's.
 
+        ``session``: its ID, or the beginning of a session that is created with its first turn, in one command. That
+        session's ID is derived from the command's, so that a retry finds both. With images, the session is created
+        first, since they belong to it.
+
         ``position``: raises a conflict unless the turn gets this position in its session. ``client_calls``,
         ``whole_history``: see ``ExecuteTurn``.
         """
+        if not isinstance(session, str) and write.has_images:
+            session, write = await self.sessions.begin(write.part("session"), session), write.part("turn")
+        session_id, begins = (session, None) if isinstance(session, str) else (None, session)
         content = body.content
-        if write.images is not None:
+        if session_id is not None and write.images is not None:
             content = await self.images.content(write, session_id, content)
-        # The content was already validated as part of the body.
-        command = ExecuteTurn.model_construct(
-            session_id=session_id,
-            content=content,
-            stream=stream,
-            options=body.options,
-            position=position,
-            client_calls=client_calls,
-            whole_history=whole_history,
-        )
-        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command) as replies:
-            yield SubmittedTurn(replies, session_id, self.reader)
-
-    @asynccontextmanager
-    async def begin(
-        self,
-        write: Write,
-        begins: SessionBeginning,
-        body: ExecuteBody,
-        client_calls: ClientCalls | None = None,
-        *,
-        stream: bool,
-        whole_history: bool = False,
-    ) -> AsyncIterator[SubmittedTurn]:
-        """Creates a session with its first turn, in one command.
-
-        The session's ID is derived from the command's, so that a retry finds both. With images, the session is created
-        first, since they belong to it.
-        """
-        if write.has_images:
-            session_id = await self.sessions.begin(write.part("session"), begins)
-            turn = write.part("turn")
-            async with self.submit(
-                turn, session_id, body, stream=stream, client_calls=client_calls, whole_history=whole_history
-            ) as submitted:
-                yield submitted
-            return
 
         def make(command_id: str) -> ExecuteTurn:
+            # The content was already validated as part of the body.
             return ExecuteTurn.model_construct(
-                session_id=_session_of(command_id),
-                content=body.content,
+                session_id=session_id or _session_of(command_id),
+                content=content,
                 stream=stream,
                 options=body.options,
                 begins=begins,
+                position=position,
                 client_calls=client_calls,
                 whole_history=whole_history,
             )
 
         async with self.commands.dispatch(write, ExecuteTurn, make) as replies:
-            yield SubmittedTurn(replies, _session_of(replies.command_id), self.reader)
+            yield SubmittedTurn(replies, session_id or _session_of(replies.command_id), self.reader)
 
     async def up_to_wait(
         self,

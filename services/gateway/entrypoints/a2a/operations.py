@@ -38,6 +38,7 @@ from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_ta
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.queries import MAX_WAIT
+from services.gateway.entrypoints.door.streams import resumed
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import TurnPart, scope_to_answer
 
@@ -102,7 +103,7 @@ class Operations:
             yield StreamResponse(
                 task=begun_task(session_id, turn_id, status, self._history(params, session_id, turn_id))
             )
-            async for update in self._updates(session_id, turn_id, _chain(first, events)):
+            async for update in self._updates(session_id, turn_id, resumed(first, events)):
                 yield update
 
     async def get(self, params: GetTaskRequest) -> Task:
@@ -273,11 +274,3 @@ class Operations:
 
     def _files(self, session_id: str) -> str:
         return f"{self.base}/api/v1/sessions/{session_id}/artifacts"
-
-
-async def _chain(
-    first: StreamedEvent | None, events: AsyncGenerator[StreamedEvent | None, None]
-) -> AsyncGenerator[StreamedEvent | None, None]:
-    yield first
-    async for event in events:
-        yield event

@@ -162,7 +162,7 @@ class EventStreamResponse(StreamingResponse):
         caller: Principal,
         headers: Mapping[str, str],
     ) -> None:
-        super().__init__(_chain(first, events), headers={**headers, **_HEADERS})
+        super().__init__(resumed(first, events), headers={**headers, **_HEADERS})
         self._streams = streams
         self._caller = caller
 
@@ -183,9 +183,10 @@ async def no_body() -> AsyncGenerator[bytes, None]:
     yield
 
 
-async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def resumed(first: T, rest: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """A generator of which the first item has been taken, with that item."""
     yield first
-    # The stream outlives its first chunk, so drop that.
+    # The stream outlives it.
     del first
     async for event in rest:
         yield event

@@ -177,7 +177,7 @@ class ResponseTurns:
         # A client that stores the conversation itself can't use a waiting turn.
         keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
         calls = ClientCalls(answered=said.answered) if keeps else None
-        return _Place("", body.model, begins=begins, client_calls=calls)
+        return _Place(begins, body.model, client_calls=calls)
 
     async def _require_no_open_actions(self, session_id: str) -> None:
         for action in await self.door.sessions.open_actions(self._identity, session_id):
@@ -216,17 +216,18 @@ class ResponseTurns:
         """Events of the new turn. It continues the previous response, in a fork if that already has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
-        write, session_id = self.write.part("turn"), place.session_id
+        write, session = self.write.part("turn"), place.session
         if previous is not None and begun.removes_session:
-            session_id, position = await self._fork(begun, previous), None
-        if place.begins is not None:
-            submitted = self.door.turns.begin(
-                write, place.begins, body, place.client_calls, stream=stream, whole_history=True
-            )
-        else:
-            submitted = self.door.turns.submit(
-                write, session_id, body, stream=stream, position=position, whole_history=True
-            )
+            session, position = await self._fork(begun, previous), None
+        submitted = self.door.turns.submit(
+            write,
+            session,
+            body,
+            stream=stream,
+            position=position,
+            client_calls=place.client_calls,
+            whole_history=True,
+        )
         try:
             async with aclosing(self._followed(begun, submitted, body)) as events:
                 async for event in events:
@@ -275,9 +276,7 @@ class ResponseTurns:
         """Answers a response's actions; the turn's next response follows."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
-        builder = ResponseBuilder(turn.turn_id, {}, part)
-        for progress in await self.door.reader.turn_so_far(self._identity, session_id, turn.turn_id):
-            builder.take(progress)
+        builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
         self._require_same_options(body, turn)
         answered = _matched(builder.asked, answers)
         approves = any(isinstance(answer, ApprovalResponse) for _, answer in answered)
@@ -307,10 +306,7 @@ class ResponseTurns:
         if not actions:
             raise refuse("input", "This conversation isn't waiting for an answer.", "invalid_value")
         turn = await self.door.turns.read(self._identity, actions[0].turn_id)
-        builder = ResponseBuilder(turn.turn_id, {}, -1)
-        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
-            builder.take(progress)
-        return turn, builder.part
+        return turn, (await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, -1))).part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
         """Rejects options that differ from the turn's initial ones."""
@@ -382,9 +378,7 @@ class ResponseTurns:
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
         """The response's current state. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
-        builder = await self._builder(turn, name)
-        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
-            builder.take(progress)
+        builder = await self._up_to_now(turn, await self._builder(turn, name))
         end_if_waiting(builder, turn)
         if turn.status in ENDED_STATUSES and not builder.has_ended and builder.part <= name.part:
             for progress in _remembered(turn):
@@ -392,6 +386,11 @@ class ResponseTurns:
         if name.part > builder.part:
             raise NotFound("There is no response with this ID.")
         return turn, builder
+
+    async def _up_to_now(self, turn: Turn, builder: ResponseBuilder) -> ResponseBuilder:
+        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
+            builder.take(progress)
+        return builder
 
     async def _builder(self, turn: Turn, name: ResponseName) -> ResponseBuilder:
         head = response_head(options_of(turn), created_at(turn.turn_id))
@@ -408,10 +407,9 @@ class ResponseTurns:
 class _Place:
     """The session for a turn and the turn it follows, or the session that it starts; and the model's name."""
 
-    session_id: str
+    session: str | SessionBeginning
     model: str
     previous: Turn | None = None
-    begins: SessionBeginning | None = None
     client_calls: ClientCalls | None = None
 
 
