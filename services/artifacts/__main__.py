@@ -1,9 +1,9 @@
-"""``python -m services.artifacts all|api|worker|migrate``."""
+"""Runs the service: ``python -m services.artifacts all|api|worker|migrate``."""
 
 import gc
 
 if __name__ == "__main__":
-    # Imported objects live as long as the process, so collections needn't scan them. `serve` turns collection on again.
+    # Imported objects are never freed, so garbage collection during imports is wasted. `serve` turns it on again.
     gc.disable()
     from libs.service_defaults import serve
     from services.artifacts.bootstrap import build

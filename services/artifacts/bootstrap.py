@@ -37,8 +37,7 @@ from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _POLL_SECONDS: Final = 1.0
-# Deletions wake this process. The pause covers commits slower than the wake-up, outages of the store, and leftovers
-# of crashed processes.
+# Deletions wake this process. Polling covers slow commits, outages of the store, and leftovers of crashed processes.
 _COLLECT_SECONDS: Final = 5.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
@@ -47,7 +46,7 @@ Wake = Callable[[], None]
 
 
 def build(settings: ArtifactsSettings) -> Service:
-    """The service, ready to run."""
+    """Builds the service, ready to run."""
     service = Service("artifacts", settings, migrations=MIGRATIONS)
     service.expire(*EXPIRIES, entities=ENTITIES)
     store = open_store(settings.objects_url.get_secret_value())
@@ -55,7 +54,7 @@ def build(settings: ArtifactsSettings) -> Service:
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
     commands = PeriodicWork("commands", ResendCommands(service.outbox), _RESEND_SECONDS)
-    # A session's objects are deleted with it.
+    # A session's objects are deleted together with the session.
     collector = CollectBlobs(database=service.database, store=store, owner="artifacts", keep_hours=0)
     collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
@@ -89,7 +88,7 @@ def _add_resources(
     sessions = SessionAccess(PostgresSessions(service.database), HttpSessions(service.calls))
     signer = LinkSigner(*settings.signing_keys())
     access = ArtifactAccess(artifacts, signer, time.time)
-    # Any gateway can serve a link.
+    # Any gateway can serve a link, so use the first one.
     public_url = settings.public_url or settings.gateway_url.split(",")[0]
     links = Links(store=store, signer=signer, now=_now, public_url=public_url, seconds=settings.link_seconds)
     upload = UploadArtifact(
@@ -113,7 +112,7 @@ def _follow(service: Service, wake_deleted: Wake) -> None:
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """Waits two seconds for the store; a missing store only delays work that needs it."""
+    """Starts the store, and waits two seconds for it. If it isn't available, only work that needs it is delayed."""
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_started() -> None:

@@ -11,20 +11,20 @@ class ArtifactsSettings(QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_ARTIFACTS_", extra="ignore", populate_by_name=True)
 
     objects_url: SecretStr = Field(description="Where artifacts are stored.")
-    public_url: str = Field("", description="The gateway's address in links; empty: `AES_GATEWAY_URL`.")
-    link_seconds: int = Field(14_400, ge=1, le=604_800, description="How long links work.")
+    public_url: str = Field("", description="The gateway's address in links. Defaults to `AES_GATEWAY_URL`.")
+    link_seconds: int = Field(14_400, ge=1, le=604_800, description="How long links are valid.")
     max_upload_bytes: int = Field(52_428_800, ge=1, description="Largest accepted artifact.")
     max_image_pixels: int = Field(100_000_000, ge=1, description="Maximum pixels of an image.")
     table_processes: int = Field(
         2,
         ge=1,
         le=64,
-        description="Concurrent data file readers (processes) per company; one more for other companies.",
+        description="Concurrent reader processes for data files per company, plus one for other companies.",
     )
     table_timeout_seconds: float = Field(60.0, gt=0, description="Time limit for reading one data file.")
     table_memory_bytes: int = Field(
         1_073_741_824, ge=128 * 1024**2, description="Memory limit for reading one data file."
     )
     lease_seconds: float = Field(
-        20.0, ge=1, description="How long a process may be silent before others take its work."
+        20.0, ge=1, description="How long a process may be silent before others take over its work."
     )

@@ -1,9 +1,9 @@
-"""``python -m services.ingestion all|api|worker|streams|migrate``; ``streams`` runs ingestions."""
+"""Runs the service: ``python -m services.ingestion all|api|worker|streams|migrate``. ``streams`` runs ingestions."""
 
 import gc
 
 if __name__ == "__main__":
-    # Imported objects stay for good, so collections during the imports are wasted. `serve` turns collection on again.
+    # Imported objects are never freed, so garbage collection during imports is wasted. `serve` turns it on again.
     gc.disable()
     from libs.service_defaults import serve
     from services.ingestion.bootstrap import build, build_streams

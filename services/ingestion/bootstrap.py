@@ -62,13 +62,13 @@ _BACKLOG_SECONDS: Final = 10.0
 _DROP_SECONDS: Final = 2.0
 _DISPATCH_SECONDS: Final = 0.2
 _ARTIFACTS_SECONDS: Final = 0.5
-# The longest pause between polls while there is no work.
+# Longest pause between polls when there is no work.
 _REST_SECONDS: Final = 1.0
 _PARSE_AHEAD_SECONDS: Final = 1.0
 
 
 def build(settings: IngestionSettings) -> Service:
-    """The API and command worker: files, collections and knowledge bases."""
+    """Builds the API and command worker for files, collections and knowledge bases."""
     service = Service("ingestion", settings, migrations=MIGRATIONS)
     service.expire(*EXPIRIES, entities=ENTITIES)
     store = open_store(settings.objects_url.get_secret_value())
@@ -81,7 +81,7 @@ def build(settings: IngestionSettings) -> Service:
 
 
 def build_streams(settings: IngestionSettings) -> Service:
-    """A worker process that runs ingestions."""
+    """Builds a worker process that runs ingestions."""
     service = Service("ingestion", settings.model_copy(update={"port": settings.streams_port}), migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
@@ -111,7 +111,7 @@ def build_streams(settings: IngestionSettings) -> Service:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Engines and embedders of this installation."""
+    """This installation's engines and embedders."""
 
     engines: dict[str, Engine]
     embedders: ConfiguredEmbedders
@@ -121,7 +121,7 @@ class _Search:
     def of(cls, service: Service, settings: IngestionSettings) -> "_Search":
         engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
         if settings.weaviate_url:
-            # Its client is a quarter of all the service's imports.
+            # Imported only if needed: its client makes up a quarter of the service's imports.
             from services.ingestion.adapters.engines.weaviate.connection import Address
             from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 
@@ -144,7 +144,7 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     copy = CopyArtifacts(Blobs(database, store), HttpArtifactSource(service.calls), amounts)
     read_text = ReadFileText(files, PostgresTexts(database), store)
     serve_files(service.commands, service.http, upload, copy, files, read_text, store)
-    # `available-collections` comes before knowledge bases' `{knowledge_base_id}`, which would match it, too.
+    # `available-collections` must come before `{knowledge_base_id}`, which would match it, too.
     serve_collections(service.commands, service.http, collections, files)
     publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
@@ -217,7 +217,7 @@ def _add_ingestion(
         return streams.joined
 
     async def stuck(seconds: float) -> bool:
-        # A long file progresses in parts, which the queue doesn't see.
+        # A long file progresses in parts that the queue doesn't see.
         return not pool.progressed_within(seconds) and await queue.stuck(seconds)
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))

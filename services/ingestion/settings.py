@@ -18,11 +18,11 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
     max_files_per_upload: int = Field(100, ge=1, le=1000, description="Maximum files per upload.")
 
     processing_engine: Engine = Field(
-        "pgvector", description="Default engine of knowledge bases: `pgvector` or `weaviate`."
+        "pgvector", description="Default search engine for knowledge bases: `pgvector` or `weaviate`."
     )
-    weaviate_url: str = Field("", description="Address of Weaviate's REST API; empty: Weaviate is unavailable.")
+    weaviate_url: str = Field("", description="Address of Weaviate's REST API. If empty, Weaviate is unavailable.")
     weaviate_grpc_port: int = Field(
-        50051, ge=1, le=65535, description="Port of Weaviate's gRPC API, on its REST API's host."
+        50051, ge=1, le=65535, description="Port of Weaviate's gRPC API, which is on the same host as the REST API."
     )
     weaviate_api_key: SecretStr = Field(SecretStr(""), description="Weaviate's API key, if it requires one.")
     index_grace_seconds: float = Field(
@@ -30,24 +30,24 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
     )
 
     embedding_batch_size: int = Field(
-        128, ge=1, le=2048, description="Maximum texts per embedding request; halved if the server rejects a request."
+        128, ge=1, le=2048, description="Maximum texts per embedding request. Halved if the server rejects a request."
     )
 
     streams_port: int = Field(
-        0, ge=0, le=65535, description="Port for health and metrics of `streams`; 0: any free port."
+        0, ge=0, le=65535, description="Health and metrics port of `streams`. 0 selects any free port."
     )
     streams_batches: int = Field(
         2,
         ge=1,
         le=16,
-        description="Concurrent batches (up to 32 files) per company and worker; one more for other companies.",
+        description="Concurrent batches of up to 32 files per company and worker, plus one for other companies.",
     )
-    parse_ahead: bool = Field(True, description="Let idle workers parse files before a knowledge base uses them.")
+    parse_ahead: bool = Field(True, description="Lets idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
-        2, ge=1, le=64, description="Parsing processes per company and worker; one more for other companies."
+        2, ge=1, le=64, description="Parsing processes per company and worker, plus one for other companies."
     )
     parsing_timeout_seconds: float = Field(
-        60.0, gt=0, description="Time limit for a part of a file; must be below `AES_INGESTION_WATCHDOG_SECONDS`."
+        60.0, gt=0, description="Time limit for a part of a file. Must be below `AES_INGESTION_WATCHDOG_SECONDS`."
     )
     parsing_file_seconds: float = Field(3600.0, gt=0, description="Time limit for a whole file.")
     parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2, description="Memory limit for reading one file.")
@@ -63,7 +63,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
 
     @model_validator(mode="after")
     def _check_watchdog(self) -> Self:
-        # While all parsing processes work on long parts, there is no other progress, which must not trigger the
+        # While all parsing processes work on long parts, there is no other progress. This must not trigger the
         # watchdog.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
             raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")

@@ -24,7 +24,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def build(settings: RegistrySettings) -> Service:
-    """The service, ready to run."""
+    """Builds the service, ready to run."""
     service = Service("registry", settings, migrations=MIGRATIONS)
     service.expire(*EXPIRIES, entities=ENTITIES)
     database = service.database
@@ -41,5 +41,5 @@ def build(settings: RegistrySettings) -> Service:
 
 
 def _asking_targets() -> FairSemaphore:
-    """Keeps one company's slow targets from blocking all of a process's commands."""
+    """Limits concurrent calls of targets, so that one company's slow targets can't block all of a process."""
     return FairSemaphore(32, waiting=16, each=4)

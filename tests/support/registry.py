@@ -140,7 +140,7 @@ class MemoryAgents:
 
     async def add(self, agent: StoredAgent) -> bool:
         if agent.id in self._agents:
-            raise Conflict("There is already an agent with this ID.")
+            raise Conflict("An agent with this ID already exists.")
         if agent.agent_key in self._keys:
             return False
         self._keys.add(agent.agent_key)

@@ -92,7 +92,8 @@ class ObedientModel:
         return None
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
-        return list(options) if model.startswith("plain:") else []
+        ignored = ("stop", "tool_choice", "parallel_tool_calls") if model.startswith("plain:") else ()
+        return [option for option in options if option in ignored]
 
     def require_vision(self, model: str) -> None:
         if model.startswith("blind:"):

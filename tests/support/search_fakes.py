@@ -144,7 +144,7 @@ class WordEmbedder:
         if self.failure is not None:
             raise self.failure
         if not all(text.strip() for text in texts):
-            raise EmbeddingRefused("A text without content has no vector.")
+            raise EmbeddingRefused("A text without content can't be embedded.")
         self.embedded += texts
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):

@@ -1836,15 +1836,15 @@ class TurnOptions(TypedDict, total=False):
     with the turn and doesn't affect it.
     """
 
-    instructions: str | None
     temperature: float | None
     top_p: float | None
     max_tokens: int | None
     stop: list[str] | None
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None
     parallel_tool_calls: bool | None
-    client_tools: list[ClientTool] | None
     output_schema: dict[str, Any] | None
+    instructions: str | None
+    client_tools: list[ClientTool] | None
     metadata: dict[str, str] | None
 
 

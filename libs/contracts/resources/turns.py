@@ -46,7 +46,29 @@ Metadata = Annotated[
 """Custom key-value pairs, stored and returned with the turn."""
 
 
-class TurnOptions(StrictModel):
+class ModelSettings(StrictModel):
+    """Settings of a request to a model. Where one is None, the model uses its default."""
+
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    stop: list[StopText] | None = Field(default=None, min_length=1, max_length=4)
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    output_schema: JsonObject | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The settings with a value."""
+        return {name: value for name in ModelSettings.model_fields if (value := getattr(self, name)) is not None}
+
+    @property
+    def forced_call(self) -> Literal["required"] | NamedTool | None:
+        """The tool that the turn must call first, or "required" for any."""
+        choice = self.tool_choice
+        return choice if choice == "required" or isinstance(choice, NamedTool) else None
+
+
+class TurnOptions(ModelSettings):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
     ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
@@ -55,14 +77,7 @@ class TurnOptions(StrictModel):
     """
 
     instructions: str | None = Field(default=None, min_length=1, max_length=100_000)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
-    stop: list[StopText] | None = Field(default=None, min_length=1, max_length=4)
-    tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
     client_tools: ClientTools | None = None
-    output_schema: JsonObject | None = None
     metadata: Metadata | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Sessions of the runtime and documents of ingestion, over their internal APIs."""
+"""Reads sessions from the runtime, and documents from ingestion, over their internal APIs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.artifacts.domain.artifacts import KnownSession
 
-# Shorter than the timeout of this service's callers.
+# Shorter than the timeouts of this service's callers.
 _DEADLINE_SECONDS = 4.0
 
 
 class HttpDocuments:
-    """Documents in ingestion, which indexes them. Raises ``ServiceUnavailable``."""
+    """Reads documents from ingestion, which indexes them. Raises ``ServiceUnavailable``."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
@@ -42,7 +42,7 @@ class HttpSessions:
         self._calls = calls
 
     async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
-        """Returns None if the caller can't see it. Raises ``ServiceUnavailable``."""
+        """Returns the session, or None if the caller can't see it. Raises ``ServiceUnavailable``."""
         answer = await self._calls.get("runtime", f"/internal/sessions/{session_id}", caller)
         if answer.status == 404:
             return None

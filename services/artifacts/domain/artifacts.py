@@ -24,7 +24,7 @@ _TABLES: Final = frozenset(
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     }
 )
-# Types that browsers display without executing: no HTML, whatever its content.
+# Types that browsers display without executing anything. Excludes HTML, whatever it contains.
 _INLINE: Final = frozenset(
     {
         "image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp",
@@ -34,21 +34,21 @@ _INLINE: Final = frozenset(
 
 
 class ArtifactNotFound(NotFound):
-    """The artifact doesn't exist, or is invisible to the caller."""
+    """The artifact doesn't exist or is invisible to the caller."""
 
     def __init__(self) -> None:
         super().__init__("There is no artifact with this ID.")
 
 
 class SessionNotFound(NotFound):
-    """The session doesn't exist, or the caller can't use it."""
+    """The session doesn't exist, or the caller may not use it."""
 
     def __init__(self) -> None:
         super().__init__("There is no session with this ID.")
 
 
 class BytesMissing(ServiceUnavailable):
-    """The store lost a record's bytes, or its session is being deleted."""
+    """The artifact's bytes are missing from the object store, or its session is being deleted."""
 
     def __init__(self) -> None:
         message = "The artifact's content is missing from the object store."
@@ -57,7 +57,7 @@ class BytesMissing(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class KnownSession:
-    """The fields of a session that its artifacts need."""
+    """The fields of a session that artifacts depend on."""
 
     id: str
     company_id: str
@@ -73,7 +73,7 @@ class KnownSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
-    """An artifact whose bytes are in the object store. ``metadata`` is final when ``status`` is ready."""
+    """An artifact whose bytes are in the object store. ``metadata`` is final if ``status`` is ready."""
 
     id: str
     session_id: str
@@ -92,11 +92,11 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """A stored artifact. ``size`` in bytes; ``progress`` of processing in percent."""
+    """A stored artifact. ``size`` is in bytes, and ``progress`` is in percent of processing."""
 
     id: str
     blob_id: str
-    """The object with its bytes. Empty for a deleted artifact whose copy is still being followed to its end."""
+    """The object that contains its bytes. Empty if the artifact is deleted but its copy is still being followed."""
     session_id: str
     company_id: str
     owner_id: str
@@ -115,7 +115,7 @@ class StoredArtifact:
     updated_at: datetime
 
     def record(self) -> ArtifactRecord:
-        """The artifact as events show it."""
+        """Returns the artifact as shown in events."""
         return ArtifactRecord(
             artifact_id=self.id,
             session_id=self.session_id,
@@ -140,7 +140,10 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """A claimed artifact whose tables are to be read; ``lease`` guards its completion. ``attempt`` counts from 1."""
+    """A claimed artifact whose tables should be read.
+
+    ``lease`` is required to record the result. ``attempt`` counts from 1.
+    """
 
     artifact: StoredArtifact
     correlation_id: str
@@ -149,12 +152,12 @@ class TableJob:
 
 
 def strategy_of(content_type: str) -> ProcessingStrategy:
-    """Returns the processing strategy for artifacts of this type."""
+    """Returns the processing strategy for this content type."""
     if content_type.startswith("image/"):
         return "vision"
     return "structural_parsing" if content_type in _TABLES else "rag_indexing"
 
 
 def is_safe_inline(content_type: str) -> bool:
-    """Whether a browser may display it instead of saving it."""
+    """Returns whether a browser may display this type instead of saving the file."""
     return content_type in _INLINE

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES: Final = 512 * 1024
-"""Enough for a JPEG with a camera's preview before its dimensions."""
+"""Covers a JPEG with a camera's preview image before its dimensions."""
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD8)})
 
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """In pixels."""
+    """An image's size in pixels."""
 
     width: int
     height: int
@@ -24,7 +24,7 @@ class Dimensions:
 
 
 def dimensions(content_type: str, head: bytes) -> Dimensions | None:
-    """None if they can't be found: the file is corrupt, or isn't an image of this kind."""
+    """Returns the dimensions, or None if the file is corrupt or isn't an image of this kind."""
     try:
         width, height = _READERS[content_type](head)
     except (struct.error, IndexError, ValueError):
@@ -61,7 +61,7 @@ def _webp(head: bytes) -> tuple[int, int]:
     if kind == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
         width, height = struct.unpack_from("<HH", head, 26)
         return width & 0x3FFF, height & 0x3FFF
-    raise ValueError("unknown kind of WebP")
+    raise ValueError("unknown WebP format")
 
 
 def _three(head: bytes, start: int) -> int:

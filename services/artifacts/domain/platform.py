@@ -1,6 +1,7 @@
 """Copies of artifacts in the company's files, which ingestion stores.
 
-An artifact is ``copying`` or ``removing`` from the commit that records the command to ingestion until its answer.
+An artifact is ``copying`` or ``removing`` from the commit that records the command to ingestion until ingestion has
+answered.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ PlatformState = Literal["none", "copied"] | InFlightState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyState:
-    """An artifact and the state of its copy. ``file_id``: that of the copy, even after its removal."""
+    """An artifact and the state of its copy.
+
+    ``file_id``: the ID of the copy, even after its removal.
+    """
 
     artifact: StoredArtifact
     state: PlatformState
@@ -25,7 +29,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundCommand:
-    """An unanswered command to ingestion; ``copy.state`` says which one."""
+    """An unanswered command to ingestion. ``copy.state`` tells which command."""
 
     command_id: str
     copy: CopyState

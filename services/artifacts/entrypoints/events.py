@@ -1,4 +1,4 @@
-"""Events of other services that artifacts depend on."""
+"""Handles other services' events about sessions and documents."""
 
 from libs.contracts.resources.artifacts import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.resources.files import CopyArtifact, DeleteFile, FileDeleted, FileUploaded

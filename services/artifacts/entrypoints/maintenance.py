@@ -1,4 +1,4 @@
-"""Runs periodic work for as long as the service lives."""
+"""Runs periodic work for the lifetime of the service."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,13 +11,13 @@ from libs.contracts.errors import StoreUnavailable
 from libs.service_defaults.repeating import repeat_when_woken
 
 _log: Final = structlog.get_logger(__name__)
-# The transaction that wakes the work has yet to commit.
+# When the work is woken, the transaction hasn't committed yet.
 _COMMIT_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicWork:
-    """Repeats ``work`` until it finds nothing, then every ``seconds`` and whenever ``wake`` is called."""
+    """Repeats ``work`` until it finds nothing, then runs it every ``seconds`` and whenever ``wake`` is called."""
 
     name: str
     work: Callable[[], Awaitable[int]]
@@ -25,14 +25,14 @@ class PeriodicWork:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Called in a transaction that leaves work to do."""
+        """Wakes the work. Call it in a transaction that leaves work to do."""
         asyncio.get_running_loop().call_later(_COMMIT_SECONDS, self._woken.set)
 
     async def run(self) -> None:
         await repeat_when_woken(self._until_done, self._woken, self.seconds)
 
     async def once(self) -> int:
-        """Returns the amount of work found."""
+        """Runs the work once. Returns how much it found."""
         try:
             return await self.work()
         except StoreUnavailable as problem:

@@ -1,4 +1,4 @@
-"""Finds sessions and artifacts that the caller may use; all others count as missing."""
+"""Finds sessions and artifacts that the caller may use. All others count as missing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from services.artifacts.domain.links import LinkSigner, Parameters
 
 @dataclass(frozen=True, slots=True)
 class SessionAccess:
-    """Looks up a session once: its owner never changes, and an event reports its end."""
+    """Finds sessions. Each is looked up only once: its owner never changes, and an event reports its deletion."""
 
     known: PostgresSessions
     owner: HttpSessions
 
     async def readable(self, session_id: str, caller: Identity) -> KnownSession:
-        """Raises ``SessionNotFound``."""
+        """Returns a session that the caller may read. Raises ``SessionNotFound``."""
         session = await self._find(session_id, caller)
         if not session.readable_by(caller):
             raise SessionNotFound
         return session
 
     async def writable(self, session_id: str, caller: Identity) -> KnownSession:
-        """Raises ``SessionNotFound``."""
+        """Returns a session that the caller may write to. Raises ``SessionNotFound``."""
         session = await self._find(session_id, caller)
         if not session.writable_by(caller):
             raise SessionNotFound
@@ -52,7 +52,11 @@ class ArtifactAccess:
     clock: Callable[[], float]
 
     async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
-        """Raises ``ArtifactNotFound`` if the artifact doesn't exist or belongs to another session."""
+        """Returns an artifact that the caller may read.
+
+        Raises ``ArtifactNotFound`` if the artifact doesn't exist, is invisible to the caller, or belongs to another
+        session.
+        """
         artifact = await self.artifacts.get(artifact_id) if is_id(artifact_id) else None
         if artifact is None or not artifact.session.readable_by(caller):
             raise ArtifactNotFound
@@ -61,7 +65,7 @@ class ArtifactAccess:
         return artifact
 
     async def by_link(self, artifact_id: str, parameters: Parameters) -> StoredArtifact:
-        """Accepts the link instead of a caller. Raises ``AuthenticationFailed``."""
+        """Returns the artifact of a valid link, without a caller. Raises ``AuthenticationFailed``."""
         self.signer.check(artifact_id, parameters, self.clock())
         artifact = await self.artifacts.get(artifact_id)
         if artifact is None:

@@ -1,6 +1,6 @@
 """Copies an agent's artifact to the company's files, and removes the copy.
 
-Both send a command to ingestion. The original commands end when ingestion has answered.
+Both commands send a command to ingestion and end when ingestion has answered.
 """
 
 from dataclasses import dataclass, replace
@@ -25,13 +25,16 @@ _COMMANDS: Final[dict[InFlightState, type[Command]]] = {
     "copying": CopyArtifactToPlatform,
     "removing": RemoveArtifactFromPlatform,
 }
-# An answer takes seconds. After this long, the command or its answer was lost, or ingestion is down.
+# Ingestion answers within seconds. After this long, the command or its answer was lost, or ingestion is down.
 _UNANSWERED_SECONDS: Final = 600.0
 _AT_ONCE: Final = 100
 
 
 async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
-    """Ends immediately if there is already a copy. Raises ``ArtifactNotFound`` and ``Conflict``."""
+    """Copies an artifact. Ends immediately if there is already a copy.
+
+    Raises ``ArtifactNotFound`` and ``Conflict``.
+    """
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.artifact.origin != "generated":
@@ -49,7 +52,10 @@ async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlat
 async def remove_from_platform(
     transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
 ) -> None:
-    """Ends immediately if there is no copy. Raises ``ArtifactNotFound`` and ``Conflict``."""
+    """Removes a copy. Ends immediately if there is no copy.
+
+    Raises ``ArtifactNotFound`` and ``Conflict``.
+    """
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.file_id is None:
@@ -77,7 +83,7 @@ async def finish_removal(transaction: Transaction, event: FileDeleted, envelope:
     copy = await writer.lock_file(event.file_id)
     if copy is None or copy.state == "none":
         return
-    # Deleted in the company's files, not by a command of this service.
+    # A user deleted the file, not a command of this service.
     if copy.state == "copied":
         await writer.settle(copy.artifact.id, "none", copy.file_id)
         context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
@@ -87,14 +93,14 @@ async def finish_removal(transaction: Transaction, event: FileDeleted, envelope:
 
 
 async def handle_rejection(transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
-    """Handles the rejection of a command to ingestion: rejects the commands that wait for it."""
+    """Handles the rejection of a command to ingestion. Rejects the commands that are waiting for it."""
     if envelope.causation_id is None:
         return
     writer, error = PostgresPlatformWriter(transaction), event.error
     copy = await writer.lock_command(envelope.causation_id)
     if copy is None:
         return
-    # Someone else deleted the file, which was the goal.
+    # Someone else deleted the file, so the goal is reached.
     if copy.state == "removing" and error.type is ErrorKind.NOT_FOUND:
         await _settle(transaction, writer, copy, "none")
         return
@@ -108,12 +114,12 @@ async def handle_rejection(transaction: Transaction, event: CommandRejected, env
 
 @dataclass(frozen=True, slots=True)
 class ResendCommands:
-    """Sends unanswered commands again under their IDs: ingestion executes each once and repeats its answer."""
+    """Resends unanswered commands under their IDs. Ingestion executes each command once and repeats its answer."""
 
     outbox: Outbox
 
     async def __call__(self) -> int:
-        """Returns the number of commands sent."""
+        """Returns the number of resent commands."""
         async with self.outbox.transaction() as transaction:
             commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
             for command in commands:
@@ -126,7 +132,7 @@ async def _locked(writer: PostgresPlatformWriter, command: Any, context: Command
     copy = await writer.lock(command.artifact_id)
     if copy is None or copy.artifact.session_id != command.session_id:
         raise ArtifactNotFound
-    # The same error as for a missing one, so that nobody learns of it.
+    # The same error as for a missing artifact, so that it doesn't reveal that the artifact exists.
     if not copy.artifact.session.writable_by(context.identity):
         raise ArtifactNotFound
     return copy

@@ -16,7 +16,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeleteSessionArtifacts:
-    """``on_deleted`` is called after the transaction if there are objects to remove."""
+    """Deletes a session's artifacts.
+
+    ``on_deleted`` is called if there are objects to remove.
+    """
 
     on_deleted: Callable[[], None]
 

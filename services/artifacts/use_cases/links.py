@@ -1,4 +1,4 @@
-"""Creates temporary links to artifacts that work without a credential."""
+"""Creates temporary links to artifacts. They work without a credential."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from services.artifacts.domain.links import LinkSigner, link_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The object store signs links if callers can reach it over HTTP, otherwise this service does.
+    """Creates links. The object store signs them if callers can reach it over HTTP; otherwise, this service does.
 
-    ``public_url``: where callers reach the gateway. ``seconds``: lifetime of links.
+    ``public_url``: where callers reach the gateway. ``seconds``: the lifetime of links.
     """
 
     store: ObjectStore
@@ -41,6 +41,6 @@ class Links:
         return ArtifactUrl(url=url, expires_at=format_time(expires))
 
     def public(self, artifact: StoredArtifact) -> Artifact:
-        """The artifact as callers see it, with a fresh link."""
+        """Returns the artifact as shown to callers, with a new link."""
         link = self.link(artifact)
         return Artifact(**artifact.record().model_dump(), url=link.url, url_expires_at=link.expires_at)

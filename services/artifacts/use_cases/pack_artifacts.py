@@ -1,4 +1,4 @@
-"""Packs all artifacts of a session into a ZIP archive while it is sent."""
+"""Packs all artifacts of a session into a ZIP archive while sending it."""
 
 import io
 import time
@@ -18,7 +18,7 @@ from services.artifacts.use_cases.read_contents import OpenContent
 
 
 class _ZipOutput(io.RawIOBase):
-    """Buffers the archive's output until it is sent."""
+    """Buffers the archive's output until it's sent."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -44,7 +44,7 @@ class PackArtifacts:
     open_content: OpenContent
 
     async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """The archive's bytes. Raises refusals before yielding the first of them."""
+        """Streams the archive's bytes. Raises errors before the first byte."""
         await self.sessions.readable(session_id, caller)
         pieces = self._pieces(await self.artifacts.all(session_id))
         # Detect an unreachable store while an error can still be returned.
@@ -58,7 +58,7 @@ class PackArtifacts:
             for artifact, name in zip(artifacts, names, strict=True):
                 content = await self.open_content(artifact)
                 entry = zipfile.ZipInfo(name, _moment(artifact.created_at))
-                # Members aren't compressed: most file types already are, and it would take all the CPU.
+                # Don't compress the members: most file types already are compressed, and it would use all the CPU.
                 with archive.open(entry, "w") as member:
                     async with aclosing(content):
                         async for piece in content:

@@ -1,4 +1,4 @@
-"""Reads the contents of artifacts: bytes, tables, texts and chunks."""
+"""Reads the contents of artifacts: bytes, tables, texts and passages."""
 
 import asyncio
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReade
 from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 
-# A little shorter than the gateway's timeout.
+# Slightly shorter than the gateway's timeout.
 _WAIT_SECONDS: Final = 4.0
 _POLL_SECONDS: Final = 0.1
 
@@ -24,7 +24,10 @@ class OpenContent:
     store: ObjectStore
 
     async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
-        """The caller closes the result. Raises ``StoreUnavailable`` and ``BytesMissing``."""
+        """Opens the artifact's content. The caller must close it.
+
+        Raises ``StoreUnavailable`` and ``BytesMissing``.
+        """
         try:
             return await self.store.open(original_key(artifact.blob_id), start=start, length=length)
         except ObjectMissing:
@@ -37,10 +40,13 @@ class PreviewTables:
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
-        """Raises ``UnsupportedMediaType`` for files without tables, and ``Conflict`` until they are read."""
+        """Returns the first rows of each table.
+
+        Raises ``UnsupportedMediaType`` for files without tables, and ``Conflict`` until they have been read.
+        """
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
-            raise UnsupportedMediaType(f"There is no preview for files of type {artifact.content_type}.")
+            raise UnsupportedMediaType(f"Files of type {artifact.content_type} don't have a preview.")
         if artifact.status == "failed":
             raise Conflict(f"'{artifact.name}' couldn't be read: {_reason(artifact)}")
         if "sheets" not in artifact.metadata:
@@ -56,7 +62,7 @@ class PreviewTables:
         return found
 
     async def _processed(self, caller: Identity, artifact_id: str, session_id: str) -> StoredArtifact:
-        """Waits for the end of the processing. Raises ``Conflict`` on a timeout."""
+        """Waits until processing has finished. Raises ``Conflict`` on timeout."""
         left = _WAIT_SECONDS
         while True:
             artifact = await self.access.readable(caller, artifact_id, session_id)
@@ -76,7 +82,11 @@ class ReadText:
     async def __call__(
         self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
     ) -> ArtifactText:
-        """Raises ``UnsupportedMediaType`` unless it is a document, ``Conflict`` if it has no text (yet)."""
+        """Returns a document's text.
+
+        Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if it has no text or isn't
+        processed yet.
+        """
         artifact = await self.access.readable(caller, artifact_id, session_id)
         if artifact.strategy != "rag_indexing":
             raise UnsupportedMediaType(f"'{artifact.name}' isn't a document.")
@@ -92,7 +102,7 @@ class SearchDocuments:
     documents: HttpDocuments
 
     async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Searches the session's documents that are ready; others are left out."""
+        """Searches the session's documents that are ready. Omits the rest."""
         await self.sessions.readable(session_id, caller)
         names = {
             each.id: each.name

@@ -31,7 +31,10 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTables:
-    """Reads ``at_once`` waiting files of a company under leases: another process takes over when they have ended."""
+    """Reads waiting files, at most ``at_once`` of a company at a time.
+
+    Files are leased: another process takes over when the lease expires.
+    """
 
     jobs: PostgresTableJobs
     store: ObjectStore
@@ -41,7 +44,7 @@ class ReadTables:
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Reads until no file is waiting; returns the number of attempts."""
+        """Reads until no file is waiting. Returns the number of attempts."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, self.lease_seconds),
             renew=lambda jobs: self.jobs.renew([job.lease for job in jobs], self.lease_seconds),
@@ -52,7 +55,7 @@ class ReadTables:
         )()
 
     async def _read(self, job: TableJob) -> None:
-        """Never raises, so that the other files continue."""
+        """Reads one file. Never raises, so that the other files continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             record = await self._outcome(job)
@@ -63,7 +66,7 @@ class ReadTables:
                 _log.exception("tables.not_recorded", artifact_id=job.artifact.id)
 
     async def _outcome(self, job: TableJob) -> Callable[[], Awaitable[None]]:
-        """Reads the file; returns the transaction that records the outcome."""
+        """Reads the file. Returns the transaction that records the outcome."""
         artifact_id, is_last = job.artifact.id, job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return partial(self._fail, job, "The file couldn't be read: the reader process crashed on each attempt.")
@@ -73,13 +76,13 @@ class ReadTables:
         except DocumentUnreadable as problem:
             return partial(self._fail, job, str(problem))
         except ObjectMissing:
-            # Its session was just deleted, or the content is lost.
+            # The session was just deleted, or the content is lost.
             if is_last:
                 return partial(self._fail, job, "The file's content is missing from the object store.")
             _log.warning("tables.bytes_missing", artifact_id=artifact_id)
             return partial(self.jobs.postpone, job.lease, _MISSING_SECONDS, counts=True)
         except Exception as problem:
-            # Lock contention counts: the work itself may cause a deadlock.
+            # Lock contention counts as an attempt, because the work itself may cause a deadlock.
             counts = not is_unreachable(problem)
             if counts:
                 _log.exception("tables.not_read", artifact_id=artifact_id)
@@ -90,7 +93,7 @@ class ReadTables:
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
         key = derived_key(artifact.blob_id, "tables", artifact.content_type)
         with suppress(ObjectMissing):
-            # The summary of an earlier artifact with the same content.
+            # Reuse the summary of an earlier artifact with the same content.
             return ArtifactPreview.model_validate_json(await read_all(self.store, key)).sheets
         async with self.store.as_file(original_key(artifact.blob_id)) as path:
             sheets = await self.reader.read(path, artifact.content_type)

@@ -1,6 +1,6 @@
-"""Records ingestion's reports on the documents that it indexes.
+"""Records ingestion's reports on documents.
 
-A redelivered event, or one about a deleted artifact, changes nothing.
+A redelivered event, or an event about a deleted artifact, changes nothing.
 """
 
 from libs.contracts.messages import Envelope

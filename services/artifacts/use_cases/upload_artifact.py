@@ -1,4 +1,4 @@
-"""Stores an artifact as it arrives."""
+"""Stores an artifact while it's being uploaded."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_bytes`` per artifact, ``max_pixels`` per image."""
+    """Upload limits. ``max_bytes`` applies to each artifact and ``max_pixels`` to each image."""
 
     max_bytes: int
     max_pixels: int
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """``key``: makes the upload safe to retry."""
+    """The context of an upload. ``key``: idempotency key, with which the upload can be retried."""
 
     session_id: str
     caller: Identity
@@ -48,7 +48,10 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadArtifact:
-    """``on_stored`` is called after the transaction: the artifact waits to be processed."""
+    """Stores uploaded artifacts.
+
+    ``on_stored`` is called after the transaction, to start processing.
+    """
 
     access: SessionAccess
     blobs: Blobs
@@ -59,7 +62,7 @@ class UploadArtifact:
     on_stored: Callable[[], None]
 
     async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
-        """Stores the single file of a body.
+        """Stores the single file of a request body.
 
         Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded``,
         ``StoreUnavailable`` and the errors of ``parts``.
@@ -67,7 +70,7 @@ class UploadArtifact:
         await self.access.writable(what.session_id, what.caller)
         part = await anext(parts, None)
         if part is None:
-            raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
+            raise invalid_file("The request doesn't contain a file.", "missing", "add a field named 'file'")
         name, metadata = safe_name(part.name), dict[str, Any]()
         kind = type_of(name)
         look = Inspection()
@@ -76,7 +79,9 @@ class UploadArtifact:
         async with self.blobs.upload(what.caller.company_id) as receiving:
             file = await receiving.receive(name, kind, part.pieces, max_bytes=self.limits.max_bytes, look=look)
             if await anext(parts, None) is not None:
-                raise invalid_file("The body has more than one file.", "too_many", "upload artifacts one by one")
+                raise invalid_file(
+                    "The request contains more than one file.", "too_many", "upload each artifact in its own request"
+                )
             stored = await self._store(receiving, file, metadata, what)
         self.on_stored()
         return self.links.public(stored)
@@ -84,10 +89,10 @@ class UploadArtifact:
     def _measure(self, name: str, content_type: str, head: bytes, metadata: dict[str, Any]) -> None:
         found = images.dimensions(content_type, head)
         if found is None:
-            raise UnsupportedMediaType(f"'{name}' isn't a readable image: its size is missing.")
+            raise UnsupportedMediaType(f"'{name}' isn't a readable image: it doesn't specify its size.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
-                f"'{name}' has {found.width} x {found.height} pixels. At most {self.limits.max_pixels} are allowed.",
+                f"'{name}' has {found.width} x {found.height} pixels. The maximum is {self.limits.max_pixels} pixels.",
                 "image_too_large",
                 "scale it down",
             )

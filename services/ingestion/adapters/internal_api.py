@@ -1,4 +1,4 @@
-"""HTTP calls to the artifacts service."""
+"""Calls the artifacts service over HTTP."""
 
 import asyncio
 import tempfile
@@ -18,14 +18,14 @@ _WRITTEN_AT_ONCE: Final = 1024 * 1024
 
 
 class HttpArtifactSource:
-    """Reads artifacts. Raises ``NotFound``, ``ArtifactBytesMissing`` and ``ServiceUnavailable``."""
+    """Reads artifacts over HTTP. Raises ``NotFound``, ``ArtifactBytesMissing`` and ``ServiceUnavailable``."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     @asynccontextmanager
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The artifact's bytes. Reading them may also raise ``ServiceUnavailable``."""
+        """Streams the artifact's bytes. Reading them can also raise ``ServiceUnavailable``."""
         path = f"/internal/sessions/{session_id}/artifacts/{artifact_id}/download"
         async with self._calls.exchange("GET", "artifacts", path, caller) as answer:
             if answer.status != 200:
@@ -34,8 +34,8 @@ class HttpArtifactSource:
 
     @asynccontextmanager
     async def as_file(self, session_id: str, artifact_id: str, company_id: str) -> AsyncIterator[Path]:
-        """The artifact as a temporary file."""
-        # On behalf of the company: the uploader isn't present.
+        """Downloads the artifact to a temporary file."""
+        # Reads on behalf of the company, since the uploader isn't involved here.
         service = Identity(
             company_id=company_id, user_id="service", key_id="service", scopes=frozenset({Scope.COMPANY_READ})
         )

@@ -17,7 +17,7 @@ from services.ingestion.domain.runs import Due, RunKey, encode_work
 _log = structlog.get_logger(__name__)
 _TYPE: Final = "aes.ingestion.work.v1"
 _SECONDS: Final = 10.0
-# The files of a message are embedded and written together.
+# The files in a message are embedded and written together.
 _MOST_IN_A_MESSAGE: Final = 32
 _LEAST_MESSAGES: Final = 8
 
@@ -28,7 +28,7 @@ class KafkaWorkSender:
         self._source = source
 
     async def send(self, work: Sequence[Due]) -> list[Due]:
-        """Sends work to the bus; returns the unsent rest."""
+        """Sends work to the bus and returns the items that couldn't be sent."""
         sent: list[tuple[asyncio.Future[None], list[Due]]] = []
         messages = grouped(work)
         try:
@@ -59,7 +59,7 @@ class KafkaWorkSender:
 
 
 def grouped(work: Sequence[Due]) -> list[list[Due]]:
-    """Groups work by correlation into few messages, but enough to use all workers."""
+    """Groups work by correlation ID. Creates few messages, but enough to keep all workers busy."""
     by_correlation: dict[tuple[str, str], list[Due]] = {}
     for due in work:
         by_correlation.setdefault((due.company_id, due.correlation_id), []).append(due)

@@ -9,7 +9,7 @@ class ArtifactNotFound(NotFound):
     """The artifact doesn't exist, belongs to another company, or has no text."""
 
     def __init__(self) -> None:
-        super().__init__("There is no text of an artifact with this ID.")
+        super().__init__("There is no artifact with this ID, or it has no text.")
 
 
 class ArtifactBytesMissing(ServiceUnavailable):
@@ -18,7 +18,7 @@ class ArtifactBytesMissing(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactJob:
-    """A claimed document; ``token`` is the fencing token. ``attempt`` counts from 1."""
+    """A claimed document. ``token`` is the fencing token. ``attempt`` counts from 1."""
 
     artifact_id: str
     company_id: str
@@ -32,7 +32,7 @@ class ArtifactJob:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """The index of chunks, and its engine."""
+    """The index that contains a document's chunks, and its engine."""
 
     engine: str
     index_id: str
@@ -40,12 +40,12 @@ class IndexPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The index of a document's chunks; ``lost``: it is gone, and the document is queued again."""
+    """The index of a document's chunks. ``lost``: the index is gone, and the document is queued again."""
 
     place: IndexPlace
     lost: bool = False
 
 
 def artifact_text_key(artifact_id: str) -> str:
-    """Key of the parsed text in the object store."""
+    """Returns the parsed text's key in the object store."""
     return f"artifacts/{artifact_id}/text"

@@ -18,10 +18,10 @@ class CollectionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Numbers of files in a collection, and of their parsed and failed texts.
+    """Numbers of a collection's files, and of their parsed and failed texts.
 
-    ``begun``: parsing of at least one text has started or ended since the collection's files changed. ``total_size`` in
-    bytes.
+    ``begun``: parsing of at least one text has started or ended since the collection's files changed. ``total_size`` is
+    in bytes.
     """
 
     files: int = 0
@@ -38,7 +38,7 @@ class Content:
 
     @property
     def progress(self) -> int:
-        """Percentage of files with finished parsing, rounded down."""
+        """Returns the percentage of files whose parsing has finished, rounded down."""
         return 100 * (self.parsed + self.failed) // self.files if self.files else 0
 
 
@@ -56,7 +56,7 @@ class StoredCollection:
     content: Content = EMPTY
 
     def public(self) -> Collection:
-        """The public representation."""
+        """Returns the public representation."""
         return Collection(
             id=self.id,
             name=self.name,
@@ -70,7 +70,7 @@ class StoredCollection:
         )
 
     def available(self) -> AvailableCollection:
-        """The collection as content for a knowledge base."""
+        """Returns the collection as content for a knowledge base."""
         return AvailableCollection(
             id=self.id,
             name=self.name,
@@ -89,5 +89,5 @@ class PendingUpdate:
 
 
 def published_state(collection: Collection) -> dict[str, Any]:
-    """The fields derived from files, whose changes are published."""
+    """Returns the fields derived from files. Changes of these fields are published."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -13,7 +13,7 @@ import orjson
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 
 if TYPE_CHECKING:
-    # Processes that only parse don't need it.
+    # Not imported at run time, since processes that only parse don't need it.
     import numpy as np
     import numpy.typing as npt
 
@@ -23,9 +23,9 @@ _CHUNKS = UUID("0b0d8a52-6c0f-5f4e-9d4c-8f1f6a3e2c71")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A page or row of a document, numbered from 1: a half-open character range of the text.
+    """A page or row of a document, numbered from 1, as a half-open character range of the text.
 
-    For a row of a workbook, the page is the sheet's number.
+    For a row of a workbook, ``page`` is the number of the sheet.
     """
 
     text_start: int
@@ -43,7 +43,7 @@ class ParsedDocument:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Storage format: one line of JSON, then the text in UTF-8."""
+        """Encodes the document for storage: one line of JSON, then the text in UTF-8."""
         head = {
             "segments": [(s.text_start, s.text_end, s.page, s.row) for s in self.segments],
             "metadata": dict(self.metadata),
@@ -61,7 +61,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """Term counts by number, in a chunk of `length` terms; sorted by number."""
+    """Term counts of a chunk with `length` terms, sorted by term number."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
@@ -70,9 +70,9 @@ class TermCounts:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a document. `start` and `end` are character offsets in the parsed text; `index` counts from 0.
+    """A chunk of a document. `start` and `end` are character offsets in the parsed text. `index` counts from 0.
 
-    `page` and `row` are those of its start. `vector` and `terms` are set if the parsing process computed them.
+    `page` and `row` are where the chunk starts. `vector` and `terms` are set if the parsing process computed them.
     """
 
     id: str
@@ -87,12 +87,12 @@ class Chunk:
 
 
 def settings_hash(strategy: ChunkingStrategy) -> str:
-    """Equal for equal settings."""
+    """Returns a hash that is equal for equal settings."""
     return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class ChunkIds:
-    """Deterministic ids: the same source and settings give the same ids."""
+    """Creates deterministic IDs: the same source and settings produce the same IDs."""
 
     def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
         self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")

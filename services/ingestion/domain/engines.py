@@ -1,4 +1,4 @@
-"""Port of search engines."""
+"""Port for search engines."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -14,7 +14,7 @@ from services.ingestion.domain.documents import Chunk, TermCounts
 Vector = npt.NDArray[np.float32]
 Mode = Literal["hybrid", "semantic", "keyword"]
 ChunkKey = tuple[str, str]
-"""The ids of a file and of a chunk in it."""
+"""The IDs of a file and of one of its chunks."""
 _LEAST_DEPTH: Final = 100
 
 
@@ -23,11 +23,11 @@ class IndexMissing(Exception):
 
 
 class EngineUnavailable(ServiceUnavailable):
-    """The engine didn't answer; a retry may succeed."""
+    """The engine didn't respond. A retry may succeed."""
 
 
 class EngineConflict(Exception):
-    """All attempts conflicted with other writers. Counts as a failed attempt, not as an outage."""
+    """All attempts conflicted with other writers. This counts as a failed attempt, not as an outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Files to search. With ``only`` None: all indexed files except those in ``without``."""
+    """Selects files to search. If ``only`` is None, selects all indexed files except those in ``without``."""
 
     only: frozenset[str] | None = None
     without: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ EVERY_FILE = FileSelection()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search query. ``vector`` is None for a keyword search; keywords come from ``text``."""
+    """A search query. ``vector`` is None for a keyword search. Keywords come from ``text``."""
 
     text: str
     vector: Vector | None
@@ -92,7 +92,7 @@ class Query:
 
     @property
     def depth(self) -> int:
-        """Number of candidates from each search method."""
+        """Returns the number of candidates per search method."""
         return max(_LEAST_DEPTH, 3 * self.top_k) if self.mode == "hybrid" else self.top_k
 
 
@@ -104,12 +104,12 @@ class Candidate:
     position: int
     cosine: float | None
     words: float | None
-    """BM25, relative to a chunk with only common words that repeats every query word."""
+    """BM25 score relative to that of a chunk that repeats every query word, if all words were common."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A search result. ``score`` is 0 to 1, comparable only within one response."""
+    """A search result. ``score`` is between 0 and 1 and only comparable within one response."""
 
     chunk_id: str
     file_id: str
@@ -125,65 +125,66 @@ class Searching(Protocol):
     """Searches one index."""
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """The best ``query.depth`` chunks by each search method of the mode, unordered."""
+        """Returns the best ``query.depth`` chunks of each search method in the query's mode, unordered."""
 
     async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
-        """These chunks with their scores, in this order, without chunks deleted since the search."""
+        """Returns these chunks with their scores in the given order. Skips chunks deleted since the search."""
 
 
 class Engine(Protocol):
     """Stores chunks in independent indexes.
 
-    Names, tags, collections and statuses of files aren't in the index: the caller resolves them to a ``FileSelection``.
-    So their changes apply immediately and write nothing here. Every method raises ``EngineUnavailable`` if the engine
-    doesn't answer.
+    An index doesn't contain the names, tags, collections or statuses of files: callers resolve them to a
+    ``FileSelection``. So their changes apply immediately and don't need a write to the index. Every method raises
+    ``EngineUnavailable`` if the engine doesn't respond.
     """
 
     @property
     def name(self) -> str: ...
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
-        """Creates an empty index; leaves an existing one unchanged."""
+        """Creates an empty index. Leaves an existing one unchanged."""
 
     async def drop_index(self, index_id: str) -> None:
-        """Removes the index with its content, if it exists."""
+        """Deletes the index and its content, if it exists."""
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
-        """The given indexes that exist."""
+        """Returns the given indexes that exist."""
 
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         """Adds chunks of any number of files.
 
-        Idempotent by (file, chunk id). A failure may leave some chunks written; writing all of them again completes the
-        set without duplicates. Pass some hundreds per call. Raises ``IndexMissing``, and ``ValueError`` for a vector of
-        another length.
+        Idempotent by file and chunk ID. A failure may leave some chunks written. Writing all of them again completes
+        the set without duplicates. Pass a few hundred chunks per call. Raises ``IndexMissing``, and ``ValueError`` for
+        a vector of the wrong length.
         """
 
     async def finish(self, index_id: str) -> None:
-        """Builds structures that pay off only in bulk (graph, statistics), at the end of a run.
+        """Builds structures that only pay off in bulk, such as the graph and statistics.
 
-        Call it at the end of every run, before switching to a new index, and after deletions. It is idempotent, cheap
-        after small changes, and takes minutes after a large run. Searches continue during the call. Before the call,
-        results are correct too, but slower and ranked with rougher statistics. Raises ``IndexMissing``.
+        Call it at the end of every run, before switching to a new index, and after deletions. It's idempotent. It's
+        cheap after small changes but takes minutes after a large run. Searches continue during the call. Without the
+        call, results are correct, but searches are slower and rank with less accurate statistics. Raises
+        ``IndexMissing``.
         """
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        """Removes all chunks of the files. Missing files or a missing index aren't errors."""
+        """Deletes all chunks of the files. Ignores missing files and a missing index."""
 
     async def count(self, index_id: str) -> int:
-        """Number of chunks. Raises ``IndexMissing``."""
+        """Returns the number of chunks. Raises ``IndexMissing``."""
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Chunk ids of one file, by position. Raises ``IndexMissing``."""
+        """Returns the chunk IDs of one file, by position. Raises ``IndexMissing``."""
 
     def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
-        """Keeps one connection until it exits. Raises ``IndexMissing``."""
+        """Opens the index for searches. Holds one connection until it exits. Raises ``IndexMissing``."""
 
     async def ping(self) -> None:
-        """Raises ``EngineUnavailable`` if the engine doesn't answer."""
+        """Raises ``EngineUnavailable`` if the engine doesn't respond."""
 
     async def close(self) -> None: ...
 
 
 Engines = Mapping[str, Engine]
-"""The engines of this installation by name."""
+"""This installation's engines by name."""

@@ -18,7 +18,7 @@ class FileNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class TextKey:
-    """A blob, and the content type as which it is parsed."""
+    """A blob and the content type that determines how it's parsed."""
 
     blob_id: str
     content_type: str
@@ -26,7 +26,7 @@ class TextKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file that isn't deleted. ``size`` in bytes; ``collection_ids`` in the order of addition."""
+    """A file that isn't deleted. ``size`` is in bytes. ``collection_ids`` are in the order in which they were added."""
 
     id: str
     company_id: str
@@ -46,13 +46,13 @@ class StoredFile:
         return TextKey(self.blob_id, self.content_type)
 
     def public(self) -> File:
-        """The public representation."""
+        """Returns the public representation."""
         return File.model_validate(self, from_attributes=True)
 
 
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
-    """A text that no worker is parsing. ``name`` is the name of one file with its bytes."""
+    """A text that no worker is parsing. ``name`` is that of one file with the same bytes."""
 
     key: TextKey
     name: str
@@ -62,9 +62,9 @@ class UnparsedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFilter:
-    """A filter for files; None fields don't filter.
+    """A filter for files. Fields that are None don't filter.
 
-    ``name`` matches a part of the name, ignoring case; ``after`` is the file before the page.
+    ``name`` matches part of the name, ignoring case. ``after`` is the file before the page.
     """
 
     status: FileStatus | None = None
@@ -84,7 +84,7 @@ class TextFailure:
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """``failure`` is set for the state ``failed``, ``characters`` for ``parsed``."""
+    """State of a text. ``failure`` is set if it failed, ``characters`` if it was parsed."""
 
     state: Literal["pending", "running", "parsed", "failed"]
     attempts: int

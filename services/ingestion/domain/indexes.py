@@ -1,4 +1,4 @@
-"""Indexes according to the database, for their inspection."""
+"""Indexes that should exist according to the database, used to inspect the engines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Expected content of an index; ``version`` changes with every item."""
+    """Expected content of an index. ``version`` changes with every item."""
 
     chunks: int
     version: str
@@ -30,7 +30,10 @@ class DocumentIndexes(Protocol):
     """Indexes of session documents. Each method has its own transaction."""
 
     async def in_use(self) -> Sequence[IndexPlace]:
-        """Indexes with searchable documents."""
+        """Returns indexes with searchable documents."""
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues the index's documents again, which aren't searchable until then. Returns their number."""
+        """Queues the index's documents again and returns their number.
+
+        They aren't searchable until they are indexed.
+        """

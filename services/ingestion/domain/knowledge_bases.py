@@ -39,7 +39,7 @@ class KnowledgeBaseNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Settings of an index. Other settings or another analysis version need a new index."""
+    """Settings of an index. Other settings or another analysis version require a new index."""
 
     engine: str
     chunking: ChunkingStrategy
@@ -48,7 +48,7 @@ class IndexSettings:
     dimensions: int
 
     def hash(self) -> str:
-        """Equal for equal settings."""
+        """Returns a hash that is equal for equal settings."""
         parts = [ANALYSIS, self.engine, self.chunking.model_dump(), self.provider, self.model, self.dimensions]
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -58,7 +58,10 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKnowledgeBase:
-    """``settings`` apply to the next ingestion; ``index_id`` is the searched index, None before the first one."""
+    """A knowledge base. ``settings`` apply to the next ingestion.
+
+    ``index_id`` is the searched index, or None before the first ingestion.
+    """
 
     id: str
     company_id: str
@@ -83,7 +86,7 @@ class StoredKnowledgeBase:
 class LiveIndex:
     """The searched index. ``index_id`` is None before the first ingestion.
 
-    ``given_up``: the engine has lost the index, and another one is under construction.
+    ``given_up``: the engine has lost the index, and another one is being built.
     """
 
     knowledge_base_id: str
@@ -95,7 +98,7 @@ class LiveIndex:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a knowledge base and its progress. ``chunks`` is 0 before the file is cut."""
+    """A file of a knowledge base and its progress. ``chunks`` is 0 until the file is cut."""
 
     file_id: str
     name: str
@@ -115,7 +118,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of an ingestion; ``phases`` counts running items by phase."""
+    """Progress of an ingestion. ``phases`` counts running items by phase."""
 
     total: int = 0
     ingested: int = 0
@@ -141,13 +144,13 @@ class Progress:
         return self.ingested + self.failed
 
     def percent(self, *, ended: bool) -> int:
-        """100 only once the ingestion has ended."""
+        """Returns the percentage, which is 100 only once the ingestion has ended."""
         if ended:
             return 100
         return min(99, 100 * self.finished // self.total) if self.total else 0
 
     def metadata(self, run_state: RunState | None) -> dict[str, Any]:
-        """Public details of a running or failed ingestion."""
+        """Returns the public details of a running or failed ingestion."""
         return {
             "phase": self._phase(run_state),
             "total_chunks": self.total_chunks,
@@ -166,11 +169,11 @@ class Progress:
 
     def _message(self, run_state: RunState | None) -> str:
         if run_state == "planning":
-            return "Files are being listed."
+            return "Listing files."
         if run_state == "finishing":
-            return "The index is being completed."
+            return "Completing the index."
         text = f"{self.finished} of {self.total} files done"
-        return f"{text}, {self.failed} of them failed." if self.failed else f"{text}."
+        return f"{text}, {self.failed} failed." if self.failed else f"{text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ class KnowledgeBaseView:
     """Why the run didn't finish."""
 
     def public(self) -> KnowledgeBase:
-        """The public representation."""
+        """Returns the public representation."""
         stored, progress = self.stored, Progress.of(self.sources)
         ingested = [source.public() for source in self.sources if source.state == "ingested"]
         failed = [source.public() for source in self.sources if source.state == "failed"]
@@ -231,6 +234,6 @@ def _rate(progress: Progress, status: KnowledgeBaseStatus) -> float:
 
 
 def normalized(name: str) -> str:
-    """The name in lower-case ASCII letters and digits, joined by underscores; may be empty."""
+    """Converts the name to lowercase ASCII letters and digits, joined by underscores. The result may be empty."""
     plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")

@@ -1,4 +1,4 @@
-"""Port of parsers, and errors for files that can't be parsed."""
+"""Port for parsers, and errors for files that can't be parsed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from services.ingestion.domain.knowledge_bases import IndexSettings
 class Unparsable(Exception):
     """A file without usable text. `message` tells the file's owner what to do.
 
-    `retryable`: parsing may succeed another time, because the machine was short of time or memory.
+    `retryable`: parsing may succeed later, because time or memory was short.
     """
 
     def __init__(self, code: FileErrorCode, message: str, *, retryable: bool = False) -> None:
@@ -24,15 +24,18 @@ class Unparsable(Exception):
 
 
 class DocumentReader(Protocol):
-    """Parses and cuts files. Calls may be concurrent and cancelled, and are safe to repeat.
+    """Parses and cuts files. Calls may run concurrently, be cancelled and be repeated.
 
-    `source` names the content for the chunk ids: file id and content hash. With an `index`, chunks may include its
+    `source` identifies the content in chunk IDs by file ID and content hash. With an `index`, chunks may include its
     vectors and terms, if the cutting process can compute them. Companies take turns; work without a company counts as
     one company's. Every method raises Unparsable.
     """
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
-        """Parses the file at `path`. The extension of `name` determines the format, otherwise `content_type`."""
+        """Parses the file at `path`.
+
+        The extension of `name` determines the format; if it's unknown, `content_type` does.
+        """
 
     async def chunk(
         self,
@@ -43,7 +46,7 @@ class DocumentReader(Protocol):
         *,
         company_id: str = "",
     ) -> Sequence[Chunk]:
-        """Non-blank chunks in text order."""
+        """Returns non-blank chunks in text order."""
 
     async def parse_and_chunk(
         self,
@@ -56,4 +59,4 @@ class DocumentReader(Protocol):
         *,
         company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        """Parses and cuts in one step, which avoids moving the text twice."""
+        """Parses and cuts in one step, which avoids transferring the text twice."""

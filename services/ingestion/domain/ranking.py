@@ -1,4 +1,4 @@
-"""Ranks search candidates, identically for every engine."""
+"""Ranks search candidates in the same way for every engine."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,7 +9,7 @@ SEMANTIC_SHARE: Final = 0.55
 
 
 async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
-    """At most ``query.top_k`` chunks, best first. Raises ``IndexMissing``."""
+    """Returns at most ``query.top_k`` chunks, best first. Raises ``IndexMissing``."""
     if query.files.is_empty:
         return []
     async with engine.searching(index_id) as index:
@@ -17,12 +17,12 @@ async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
 
 
 def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey, float]:
-    """Scores of the best candidates from 0 to 1, best first; ties are ordered by file.
+    """Returns the best candidates with scores from 0 to 1, best first. Ties are ordered by file.
 
-    Hybrid mode adds both scores rather than ranks. On three labelled collections this beat either search alone, while
+    Hybrid mode adds both scores rather than ranks. On three labelled collections, this beat either search alone, while
     reciprocal ranks were worse than keywords alone on two (docs/decisions/0024).
     """
-    # A chunk found only by words counts as distant as the last one found by meaning.
+    # A chunk found only by words counts as distant as the last chunk found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)
     most_words = max((each.words for each in found if each.words is not None), default=0.0)
 
@@ -36,7 +36,7 @@ def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey,
         by_words = words / most_words if most_words > 0 else 0.0
         return SEMANTIC_SHARE * max(cosine, 0.0) + (1 - SEMANTIC_SHARE) * by_words
 
-    # Preserves the order of cosines below zero and, through rounding, above one.
+    # Preserves the order of cosines below zero and, due to rounding, above one.
     scores = {each.key: (-score(each), each.key[0], each.position) for each in found}
     best = sorted(scores, key=lambda key: scores[key])[:top_k]
     return {key: min(max(-scores[key][0], 0.0), 1.0) for key in best}

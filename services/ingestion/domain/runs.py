@@ -45,7 +45,7 @@ def decode_work(value: bytes) -> list[WorkKey]:
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """A run, and the message context of its events."""
+    """A run and the message context of its events."""
 
     id: str
     knowledge_base_id: str
@@ -58,7 +58,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedItem:
-    """A claimed item. ``text`` is None to remove the file from the index."""
+    """A claimed item. ``text`` is None if the file should be removed from the index."""
 
     key: ItemKey
     token: Token
@@ -71,11 +71,11 @@ class ClaimedItem:
     text: TextKey | None
     attempts: int
     exhausted: bool
-    """The item failed for too long, or too many attempts ended with their worker."""
+    """Returns whether the item failed for too long, or its worker died in too many attempts."""
 
     @property
     def chunk_source(self) -> str:
-        """The source for its chunk ids."""
+        """Returns the source for the chunk IDs."""
         return f"{self.key.file_id}/{self.sha256}"
 
 
@@ -86,7 +86,7 @@ class ClaimedRun:
     token: Token
     settings: IndexSettings
     attempts: int
-    """Attempts to plan or finish the run, including this one; outages don't count."""
+    """Attempts to plan or finish the run, including this one. Outages don't count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class ItemFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The end of a run. ``switched``: its index is now the searched one."""
+    """The end of a run. ``switched``: whether its index is now the searched one."""
 
     run: RunRef
     completed: bool

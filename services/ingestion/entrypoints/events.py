@@ -1,4 +1,4 @@
-"""Events of the artifacts service: new and deleted session documents."""
+"""Handles events of the artifacts service about new and deleted session documents."""
 
 from libs.contracts.messages import Envelope
 from libs.contracts.resources.artifacts import ArtifactDeleted, ArtifactUploaded

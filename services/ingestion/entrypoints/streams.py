@@ -1,7 +1,7 @@
 """Faust application that handles the messages of ``ingestion-work``.
 
-The database records finished work; messages only point to it. If a later message is acknowledged first, Faust may
-commit past a message in progress.
+The database records finished work; messages only point to it. So it's harmless that Faust may commit past a message in
+progress if a later message is acknowledged first.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
 _BROKER_SECONDS: Final = 0.1
 _LONGEST_SECONDS: Final = 86_400.0
-# Most actors wait with messages of one company, so that other companies' messages behind them are found.
+# Allows most actors to wait with messages of one company, so that the rest still reach other companies' messages.
 _ACTORS: Final = 128
 _COMPANY: Final = "ce_companyid"
 GROUP: Final = "ingestion-worker"
@@ -52,7 +52,7 @@ class IngestionStreams:
     ) -> None:
         """Handles up to ``batches`` messages of a company in parallel, plus one of another company.
 
-        So one message is parsed while another is written. ``member_id``: this process's client id in its group.
+        With two batches, one message is parsed while another is written. ``member_id``: the client ID in the group.
         """
         self._items = items
         self._run = run
@@ -69,13 +69,13 @@ class IngestionStreams:
         self.app.agent(topic, name=f"{prefix}ingestion.work", concurrency=_ACTORS)(self._act)
 
     async def serve(self) -> None:
-        """Runs from the broker's first answer until stopped. Ends the process if Faust ends by itself."""
-        # Faust ends immediately without a broker, but processes start together with their broker.
+        """Runs from the broker's first response until stopped. Ends the process if Faust ends on its own."""
+        # Without a broker, Faust ends immediately, and processes may start at the same time as their broker.
         while self._stopping or not self._broker_answers():
             await asyncio.sleep(_BROKER_SECONDS)
         try:
             await self.app.start()
-            # Faust creates the directory without using it; each process would leave one behind.
+            # Faust creates the directory without using it. Each process would leave one behind.
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
             await self.app.wait_until_stopped()
         except Exception as problem:
@@ -96,7 +96,7 @@ class IngestionStreams:
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
-        """Starts no more work and waits a few seconds for running work; other workers get the rest again."""
+        """Stops accepting work and waits a few seconds for running work. Other workers receive the rest again."""
         self._stopping = True
         if self._working:
             await asyncio.wait(set(self._working), timeout=_STOP_SECONDS)
@@ -117,18 +117,18 @@ class IngestionStreams:
             await unacknowledged.ack(event)
 
     async def _handle(self, event: EventT[bytes]) -> None:
-        # Work that already waits here was sent again; it would occupy an actor needed for other companies.
+        # Skip work that was sent again while it's waiting here: it would occupy an actor that other companies need.
         keys = [key for key in decode_work(event.value) if key not in self._waiting]
         if not keys:
             return
         self._waiting.update(keys)
         async with self._permits.acquire(_company_of(event.headers)):
             if self._stopping:
-                # Waits until this actor is cancelled: without an acknowledgement, another worker gets the message.
+                # Wait until this actor is cancelled. Without an acknowledgement, another worker receives the message.
                 await asyncio.Event().wait()
-            # From now on these keys may be postponed and sent again.
+            # From now on, these keys may be postponed and sent again.
             self._waiting.difference_update(keys)
-            # In its own task, so that its context variables don't leak into the next message.
+            # Run in a separate task, so that context variables don't leak into the next message.
             work = asyncio.create_task(self._work_off(keys))
             self._working.add(work)
             work.add_done_callback(self._working.discard)
@@ -148,12 +148,15 @@ class IngestionStreams:
 
 
 def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> str:
-    """Empty for a message without a company."""
+    """Returns the message's company, or "" if it has none."""
     return dict(headers or ()).get(_COMPANY, b"").decode(errors="replace")
 
 
 def lag(ends: Mapping[Any, int], read: Mapping[Any, int]) -> int:
-    """Number of messages that no actor has taken, from the end offset and the last read offset by partition."""
+    """Returns the number of messages that no actor has received.
+
+    ``ends`` and ``read`` are the end offset and the last read offset by partition.
+    """
     return sum(max(ends[place] - offset - 1, 0) for place, offset in read.items() if place in ends)
 
 
@@ -166,7 +169,7 @@ def _credentials(kafka: KafkaConnection) -> CredentialsT | None:
 
 
 def _application(kafka: KafkaConnection, prefix: str, member_id: str) -> faust.App:
-    # They log every component that starts.
+    # These loggers report every component that starts.
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(
@@ -180,11 +183,11 @@ def _application(kafka: KafkaConnection, prefix: str, member_id: str) -> faust.A
         topic_allow_declare=False,
         topic_disable_leader=True,
         consumer_auto_offset_reset="earliest",
-        # A joining worker can't help with messages that another one has prefetched.
+        # A worker that joins can't help with messages that another one has prefetched.
         stream_buffer_maxsize=256,
         broker_max_poll_records=200,
         stream_wait_empty=False,
-        # A message may contain several files of an hour each; the watchdog detects stuck work.
+        # A message may contain several files that take an hour each. The watchdog detects stuck work.
         stream_processing_timeout=_LONGEST_SECONDS,
         broker_commit_livelock_soft_timeout=_LONGEST_SECONDS,
         broker_session_timeout=10.0,

@@ -17,7 +17,7 @@ _EXIT_CODE: Final = 70
 
 
 def end_process() -> None:
-    """Ends the process immediately: a graceful end could hang as well, and no data is lost."""
+    """Ends the process immediately. A graceful shutdown could hang, too. No data is lost."""
     os._exit(_EXIT_CODE)
 
 
@@ -30,7 +30,7 @@ class Watchdog:
         end: Callable[[], None] = end_process,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """``stuck``: whether work has waited without any progress for that many seconds."""
+        """``stuck``: returns whether work has waited for that many seconds without any progress."""
         self._stuck = stuck
         self._limit = limit_seconds
         self._end = end

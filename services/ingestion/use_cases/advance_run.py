@@ -29,7 +29,7 @@ class AdvanceRun:
         """Claims with leases to renew."""
 
     async def __call__(self, key: RunKey) -> None:
-        """Raises only if the database is unavailable; the run is then resumed later."""
+        """Advances the run. Raises only if the database is unavailable; the run is then resumed later."""
         token = new_id()
         self.claims.add(token)
         try:
@@ -42,7 +42,7 @@ class AdvanceRun:
     async def _advance(self, run: ClaimedRun) -> None:
         structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)
         if run.attempts > MOST_ATTEMPTS:
-            await self._give_up(run, "the worker ended each time", "no exception: the worker ended each time")
+            await self._give_up(run, "the worker stopped each time", "no exception: the worker stopped each time")
             return
         try:
             with _span(run):
@@ -63,7 +63,7 @@ class AdvanceRun:
         await self._runs.fail(run.run, reason, run.token, cause=cause)
 
     async def _plan(self, run: ClaimedRun) -> None:
-        # If recreated under its old id, a lost index would be empty while its items count as ingested.
+        # A lost index recreated under its old ID would be empty, while its items count as ingested.
         if await self._lost_indexes.replace_if_lost(run):
             return
         engine = self._engines[run.settings.engine]

@@ -29,7 +29,7 @@ from services.ingestion.domain.files import FileNotFound
 async def create_collection(transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
     """Creates a collection. Raises ``InvalidRequest`` and ``ValidationFailed``."""
     if not is_id(command.collection_id):
-        raise InvalidRequest("collection_id isn't a valid ID.")
+        raise InvalidRequest("Invalid collection_id. Use a UUID.")
     now, caller = datetime.now(UTC), context.identity
     collection = StoredCollection(
         id=command.collection_id,
@@ -63,7 +63,7 @@ async def delete_collection(transaction: Transaction, command: DeleteCollection,
 
 
 async def add_files(transaction: Transaction, command: AddCollectionFiles, context: CommandContext) -> None:
-    """Adds files; those already in the collection count as neither added nor failed. Raises ``CollectionNotFound``."""
+    """Adds files. Those already in the collection count as neither added nor failed. Raises ``CollectionNotFound``."""
     collections, requested = PostgresCollectionWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await PostgresFileWriter(transaction).lock(context.identity.company_id, requested)
     await _locked(collections, command.collection_id, context)

@@ -31,8 +31,8 @@ class CopyArtifacts:
             async with self.source.content(command.session_id, command.artifact_id, context.identity) as pieces:
                 return await self.blobs.receive(company_id, name, kind.content_type, pieces)
         except StoreUnavailable as problem:
-            # The caller waits for the copy and gets the error immediately; StoreUnavailable would retry the command.
-            raise ServiceUnavailable("The object store doesn't respond.", retry_after=2) from problem
+            # StoreUnavailable would retry the command, but the caller is waiting and should get the error immediately.
+            raise ServiceUnavailable("The object store isn't responding. Try again later.", retry_after=2) from problem
 
     async def store(
         self, transaction: Transaction, command: CopyArtifact, context: CommandContext, file: ReceivedFile

@@ -22,7 +22,10 @@ class DispatchWork:
         self._unsent: Sequence[Due] = ()
 
     async def __call__(self) -> int:
-        """Returns the amount of due work, at most ``BATCH``. Raises the queue's errors. Safe to repeat."""
+        """Sends due work, at most ``BATCH``. Returns the number of items and runs. Raises the queue's errors.
+
+        Safe to repeat.
+        """
         await self._requeue()
         due = await self._queue.take_due(BATCH)
         if due:
@@ -34,7 +37,7 @@ class DispatchWork:
         return len(due)
 
     async def _requeue(self) -> None:
-        """Retries until the database has accepted it: work marked as sent would wait for the reconciler."""
+        """Retries until the database accepts the change. Otherwise, the work would wait for the reconciler."""
         if self._unsent:
             await self._queue.requeue(self._unsent)
             self._unsent = ()
@@ -42,7 +45,7 @@ class DispatchWork:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileWork:
-    """Queues unfinished work without a lease again, whether or not its message was acknowledged."""
+    """Requeues unfinished work without a lease, whether or not its message was acknowledged."""
 
     queue: PostgresWorkQueue
     runs: PostgresRuns

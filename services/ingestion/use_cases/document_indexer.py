@@ -1,4 +1,4 @@
-"""Embeds chunks and writes them into an index while index, knowledge base and file exist."""
+"""Embeds chunks and writes them to an index, as long as the index, knowledge base and file exist."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SECONDS: Final = 0.5
 
 
 class ProgressThrottle:
-    """Limits progress reports; one per process. Small files pass all phases faster than anyone looks."""
+    """Limits the progress reports of a process. Small files pass through all phases too fast to watch."""
 
     def __init__(self, items: PostgresWorkItems, clock: Callable[[], float]) -> None:
         self._items = items
@@ -27,7 +27,7 @@ class ProgressThrottle:
         self._written: dict[str, float] = {}
 
     async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """``chunks``: by item, 0 for not known yet."""
+        """``chunks``: the number of chunks by item, 0 if unknown."""
         now = self._clock()
         if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
             self._written[phase] = now
@@ -46,7 +46,7 @@ class DocumentIndexer:
     engines: Engines
 
     async def index(self, token: Token, loaded: Sequence[Loaded]) -> None:
-        """Indexes documents of one index. Safe to repeat. Raises the errors of the embedder and the engine."""
+        """Indexes documents into one index. Safe to repeat. Raises the errors of the embedder and the engine."""
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}
@@ -71,7 +71,7 @@ class DocumentIndexer:
             if index_id in await self.items.writable([index_id]):
                 raise
             return
-        # File, knowledge base or index may have been deleted during the write.
+        # The file, knowledge base or index may have been deleted during the write.
         if unwanted := await self.items.ingested(token, chunks):
             await engine.delete_files(index_id, [key.file_id for key in unwanted])
             await self.items.removed(token, list(unwanted))

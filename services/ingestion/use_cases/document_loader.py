@@ -1,4 +1,4 @@
-"""Converts files to chunks: parses each file once, possibly ahead of time, and then reads its stored text."""
+"""Converts files to chunks. Parses each file once, possibly ahead of time, and then reads its stored text."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -32,7 +32,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class NotLoaded:
-    """``problem`` is None if another worker is parsing the same bytes."""
+    """Items that couldn't be loaded. ``problem`` is None if another worker is parsing the same bytes."""
 
     items: Sequence[ClaimedItem]
     problem: Exception | None
@@ -42,7 +42,7 @@ class DocumentLoader:
     def __init__(
         self, texts: PostgresTexts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float
     ) -> None:
-        """``lease_seconds``: the lease of a text in progress, which keeps other workers away; ``renew`` extends it."""
+        """``lease_seconds``: how long other workers leave a text in progress alone. ``renew`` extends the lease."""
         self.lease_seconds = lease_seconds
         self._texts = texts
         self._store = store
@@ -56,9 +56,9 @@ class DocumentLoader:
             await self._texts.renew(list(self._parsing), seconds=self.lease_seconds)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
-        """Yields each item once it is ready; items with the same bytes come together.
+        """Yields each item once it's ready. Items with the same bytes are yielded together.
 
-        Closing the iterator ends the running work.
+        Closing the iterator ends running work.
         """
         groups: dict[TextKey, list[ClaimedItem]] = {}
         for item in items:
@@ -83,11 +83,11 @@ class DocumentLoader:
                 task.cancel()
             await asyncio.gather(*loading, return_exceptions=True)
             self._parsing -= ours
-            # All together, since a statement costs more than parsing most files.
+            # In one statement for all texts, since each statement costs more than parsing most files.
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
-            # Another worker is parsing these texts; their items return in a moment.
+            # Another worker is parsing these texts. Their items are retried shortly.
             yield NotLoaded(others, None)
 
     async def claim(self, texts: Sequence[UnparsedText]) -> list[UnparsedText]:
@@ -105,7 +105,7 @@ class DocumentLoader:
         try:
             await self._parse_ahead(text)
         except Exception as problem:
-            # The lease expires, and the text is tried again.
+            # The lease expires, and the text is retried.
             if not is_outage(problem):
                 _log.exception("text.not_parsed", blob_id=key.blob_id, attempt=text.attempts + 1)
                 return
@@ -191,7 +191,7 @@ class ParseAhead:
     at_once: int
 
     async def __call__(self) -> int:
-        """Parses until no text is left or other work arrives; returns the number of claimed texts."""
+        """Parses until there are no more texts or other work arrives. Returns the number of claimed texts."""
         return await LeasedWork(
             claim=self._claim,
             renew=lambda _: self.loader.renew(),

@@ -35,12 +35,12 @@ async def delete_file(transaction: Transaction, command: DeleteFile, context: Co
 
 
 async def change_files(transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-    """Applies one operation to many files; missing files fail individually. Raises ``ValidationFailed``."""
+    """Applies one operation to many files. Missing files fail individually. Raises ``ValidationFailed``."""
     _check(command)
     files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await files.lock(context.identity.company_id, requested)
     ids = [file_id for file_id in requested if file_id in existing]
-    # Without a cause: these events are outcomes of single-file commands, and a command has only one outcome.
+    # Without a cause: the events are outcomes of single-file commands, and a command has only one outcome.
     message = replace(context.message, causation_id=None)
     for file_id, event in await _apply(files, command, ids, context):
         transaction.emit(event, subject=file_id, context=message)
@@ -52,7 +52,7 @@ async def change_files(transaction: Transaction, command: ChangeFiles, context: 
 async def _apply(
     files: PostgresFileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
 ) -> list[tuple[str, Event]]:
-    """Events, each with its file."""
+    """Applies the operation. Returns its events, each with its file."""
     if command.operation == "delete":
         await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]
@@ -66,11 +66,11 @@ async def _apply(
 
 def _check(command: ChangeFiles) -> None:
     if command.operation not in _OPERATIONS:
-        raise ValidationFailed(f"There is no operation '{command.operation}'.")
+        raise ValidationFailed(f"Unknown operation '{command.operation}'. Use one of: {', '.join(_OPERATIONS)}.")
     if command.operation == "update_tags" and command.tags is None:
-        raise ValidationFailed("update_tags needs tags.")
+        raise ValidationFailed("The operation update_tags requires tags.")
     if command.operation == "change_status" and command.status not in _STATUSES:
-        raise ValidationFailed("change_status needs a status: active or inactive.")
+        raise ValidationFailed("The operation change_status requires a status: active or inactive.")
 
 
 def _result(file_id: str, exists: bool) -> FileResult:

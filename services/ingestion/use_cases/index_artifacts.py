@@ -38,7 +38,7 @@ _log: Final = structlog.get_logger(__name__)
 class IndexArtifacts:
     """Indexes documents into one index per company and settings.
 
-    Sessions are many and small, and a search names its documents.
+    Sessions are many and small, and a search specifies its documents.
     """
 
     jobs: PostgresArtifactJobs
@@ -51,7 +51,7 @@ class IndexArtifacts:
     at_once: int
 
     async def __call__(self) -> int:
-        """Indexes documents, several in parallel, until none is waiting; returns the number of claimed ones."""
+        """Indexes several documents in parallel until none is waiting. Returns the number of claimed documents."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
             renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
@@ -62,7 +62,7 @@ class IndexArtifacts:
         )()
 
     async def _process(self, job: ArtifactJob) -> None:
-        """Never raises, so that parallel documents continue."""
+        """Indexes one document. Never raises, so that parallel documents continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             ending = await self._ending(job)
@@ -73,7 +73,7 @@ class IndexArtifacts:
                 _log.exception("artifact.result_not_recorded", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        """Indexes the document; returns the transaction that records the result."""
+        """Indexes the document. Returns the transaction that records the result."""
         is_last = job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return self._failure(job, "The document couldn't be read.", "crashed")
@@ -84,8 +84,8 @@ class IndexArtifacts:
                 return self._postpone(job, counts=True)
             return self._failure(job, problem.message, problem.code)
         except NotFound:
-            # The event of its deletion is on its way.
-            return self._failure(job, "The artifact is gone.", "gone")
+            # The event about its deletion is on its way.
+            return self._failure(job, "The artifact was deleted.", "gone")
         except ArtifactBytesMissing as problem:
             # Its session was just deleted, or its bytes are lost.
             return self._failure(job, problem.message, "gone") if is_last else self._postpone(job, _MISSING_SECONDS)
@@ -117,7 +117,7 @@ class IndexArtifacts:
         await self.store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self.engines[place.engine]
         if place.index_id not in await engine.existing([place.index_id]):
-            # If recreated, a lost index would exist without the other documents.
+            # A recreated index would lack the other documents, so queue them again.
             if lost := await self.jobs.requeue_lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
@@ -135,7 +135,7 @@ class IndexArtifacts:
     ) -> list[IndexedChunk]:
         chunks = await self.reader.chunk(document, settings.chunking, job.artifact_id, company_id=job.company_id)
         if not chunks:
-            raise Unparsable("empty", "The document has no text.")
+            raise Unparsable("empty", "The document contains no text.")
         embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)
         indexed: list[IndexedChunk] = []
         for start in range(0, len(chunks), _WRITTEN_AT_ONCE):
@@ -156,7 +156,7 @@ class RemoveDeletedArtifacts:
     engines: Engines
 
     async def __call__(self) -> int:
-        """Returns the number of removed documents; 0 if an engine or the store is unavailable."""
+        """Returns the number of removed documents, or 0 if an engine or the store is unavailable."""
         removed, staying = [], []
         for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:
@@ -167,7 +167,7 @@ class RemoveDeletedArtifacts:
                 if isinstance(problem, EngineConflict) or is_outage(problem):
                     _log.warning("artifacts.removal_postponed", problem=repr(problem))
                     break
-                # One failure must not delay the others.
+                # One document that can't be removed must not delay the others.
                 _log.exception("artifact.not_removed", artifact_id=artifact_id)
                 staying.append(artifact_id)
         await self.jobs.removed(removed)
@@ -176,11 +176,11 @@ class RemoveDeletedArtifacts:
 
 
 async def _nothing() -> None:
-    """The result is already recorded, or the document was deleted."""
+    """Records nothing: the result is already recorded, or the document was deleted."""
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Lock contention isn't an outage: the work itself may cause it, so it counts as an attempt."""
+    """Lock contention doesn't count as an outage, because the work itself may cause it. It counts as an attempt."""
     return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 

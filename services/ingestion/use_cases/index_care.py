@@ -1,4 +1,4 @@
-"""Finds and replaces indexes that their engine has lost; drops those pending deletion."""
+"""Finds and replaces indexes that their engine has lost, and drops indexes pending deletion."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class LostIndexes:
     outbox: Outbox
 
     async def replace_if_lost(self, run: ClaimedRun) -> bool:
-        """Replaces the run's index if it is lost. True means that this or another run plans with a new one.
+        """Replaces the run's index if it's lost. Returns True if this or another run now plans with a new one.
 
         Raises ``EngineUnavailable`` and ``IndexMissing``.
         """
@@ -39,7 +39,7 @@ class LostIndexes:
         return is_lost
 
     async def is_lost(self, index: KnownIndex) -> bool:
-        """Whether the engine lacks the index, or lacks chunks although no item is changing."""
+        """Returns whether the engine lacks the index, or lacks chunks although no item is changing."""
         engine, before = self.engines[index.engine], await self.catalog.content(index.id)
         if before.chunks == 0:
             return False
@@ -48,7 +48,7 @@ class LostIndexes:
         try:
             there = await engine.count(index.id)
         except EngineUnavailable as problem:
-            # Counting took too long; the index exists, so ingestion continues.
+            # Counting timed out. The index exists, so ingestion continues.
             _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
             return False
         return there < before.chunks and before == await self.catalog.content(index.id)
@@ -73,8 +73,8 @@ _COUNTED_AGAIN_SECONDS: Final = 3600.0
 class InspectIndexes:
     """Replaces indexes that two consecutive inspections find lost.
 
-    Two, because a starting engine may not know all of its indexes yet. Any number of processes may inspect: one of them
-    replaces a lost index, and the others find it replaced.
+    One inspection isn't enough, because a starting engine may not know all of its indexes yet. Any number of processes
+    may inspect: one replaces a lost index, and the others find it replaced.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class InspectIndexes:
         self._counted: dict[str, float] = {}
 
     async def __call__(self) -> int:
-        """Returns the number of replaced indexes."""
+        """Inspects the indexes. Returns the number of replaced ones."""
         known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}
@@ -102,7 +102,7 @@ class InspectIndexes:
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Indexes with a due count, once an hour each: an engine restored from an old snapshot may lack chunks."""
+        """Returns the indexes to count, each once an hour: an engine restored from an old snapshot may lack chunks."""
         now = self._clock()
         due = [
             index
@@ -124,7 +124,7 @@ class InspectIndexes:
 
 
 class InspectArtifactIndexes:
-    """Does the same for session documents, which are indexed again into an index with the same id."""
+    """Inspects the indexes of session documents. Rebuilds a lost one under the same ID."""
 
     def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
         self._indexes = indexes
@@ -143,7 +143,7 @@ class InspectArtifactIndexes:
 
 
 async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPlace]:
-    """Indexes that their engines lack; skips engines that are unknown or don't answer."""
+    """Returns the indexes that their engines lack. Skips engines that are unknown or don't respond."""
     by_engine: dict[str, list[str]] = {}
     for place in places:
         by_engine.setdefault(place.engine, []).append(place.index_id)
@@ -173,7 +173,7 @@ class DropIndexes:
     engines: Engines
 
     async def __call__(self) -> None:
-        """Drops indexes. The next call retries an index that its engine can't drop now."""
+        """Drops indexes. If an engine can't drop an index, the next call tries again."""
         for index_id, engine in await self.deletion.droppable():
             await self.deletion.mark_for_deletion(index_id)
             if engine not in self.engines:
@@ -185,7 +185,7 @@ class DropIndexes:
                 _log.warning("index.not_dropped", index_id=index_id, problem=str(problem))
                 continue
             except Exception:
-                # One failure must not delay the others.
+                # One index that can't be dropped must not delay the others.
                 _log.exception("index.not_dropped", index_id=index_id)
                 continue
             await self.deletion.dropped(index_id)

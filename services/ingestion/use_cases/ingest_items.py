@@ -48,7 +48,7 @@ class IngestItems:
         """Claims with leases to renew."""
 
     async def __call__(self, keys: Sequence[ItemKey]) -> None:
-        """Raises only if the database doesn't answer; unfinished items are then retried later."""
+        """Ingests the items. Raises only if the database is unavailable; unfinished items are then retried later."""
         async with self._claim() as token:
             claimed = await self._items.claim(keys, token)
             runs = {item.run.id: item.run for item in claimed}
@@ -97,7 +97,7 @@ class IngestItems:
                 ready += [loaded for loaded in each if loaded.chunks]
                 if empty := [loaded.item for loaded in each if not loaded.chunks]:
                     await self._not_loaded(token, NotLoaded(empty, Unparsable("empty", "The file contains no text.")))
-                # Batches make embedding and writing cheap; one must fit in memory.
+                # Batches make embedding and writing cheap, but each must fit in memory.
                 if sum(len(loaded.chunks) for loaded in ready) >= _CHUNKS_AT_ONCE:
                     await self._index(token, ready)
                     ready = []
@@ -120,7 +120,7 @@ class IngestItems:
         items: Sequence[ClaimedItem],
         work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
     ) -> None:
-        """Limits a failure to the items of one index, and finally to the item that causes it."""
+        """Limits a failure to the items of one index, then to the item that causes it."""
         groups: dict[str, list[ClaimedItem]] = {}
         for item in items:
             groups.setdefault(item.key.index_id, []).append(item)
@@ -153,7 +153,7 @@ class IngestItems:
     async def _went_wrong(self, token: Token, items: Sequence[ClaimedItem], problem: Exception, phase: str) -> None:
         keys = [item.key for item in items]
         if isinstance(problem, Unparsable) and problem.code in _MAY_PASS and items[0].attempts < _TRIES:
-            # The machine may have been busy, so the file gets a second try.
+            # The machine may have been busy, so the file gets a second attempt.
             _log.warning("ingestion.file_postponed", file_ids=[key.file_id for key in keys], code=problem.code)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
         elif isinstance(problem, Unparsable):
@@ -169,14 +169,14 @@ class IngestItems:
         else:
             _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
-            # Removal is retried without limit, but no run waits for it forever.
+            # Removal is retried without limit, but a run doesn't wait for it forever.
             for run in {item.run.id: item.run for item in items if item.text is None and item.exhausted}.values():
                 reason = f"A file couldn't be removed from the index ({type(problem).__name__})."
                 await self._runs.fail(run, reason, cause=cause_of(problem))
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:
-    """A batch may have items of several runs, each with its own trace."""
+    """Starts a span. A batch may contain items of several runs, each with its own trace."""
     return tracing.span(
         "ingest items",
         tracing.Kind.CONSUMER,
@@ -192,8 +192,8 @@ def _span(run: RunRef, items: int) -> tracing.Span:
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Outages don't count as attempts; their total time is limited."""
-    # A missing index in use was lost by its engine and will be replaced.
+    """Returns whether the problem is an outage. Outages don't count as attempts, but their total time is limited."""
+    # If an index in use is missing, its engine has lost it. The index will be replaced.
     return isinstance(problem, IndexMissing) or is_outage(problem)
 
 
@@ -202,7 +202,7 @@ def _error(item: ClaimedItem, code: FileErrorCode, message: str, phase: str, ret
 
 
 def _given_up(item: ClaimedItem) -> DatasourceError:
-    message = "Several attempts failed: a service didn't respond, or the worker stopped each time."
+    message = "Several attempts failed because a service didn't respond or the worker stopped."
     return _error(item, "given_up", message, "indexing", retryable=True)
 
 

@@ -40,13 +40,16 @@ Edit = tuple[UpdateKnowledgeBaseBody, IndexSettings | None]
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBases:
-    """Resolves settings first, since the embedding's provider is called outside the transaction."""
+    """Creates, edits, ingests and deletes knowledge bases.
+
+    Settings are resolved before the transaction, because this may call the embedding provider.
+    """
 
     reader: PostgresKnowledgeBaseReader
     resolver: SettingsResolver
 
     async def check_new(self, command: CreateKnowledgeBase, _: CommandContext) -> New:
-        """Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
+        """Checks a new knowledge base. Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(CreateKnowledgeBaseBody, command.settings)
         settings = await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
         return body, settings
@@ -83,7 +86,7 @@ class KnowledgeBases:
         transaction.emit(event, subject=created.id)
 
     async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> Edit:
-        """Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
+        """Checks a change. Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(UpdateKnowledgeBaseBody, command.changes)
         stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
         if stored is None:
@@ -127,14 +130,14 @@ class KnowledgeBases:
         transaction.emit(event, subject=changed.id)
 
     async def ingest(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
-        """Starts a run, or makes the active one plan again. Raises ``KnowledgeBaseNotFound``."""
+        """Starts a run, or makes the active run plan again. Raises ``KnowledgeBaseNotFound``."""
         bases = PostgresKnowledgeBaseWriter(transaction)
         stored = await _locked(bases, command.knowledge_base_id, context)
         started = await bases.start_run(stored, _new_run(stored.id, context))
         transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
     async def delete(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
-        """Hides a knowledge base immediately. The command ends once its indexes are dropped.
+        """Hides a knowledge base immediately. The command completes once its indexes are dropped.
 
         Raises ``KnowledgeBaseNotFound``.
         """
@@ -144,7 +147,7 @@ class KnowledgeBases:
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
-    """Starts a run into a new index in place of a lost one; None if that has already happened."""
+    """Starts a run into a new index that replaces a lost one. Returns None if this has already happened."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None
@@ -163,7 +166,7 @@ async def _queued(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBas
 
 
 def _new_run(knowledge_base_id: str, context: CommandContext) -> RunRef:
-    """A new run. If it needs a new index, that index gets the run's id."""
+    """Creates a run. If the run needs a new index, that index gets the run's ID."""
     message, run_id = context.message, new_id()
     return RunRef(
         run_id, knowledge_base_id, message.company_id, run_id, message.correlation_id, message.causation_id,
@@ -203,7 +206,7 @@ async def _require(
 
 
 def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:
-    """Raises ``ValidationFailed`` if there are too many."""
+    """Returns the files without duplicates. Raises ``ValidationFailed`` if there are too many."""
     left_out = set(command.remove_file_ids)
     kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
     if len(kept) > _MOST_FILES:

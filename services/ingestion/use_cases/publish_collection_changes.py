@@ -1,4 +1,4 @@
-"""Publishes collections with a new status, progress, count or size after changes of their files."""
+"""Publishes collections whose status, progress, count or size has changed with their files."""
 
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ class PublishCollectionChanges:
         self._since: datetime | None = None
 
     async def __call__(self) -> int:
-        """Covers the time since the last call; returns the number of published collections."""
+        """Publishes changes since the last call. Returns the number of published collections."""
         changed, since = await self._changes.changed_since(self._since)
         count = 0
         for start in range(0, len(changed), _BATCH):

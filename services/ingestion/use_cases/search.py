@@ -34,38 +34,38 @@ from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBa
 from services.ingestion.domain.ranking import search
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
-# Callers of the internal API wait for 5 s; later they could report only that ingestion doesn't answer.
+# Callers of the internal API wait for 5 s. After that, they could only report that ingestion doesn't respond.
 _SECONDS: Final = 4.0
 _RETRY_AFTER: Final = 5
 _RECREATED_AFTER: Final = 30
-# A run may switch the index between the lookup and the search, which hardly happens twice in one request.
+# A run may switch the index between the lookup and the search. This hardly ever happens twice in one request.
 _RETRY: Final = RetryPolicy(first=0.0, attempts=2)
 
 
 class LiveIndexes(Protocol):
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
-        """The index to search, with its settings; None for an unknown knowledge base."""
+        """Returns the index to search with its settings, or None for an unknown knowledge base."""
 
 
 class SearchableFiles(Protocol):
     """Committed files with their current names, tags, collections and statuses."""
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
-        """Active files in any of the collections, among the files and with any of the tags."""
+        """Selects active files that are in any of the collections, among the files, and have any of the tags."""
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
-        """Names of the given active files, without deleted and inactive ones."""
+        """Returns the names of the given files. Omits deleted and inactive files."""
 
 
 class SearchDeadline:
-    """Ends a search before its caller times out, and names the part that didn't answer."""
+    """Ends a search before its caller times out, and reports the part that didn't respond."""
 
     def __init__(self) -> None:
         self._ends = asyncio.get_running_loop().time() + _SECONDS
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Raises ``ServiceUnavailable`` at the deadline, and passes on the part's errors."""
+        """Raises ``ServiceUnavailable`` at the deadline. The part's own errors propagate."""
         try:
             async with asyncio.timeout_at(self._ends):
                 yield
@@ -88,7 +88,7 @@ async def _vector(deadline: SearchDeadline, embedders: Embedders, settings: Inde
 
 @dataclass(frozen=True, slots=True)
 class SearchKnowledgeBase:
-    """Searches a knowledge base; finds nothing before its first ingestion."""
+    """Searches a knowledge base. Finds nothing before its first ingestion."""
 
     indexes: LiveIndexes
     files: SearchableFiles
@@ -116,14 +116,14 @@ class SearchKnowledgeBase:
             raise KnowledgeBaseNotFound
         if index.given_up:
             raise ServiceUnavailable(
-                "The search engine has lost this knowledge base's index; it is being rebuilt.",
+                "The search engine has lost this knowledge base's index, which is being rebuilt. Try again later.",
                 retry_after=_RECREATED_AFTER,
             )
         if index.index_id is None:
             return []
         engine = self.engines.get(index.settings.engine)
         if engine is None:
-            raise ServiceUnavailable(f"The engine {index.settings.engine} isn't configured here.")
+            raise ServiceUnavailable(f"The search engine {index.settings.engine} isn't configured.")
         files = await self.files.select(company_id, index.index_id, body.filters)
         if files.is_empty:
             return []
@@ -156,7 +156,7 @@ class SearchKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class SearchArtifacts:
-    """Searches the named documents of a company that are already indexed."""
+    """Searches the given documents of a company. Skips documents that aren't indexed yet."""
 
     places: PostgresArtifactLocator
     embedders: Embedders
@@ -164,7 +164,7 @@ class SearchArtifacts:
     resolver: SettingsResolver
 
     async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Best passages first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
+        """Returns the best passages first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
         places = await self.places.places(caller.company_id, body.artifact_ids or [])
         if any(placed.lost for placed in places.values()):
             raise _documents_lost()
@@ -200,5 +200,6 @@ class SearchArtifacts:
 
 def _documents_lost() -> ServiceUnavailable:
     return ServiceUnavailable(
-        "The search engine has lost these documents; they are being indexed again.", retry_after=_RECREATED_AFTER
+        "The search engine has lost these documents. They are being indexed again; try again later.",
+        retry_after=_RECREATED_AFTER,
     )

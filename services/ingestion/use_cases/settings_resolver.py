@@ -1,4 +1,4 @@
-"""Resolves a configuration to index settings; asks the embedding's provider if necessary."""
+"""Resolves a configuration to index settings. Asks the embedding provider if necessary."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,7 +23,10 @@ class SettingsResolver:
     async def resolve(
         self, engine: str | None, chunking: ChunkingStrategy, embedding: EmbeddingConfig
     ) -> IndexSettings:
-        """Raises ``ValidationFailed``, and ``ServiceUnavailable`` if the provider doesn't answer."""
+        """Resolves the settings.
+
+        Raises ``ValidationFailed``, and ``ServiceUnavailable`` if the embedding provider doesn't respond.
+        """
         engine = engine or self.default_engine
         if engine not in self.engines:
             known = ", ".join(sorted(self.engines))
@@ -33,7 +36,7 @@ class SettingsResolver:
         except EmbeddingRefused as refusal:
             raise _refused("embedding_config", str(refusal)) from refusal
         except EmbeddingUnavailable as problem:
-            raise ServiceUnavailable("The embedding provider doesn't respond.", retry_after=5) from problem
+            raise ServiceUnavailable("The embedding provider isn't responding.", retry_after=5) from problem
         model = embedder.model.removeprefix(f"{embedding.provider}:")
         return IndexSettings(engine, chunking, embedding.provider, model, embedder.dimensions)
 

@@ -1,4 +1,4 @@
-"""Stores uploaded files: all files of a body, or none."""
+"""Stores uploaded files: either all files of a request body or none."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``max_bytes`` per file, ``max_files`` per upload."""
+    """Upload limits. ``max_bytes`` applies to each file and ``max_files`` to each upload."""
 
     max_bytes: int
     max_files: int
@@ -56,7 +56,7 @@ class UploadFiles:
                     await upload.receive(name, type_of(name), part.pieces, max_bytes=max_bytes, look=Inspection())
                 )
             if not received:
-                raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
+                raise invalid_file("The request doesn't contain a file.", "missing", "add a field named 'file'")
             stored = await self._store(upload, received, caller, correlation_id, key)
         return [file.public() for file in stored]
 

@@ -1,4 +1,4 @@
-"""A stored agent: its visibility, who may change it, and its versions."""
+"""A stored agent with its versions, and the rules for who can see and change it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from services.registry.domain.configuration import (
 
 
 class AgentNotFound(NotFound):
-    """The agent doesn't exist, or is invisible to the caller."""
+    """The agent doesn't exist or is invisible to the caller."""
 
     def __init__(self) -> None:
         super().__init__("There is no agent with this ID or key.")
@@ -27,7 +27,7 @@ class AgentNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAgent:
-    """An agent with its current configuration. Times are aware datetimes."""
+    """An agent with its current configuration. Times have a time zone."""
 
     id: str
     agent_key: str
@@ -46,25 +46,31 @@ class StoredAgent:
 
     @property
     def usable_in_web_pages(self) -> bool:
-        """Whether pages on some origins may use the agent by its key."""
+        """Returns whether web pages on any origin may use the agent by its key."""
         return self.is_public and bool(self.allowed_origins)
 
     def visible_to(self, caller: Identity) -> bool:
-        """Private agents are visible to the owner and keys with ``company:read``; others to the whole company."""
+        """Returns whether the caller can see the agent.
+
+        The owner and keys with ``company:read`` can see a private agent. The whole company can see the others.
+        """
         if self.company_id != caller.company_id:
             return False
         return self.is_public or self.is_shared or caller.may_read_of(self.owner_id)
 
     @property
     def visible_only_to(self) -> str | None:
-        """The owner of a private agent; None for one visible to the whole company."""
+        """Returns the owner of a private agent, or None if the whole company can see the agent."""
         return None if self.is_public or self.is_shared else self.owner_id
 
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration.model_validate(self.system_config)
 
     def changed(self, changes: UpdateAgentBody, now: datetime) -> "StoredAgent":
-        """A copy with the changes, as a new version if the hash differs; the same object if nothing changes."""
+        """Returns a copy with the changes, or this object if nothing changes.
+
+        If the hash differs, the copy is a new version.
+        """
         given = {name: getattr(changes, name) for name in changes.model_fields_set}
         parts = {name: value for name, value in given.items() if name in CONFIGURATION_FIELDS}
         settings = {name: value for name, value in given.items() if name not in CONFIGURATION_FIELDS}
@@ -77,7 +83,7 @@ class StoredAgent:
         return self if after == self else replace(after, updated_at=now)
 
     def public(self) -> Agent:
-        """The agent as the API and events show it."""
+        """Returns the agent as shown in the API and in events."""
         return Agent(
             id=self.id,
             agent_key=self.agent_key,
@@ -100,7 +106,7 @@ class StoredAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVersion:
-    """An immutable version of an agent's configuration; ``created_by`` is a user."""
+    """An immutable version of an agent's configuration. ``created_by`` is a user ID."""
 
     version_number: str
     config_hash: str
@@ -113,22 +119,22 @@ class StoredVersion:
 
 
 def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
-    """Raises ``AgentNotFound``."""
+    """Returns the agent. Raises ``AgentNotFound`` if the caller can't see it."""
     if agent is None or not agent.visible_to(caller):
         raise AgentNotFound()
     return agent
 
 
 def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
-    """Raises ``AgentNotFound``, or ``PermissionDenied`` for an agent that the caller can only see."""
+    """Returns the agent. Raises ``AgentNotFound``, or ``PermissionDenied`` if the caller can see but not change it."""
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):
-        raise PermissionDenied("Only the owner of an agent, or a key with company:write, may change it.")
+        raise PermissionDenied("Only the agent's owner or a key with company:write can change an agent.")
     return agent
 
 
 def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Identity, now: datetime) -> StoredAgent:
-    """A new agent in its first version, owned by the caller."""
+    """Creates an agent in its first version, owned by the caller."""
     system_config = normalised(body)
     return StoredAgent(
         id=agent_id,

@@ -1,4 +1,4 @@
-"""The normal form of a configuration, and its hash."""
+"""Normalizes and hashes configurations."""
 
 import hashlib
 from typing import Any, Final
@@ -16,11 +16,11 @@ def knowledge_base_id(link: str | KnowledgeBaseLink) -> str:
 
 
 def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
-    """The normal form of a configuration, which is stored and hashed.
+    """Returns the normal form of a configuration, which is stored and hashed.
 
-    Equivalent configurations have the same hash: defaults are filled in, optional fields without a value are dropped,
-    tools are deduplicated, and a knowledge base with default settings becomes its ID. Empty policies, client tools and
-    output schemas are dropped.
+    Equivalent configurations have the same hash. Defaults are filled in, and optional fields without a value are
+    dropped. Tools are deduplicated, and a knowledge base with default settings becomes its ID. Empty policies, client
+    tools and output schemas are dropped.
     """
     return {
         "name": configuration.name,
@@ -46,12 +46,12 @@ def _optional_parts(configuration: AgentConfiguration) -> dict[str, Any]:
 
 
 def config_hash(system_config: dict[str, Any]) -> str:
-    """SHA-256, in hex, of the canonical JSON (RFC 8785) of a normalised configuration."""
+    """Returns the SHA-256, in hex, of a normalized configuration's canonical JSON (RFC 8785)."""
     return hashlib.sha256(rfc8785.dumps(system_config)).hexdigest()
 
 
 def next_version(version_number: str) -> str:
-    """``1.0.0`` → ``1.0.1``."""
+    """Increments the patch number: ``1.0.0`` → ``1.0.1``."""
     *series, last = version_number.split(".")
     return ".".join([*series, str(int(last) + 1)])
 

@@ -1,4 +1,4 @@
-"""Checks that everything a configuration references exists, and that its parts fit together."""
+"""Checks that everything a configuration references exists and that its parts fit together."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from services.registry.domain.json_schemas import object_schema_errors, schema_e
 from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 
 ToolNames = Mapping[str, Sequence[str]]
-"""The tool names of a company's toolsets, by toolset."""
+"""Tool names by toolset, for all toolsets of a company."""
 BUILTIN_TOOLS: Final = "builtin_tools"
 """Returns the subset of ``tools`` that no toolset has."""
 _MODEL: Final[Loc] = ("llm_config", "model")
@@ -23,7 +23,7 @@ _MODEL: Final[Loc] = ("llm_config", "model")
 class World:
     """Models, tools and knowledge bases available to a company's agents.
 
-    ``catalogue`` None: the runtime didn't answer. ``knowledge_bases`` None: this installation has none.
+    ``catalogue`` is None if the runtime didn't respond. ``knowledge_bases`` is None if this installation has none.
     """
 
     catalogue: RuntimeCatalogue | None
@@ -32,7 +32,7 @@ class World:
 
 
 def check(configuration: AgentConfiguration, world: World, parts: Collection[str] | None = None) -> Iterator[Finding]:
-    """Findings about these parts, or about all if None."""
+    """Yields findings about these parts, or about all parts if None."""
     for each, concerns in _CHECKS.items():
         if concerned(parts, concerns):
             yield from each(configuration, world)
@@ -47,8 +47,8 @@ def _runtime(_: AgentConfiguration, world: World) -> Iterator[Finding]:
         yield warning(
             (),
             "not_checked",
-            "The runtime didn't respond, so the model and tools couldn't be checked",
-            "validate again when the service has recovered",
+            "The model and tools couldn't be checked, because the runtime didn't respond",
+            "validate again later",
         )
 
 
@@ -66,15 +66,15 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
         hint = hint or "for example builtin:extractive or openai:gpt-4o-mini"
         yield error(_MODEL, "model_form", "A model has the form provider:name", hint)
     elif provider is None:
-        hint = near(provider_name, providers) or f"known: {', '.join(providers)}"
-        yield error(_MODEL, "provider_unknown", f"There is no model provider {provider_name!r}", hint)
+        hint = near(provider_name, providers) or f"use one of: {', '.join(providers)}"
+        yield error(_MODEL, "provider_unknown", f"Unknown model provider {provider_name!r}", hint)
     elif not provider.configured:
-        usable = "".join(f"{other.name}, " for other in providers.values() if other.configured)
+        usable = " or ".join(other.name for other in providers.values() if other.configured)
         yield error(
             _MODEL,
             "provider_not_configured",
             f"The model provider {provider_name!r} isn't configured in this installation",
-            f"configured: {usable}or set the provider's API key and restart, as docs/reference/configuration.md says",
+            f"use {usable}, or set the provider's API key and restart; see docs/reference/configuration.md",
         )
     elif model not in provider.models and provider.any_name:
         message = f"{model!r} isn't a known model; the provider may still support it"
@@ -82,20 +82,20 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
             _MODEL, "model_unlisted", message, near(model, provider.models) or "check the name with the provider"
         )
     elif model not in provider.models:
-        hint = near(model, provider.models) or f"known: {', '.join(provider.models)}"
-        yield error(_MODEL, "model_unknown", f"The provider {provider.name!r} has no model {model!r}", hint)
+        hint = near(model, provider.models) or f"use one of: {', '.join(provider.models)}"
+        yield error(_MODEL, "model_unknown", f"The provider {provider.name!r} doesn't have a model {model!r}", hint)
 
 
 def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks names without a dot."""
+    """Checks tool names without a dot."""
     if world.catalogue is None:
         return
     known, toolsets = world.catalogue.tools, world.toolsets
     for index, tool in enumerate(configuration.tools):
         if "." not in tool and tool not in known:
             everything = [*known, *(f"{toolset}.{each}" for toolset, tools in toolsets.items() for each in tools)]
-            hint = _meant(tool, toolsets) or near(tool, everything) or f"known: {', '.join(known)}"
-            yield error(("tools", index), "tool_unknown", f"There is no tool {tool!r}", hint)
+            hint = _meant(tool, toolsets) or near(tool, everything) or f"use one of: {', '.join(known)}"
+            yield error(("tools", index), "tool_unknown", f"Unknown tool {tool!r}", hint)
 
 
 def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
         hint = "set agent_type to react_agent, or remove the tools"
         yield warning(("tools",), "tools_unused", "An llm_agent doesn't call tools", hint)
     if configuration.agent_type == "react_agent" and not (configuration.tools or configuration.client_tools):
-        hint = "give it tools, or set agent_type to llm_agent"
+        hint = "add tools, or set agent_type to llm_agent"
         yield warning(("tools",), "tools_missing", "A react_agent without tools can only answer in text", hint)
     for index, tool in enumerate(configuration.tools):
         if tool in configuration.tools[:index]:
@@ -111,38 +111,41 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
+    """Checks tool names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
     toolsets = world.toolsets
     for index, tool in enumerate(configuration.tools):
         toolset, dot, name = tool.partition(".")
         if dot and toolset not in toolsets:
-            known = f"known: {', '.join(sorted(toolsets))}" if toolsets else "create it first: POST /toolsets/"
+            known = f"use one of: {', '.join(sorted(toolsets))}" if toolsets else "create it first: POST /toolsets/"
             hint = near(toolset, toolsets) or known
-            yield error(("tools", index), "toolset_unknown", f"There is no toolset {toolset!r}", hint)
+            yield error(("tools", index), "toolset_unknown", f"Unknown toolset {toolset!r}", hint)
         elif dot and name != "*" and name not in toolsets[toolset]:
-            hint = near(name, toolsets[toolset], prefix=f"{toolset}.") or f"{toolset}.* stands for all of its tools"
-            yield error(("tools", index), "tool_unknown", f"The toolset {toolset!r} has no tool {name!r}", hint)
+            hint = near(name, toolsets[toolset], prefix=f"{toolset}.") or f"use {toolset}.* for all of its tools"
+            yield error(("tools", index), "tool_unknown", f"The toolset {toolset!r} doesn't have a tool {name!r}", hint)
 
 
 def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """A policy for a tool that the agent lacks is an error, since it wouldn't apply to the intended one."""
+    """Checks that each policy applies to a tool.
+
+    A policy for a tool that the agent lacks is an error, because the intended tool would run without it.
+    """
     tools = _written_out(configuration.tools, world.toolsets)
     clients = {tool.name for tool in configuration.client_tools}
     for pattern, policy in configuration.tool_policies.items():
         loc: Loc = ("tool_policies", pattern)
         if not any(fnmatchcase(tool, pattern) for tool in tools):
             if pattern in clients:
-                message = f"The caller runs {pattern!r} itself, so there is nothing to approve or retry"
+                message = f"The tool {pattern!r} runs in the client, so it can't have a policy"
                 yield error(loc, "policy_of_client_tool", message, "remove the policy")
             elif "*" in pattern:
                 yield warning(
                     loc, "policy_unused", f"No tool of the agent matches {pattern!r}", "check the agent's tools"
                 )
             else:
-                hint = near(pattern, tools) or "check its tools"
-                yield error(loc, "policy_unmatched", f"The agent has no tool {pattern!r}", hint)
+                hint = near(pattern, tools) or "check the agent's tools"
+                yield error(loc, "policy_unmatched", f"The agent doesn't have a tool {pattern!r}", hint)
         if not policy.model_dump(exclude_none=True):
-            hint = "give approval, timeout_seconds or retries"
+            hint = "set approval, timeout_seconds or retries"
             yield warning(loc, "policy_empty", "This policy is empty", hint)
 
 
@@ -152,7 +155,7 @@ def _client_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
         loc: Loc = ("client_tools", index)
         if tool.name in seen:
             message = f"The agent already has a tool {tool.name!r}"
-            yield error((*loc, "name"), "tool_repeated", message, "give it another name")
+            yield error((*loc, "name"), "tool_repeated", message, "rename it")
         seen.add(tool.name)
         yield from (
             Finding(each, is_error=True) for each in object_schema_errors(tool.parameters, (*loc, "parameters"))
@@ -175,7 +178,7 @@ def _knowledge_bases(configuration: AgentConfiguration, world: World) -> Iterato
             yield error(loc, "knowledge_bases_unavailable", message, "remove knowledge_bases")
         elif identifier in world.knowledge_bases.missing:
             hint = "list your company's knowledge bases to get their IDs"
-            yield error(loc, "knowledge_base_unknown", f"There is no knowledge base {identifier!r}", hint)
+            yield error(loc, "knowledge_base_unknown", f"Unknown knowledge base {identifier!r}", hint)
         elif identifier in world.knowledge_bases.unchecked:
             message = f"The knowledge base {identifier!r} couldn't be checked"
             yield warning(loc, "not_checked", message, "validate again later")
@@ -195,13 +198,13 @@ _CHECKS: Final[Mapping[Callable[[AgentConfiguration, World], Iterator[Finding]],
     _output_schema: frozenset({"output_schema"}),
     _knowledge_bases: frozenset({"knowledge_bases"}),
 }
-"""The parts that each check needs, so that a changed part is checked with all related ones."""
+"""Parts that each check needs. If a part changes, all checks that need it run again."""
 RUNTIME_PARTS: Final = _CHECKS[_runtime]
 TOOL_PARTS: Final = _CHECKS[_use_of_tools] | _CHECKS[_tool_policies]
 
 
 def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
-    """The agent's tools, with those that ``<toolset>.*`` stands for."""
+    """Returns the agent's tools. Replaces ``<toolset>.*`` with the toolset's tools."""
     found: list[str] = []
     for tool in tools:
         toolset, _, name = tool.partition(".")
@@ -210,7 +213,7 @@ def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
 
 
 def _meant(tool: str, toolsets: ToolNames) -> str | None:
-    """A hint for the bare name of a toolset, or of a tool in one."""
+    """Returns a hint for a bare toolset name, or for the bare name of a tool in a toolset."""
     if tool in toolsets:
         return f"did you mean {tool}.*?"
     owners = [f"{toolset}.{tool}" for toolset, tools in toolsets.items() if tool in tools]

@@ -1,4 +1,4 @@
-"""The findings of checks."""
+"""Findings of the checks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

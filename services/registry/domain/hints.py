@@ -1,4 +1,4 @@
-"""Hints on how to fix a finding."""
+"""Hints on how to fix findings."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -31,39 +31,39 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 _EXAMPLES: Final = {
     "name": 'name: "Support assistant"',
     "agent_type": "agent_type: llm_agent (conversational) or agent_type: react_agent (uses tools)",
-    "id": "id: the id of a knowledge base",
+    "id": "id: the ID of a knowledge base",
 }
 _SHAPES: Final = {
-    "": "give an object with name and agent_type",
-    "llm_config": "give an object, for example llm_config: {model: openai:gpt-4o-mini, temperature: 0.2}",
-    "tools": "give a list of tool names, for example tools: [calculator]",
-    "knowledge_bases": "give a list of knowledge base ids, or of objects with an id",
-    "tool_policies": "give an object by tool, for example tool_policies: {calculator: {approval: always}}",
-    "client_tools": "give a list of objects, for example client_tools: [{name: open_door, parameters: {type: object}}]",
-    "output_schema": "give a JSON Schema as an object",
-    "allowed_origins": "give a list of origins, for example allowed_origins: [https://example.com]",
+    "": "use an object with name and agent_type",
+    "llm_config": "use an object, for example llm_config: {model: openai:gpt-4o-mini, temperature: 0.2}",
+    "tools": "use a list of tool names, for example tools: [calculator]",
+    "knowledge_bases": "use a list of knowledge base IDs, or of objects with an id",
+    "tool_policies": "use an object by tool, for example tool_policies: {calculator: {approval: always}}",
+    "client_tools": "use a list of objects, for example client_tools: [{name: open_door, parameters: {type: object}}]",
+    "output_schema": "use a JSON Schema object",
+    "allowed_origins": "use a list of origins, for example allowed_origins: [https://example.com]",
 }
 _TYPES: Final = {
-    "string_type": "give a text; put quotes around a value that YAML reads as a number, a date or yes/no",
+    "string_type": "use a string; quote values that YAML reads as a number, a date or yes/no",
     "string_unicode": "remove the unpaired surrogates, which aren't valid Unicode",
-    "bool_type": "give true or false, without quotes",
-    "float_type": "give a number, without quotes",
-    "int_type": "give a whole number, without quotes",
-    "int_from_float": "give a whole number",
+    "bool_type": "use true or false, without quotes",
+    "float_type": "use a number, without quotes",
+    "int_type": "use a whole number, without quotes",
+    "int_from_float": "use a whole number",
 }
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
-# Names less similar than the best one by this much aren't suggested with it.
+# A name is only suggested along with the best one if its similarity differs by less than this.
 _CLOSE_CALL: Final = 0.15
-# For names of fields: two common letters, as in `foo` and `tools`, aren't enough.
+# Field names need more similarity: two common letters, as in `foo` and `tools`, aren't enough.
 _FIELD_LIKENESS: Final = 0.55
 
 Loc = tuple[str | int, ...]
 
 
 def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float = 0.5) -> str | None:
-    """Asks ``did you mean …?`` with the known names closest to the word; None if none reaches ``likeness``.
+    """Returns ``did you mean …?`` with the known names closest to the word, or None if none reaches ``likeness``.
 
     ``prefix`` precedes each name.
     """
@@ -85,22 +85,22 @@ def hint_for(
         return _unknown_field(model, loc)
     if error_type == "literal_error":
         choices = _CHOICES.get(field, ())
-        return near(str(value), choices) or f"one of {', '.join(choices)}"
+        return near(str(value), choices) or f"use one of: {', '.join(choices)}"
     if error_type == "missing":
         return f"add {_EXAMPLES.get(field, field)}"
     if error_type in _RANGE_ERRORS:
         return _range(_owner(model, loc), field)
     if error_type in ("string_too_short", "too_short"):
-        return f"give at least {context['min_length']}"
+        return f"use at least {context['min_length']}"
     if error_type in ("string_too_long", "too_long"):
-        return f"give at most {context['max_length']}"
+        return f"use at most {context['max_length']}"
     if error_type in _SHAPE_ERRORS or (loc[:1] == ("knowledge_bases",) and len(loc) == 2):
         return _SHAPES.get(field)
     return _TYPES.get(error_type)
 
 
 def _owner(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """The model of the last field in ``loc``."""
+    """Returns the model that contains the last field in ``loc``."""
     return _NESTED[str(loc[0])] if len(loc) > 1 and loc[0] in _NESTED else model
 
 
@@ -109,11 +109,11 @@ def _unknown_field(model: type[BaseModel], loc: Loc) -> str:
     if owner is model:
         for parent, nested in _NESTED.items():
             if parent in model.model_fields and name in nested.model_fields and name != "id":
-                return f"put {name} under {parent}"
+                return f"move {name} under {parent}"
         if name in AgentSettings.model_fields:
             return f"{name} is a setting of stored agents, not part of the configuration"
     hint = near(name, owner.model_fields, likeness=_FIELD_LIKENESS)
-    return hint or f"known fields: {', '.join(owner.model_fields)}"
+    return hint or f"use one of these fields: {', '.join(owner.model_fields)}"
 
 
 def _range(owner: type[BaseModel], field: str) -> str | None:
@@ -126,4 +126,4 @@ def _range(owner: type[BaseModel], field: str) -> str | None:
         for name, words in _BOUNDS.items()
         if hasattr(constraint, name)
     ]
-    return f"give {' and '.join(bounds)}" if bounds else None
+    return f"use a value of {' and '.join(bounds)}" if bounds else None

@@ -1,4 +1,4 @@
-"""Checks callers' JSON Schemas."""
+"""Checks JSON Schemas in requests."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,7 +8,7 @@ from libs.json_schema import SchemaInvalid, compile_schema
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc
 
-# The limit of RFC 8785, which is used to hash configurations.
+# The limit of RFC 8785, by which configurations are hashed.
 _LARGEST_INTEGER: Final = 2**53 - 1
 _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
 
@@ -16,8 +16,8 @@ _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type"
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
     """Explains why a value isn't a self-contained JSON Schema. Doesn't follow references to other documents."""
     for place in _large_integers(schema, loc):
-        message = f"Whole numbers may be at most {_LARGEST_INTEGER}"
-        return [found(place, "number_out_of_range", message, "leave the limit out")]
+        message = f"Integers can't exceed {_LARGEST_INTEGER}"
+        return [found(place, "number_out_of_range", message, "remove the limit")]
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:
@@ -27,9 +27,12 @@ def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
 
 
 def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Like ``schema_errors``, for the arguments of a tool: an object. An empty schema takes no arguments."""
+    """Like ``schema_errors``, for a tool's arguments, which must be an object.
+
+    An empty schema means that the tool has no arguments.
+    """
     if schema and schema.get("type") != "object":
-        message = "The parameters of a tool are the JSON Schema of an object"
+        message = "The parameters of a tool must be a JSON Schema for an object"
         return [found((*loc, "type"), "schema_not_of_object", message, _EXAMPLE)]
     return schema_errors(schema, loc)
 

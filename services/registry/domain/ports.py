@@ -1,4 +1,4 @@
-"""Ports of the configuration checks: stored agents, toolsets, the runtime's catalogue, knowledge bases."""
+"""Ports of the configuration checks: stored agents, toolsets, the runtime's catalogue and knowledge bases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ class AgentReader(Protocol):
     async def get_by_key(self, agent_key: str) -> StoredAgent | None: ...
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
-        """Agents visible to the caller, newest first."""
+        """Returns agents visible to the caller, newest first."""
 
     async def versions(
         self, agent_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredVersion]:
-        """Newest first."""
+        """Returns a page of versions, newest first."""
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider. ``configured``: this installation has credentials for it."""
+    """A model provider. ``configured``: whether this installation has credentials for it."""
 
     name: str
     configured: bool
@@ -39,7 +39,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """The runtime's model providers by name, and the names and descriptions of its tools."""
+    """The runtime's model providers and tools, each by name."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]
@@ -48,12 +48,16 @@ class RuntimeCatalogue:
 
 class RuntimeCatalogues(Protocol):
     async def current(self, caller: Identity) -> RuntimeCatalogue | None:
-        """The runtime's catalogue, at most half a minute old; None if it doesn't answer."""
+        """Returns the runtime's catalogue, at most half a minute old, or None if the runtime doesn't respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCheck:
-    """``missing``: knowledge bases that the company lacks. ``unchecked``: ingestion didn't answer about them."""
+    """The result of a check.
+
+    ``missing``: knowledge bases that the company doesn't have. ``unchecked``: those about which ingestion didn't
+    respond.
+    """
 
     missing: frozenset[str] = frozenset()
     unchecked: frozenset[str] = frozenset()
@@ -62,12 +66,12 @@ class KnowledgeBaseCheck:
 class KnowledgeBases(Protocol):
     @property
     def available(self) -> bool:
-        """Whether this installation has ingestion."""
+        """Returns whether this installation includes ingestion."""
 
     async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
-        """Never raises."""
+        """Checks whether the knowledge bases exist. Never raises."""
 
 
 class ToolsetTools(Protocol):
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """The tool names of every toolset."""
+        """Returns the tool names of each toolset."""

@@ -1,4 +1,4 @@
-"""Validates a document against its schema: types, ranges and field names, each finding with a hint."""
+"""Validates a document's types, ranges and field names against its schema. Each finding has a hint."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +17,19 @@ M = TypeVar("M", bound=BaseModel)
 
 _MOST_FINDINGS: Final = 100
 _LONGEST_NAME: Final = 200
-# The API's bodies nest no deeper.
+# The API limits bodies to this nesting depth.
 _DEEPEST: Final = 64
 _NULLABLE: Final = frozenset({"origin_url", "output_schema"})
 _HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 
 def is_configuration_like(document: object) -> bool:
-    """Whether a document is an object with at least one field of a configuration."""
+    """Returns whether a document is an object with at least one configuration field."""
     return isinstance(document, Mapping) and any(name in AgentConfiguration.model_fields for name in document)
 
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
-    """Parses the document, or reports all findings. Types aren't coerced."""
+    """Parses the document or returns all findings. Doesn't coerce types."""
     errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
     if issubclass(model, UpdateAgentBody):
         errors += _explicit_nulls(model, document)
@@ -43,9 +43,9 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
 
 
 def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
-    """The configuration without the fields named in ``errors``, and the names of those fields.
+    """Returns the configuration without the fields in ``errors``, and the names of these fields.
 
-    Fills in a missing name or type. None if the rest is invalid, too.
+    Fills in a missing name or type. Returns None if the rest is invalid, too.
     """
     kept: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
     removed = set()
@@ -70,20 +70,20 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
                 continue
             loc = (*loc[:2], *loc[3:])
             if error["type"] == "string_type" and len(loc) == 2:
-                message = "must be the id of a knowledge base, or an object with its id"
+                message = "must be a knowledge base ID, or an object with an id"
         hint = hint_for(model, loc, error["type"], error.get("ctx", {}), error["input"])
         yield found(_printable(loc), error["type"], message, hint)
 
 
 def _printable(loc: Loc) -> Loc:
-    """Makes a location safe to return: field names come from the caller and may be anything."""
+    """Makes a location safe to return. Field names come from the caller and may contain anything."""
     return tuple(
         step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc
     )
 
 
 def _is_link_branch(loc: Loc) -> bool:
-    """Whether Pydantic names one of the two forms of a ``knowledge_bases`` item."""
+    """Returns whether Pydantic's location names one of the two forms of a ``knowledge_bases`` item."""
     return loc[:1] == ("knowledge_bases",) and len(loc) >= 3
 
 
@@ -92,9 +92,9 @@ def _item(document: Any, loc: Loc) -> object:
 
 
 def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
-    """Texts with U+0000, which PostgreSQL can't store."""
+    """Yields errors for texts with U+0000, which PostgreSQL can't store."""
     if isinstance(value, str) and "\x00" in value:
-        message = "Text may not contain the null character (U+0000)"
+        message = "Text can't contain the null character (U+0000)"
         yield found(_printable(loc), "null_character", message, "remove the character")
     elif len(loc) >= _DEEPEST:
         return
@@ -107,10 +107,10 @@ def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
 
 
 def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorDetail]:
-    """A change can't set a field to null; omitted fields stay unchanged."""
+    """Yields errors for fields set to null, which a change doesn't allow. Omitted fields stay unchanged."""
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
-            hint = "leave the field out to keep its value, or send a new one"
+            hint = "omit the field to keep its value, or send a new one"
             yield found((name,), "null_not_allowed", "must not be null", hint)
 
 
@@ -122,5 +122,5 @@ def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
     for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
         if not is_origin(origin):
             message = "must be an origin: a scheme, a host and optionally a port"
-            hint = "for example https://example.com, without a path and without a slash at the end"
+            hint = "use an origin such as https://example.com, without a path or a trailing slash"
             yield found(("allowed_origins", index), "origin_invalid", message, hint)

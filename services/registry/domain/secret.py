@@ -1,4 +1,4 @@
-"""A stored secret: ciphertext and times. Nothing here can decrypt it."""
+"""A stored secret: ciphertext and times. This service can't decrypt it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,11 +9,11 @@ from libs.contracts.resources.secrets import Secret
 from libs.contracts.timestamps import format_time
 
 MOST_SECRETS: Final = 200
-"""Maximum number per company."""
+"""Maximum number of secrets per company."""
 
 
 class SecretNotFound(NotFound):
-    """The caller's company has no such secret."""
+    """The caller's company doesn't have this secret."""
 
     def __init__(self) -> None:
         super().__init__("There is no secret with this name.")
@@ -21,7 +21,7 @@ class SecretNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSecret:
-    """A secret without its ciphertext. Times are aware datetimes."""
+    """A secret without its ciphertext. Times have a time zone."""
 
     id: str
     name: str

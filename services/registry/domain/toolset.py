@@ -1,4 +1,4 @@
-"""A stored toolset: its configuration, the tools of its target, and its versions."""
+"""A stored toolset: its configuration, its target's tools, and its versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from libs.contracts.resources.toolsets import (
 from libs.contracts.timestamps import format_time
 
 MOST_TOOLSETS: Final = 100
-"""Maximum number per company."""
+"""Maximum number of toolsets per company."""
 _TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
 _SETTINGS: Final = tuple(CallSettings.model_fields)
 _APART: Final = frozenset({"name", "type"})
 
 
 class ToolsetNotFound(NotFound):
-    """The caller's company has no such toolset."""
+    """The caller's company doesn't have this toolset."""
 
     def __init__(self) -> None:
         super().__init__("There is no toolset with this name.")
@@ -37,10 +37,10 @@ class ToolsetNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToolset:
-    """One version of a toolset, normally the current one. ``config``: the fields of its body except name and type.
+    """One version of a toolset, normally the current one.
 
-    ``tools`` include the settings for their calls. Times are aware datetimes. ``warnings`` concern the target's latest
-    list of tools.
+    ``config``: the fields of the body except name and type. ``tools``: the target's tools with the settings for their
+    calls. ``warnings``: about the target's latest list of tools. Times have a time zone.
     """
 
     id: str
@@ -57,13 +57,13 @@ class StoredToolset:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The document that would create this toolset."""
+        """Returns the request body that would create this toolset."""
         return {"name": self.name, "type": self.type, **self.config}
 
     def changed(
         self, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime, warnings: Sequence[ErrorDetail] = ()
     ) -> "StoredToolset":
-        """A copy with another configuration and other tools: a new version, unless neither differs."""
+        """Returns a copy with this configuration and these tools. It's a new version if either differs."""
         config, found = config_of(body), settled(tools, body)
         refreshed = replace(self, refreshed_at=now, warnings=tuple(warnings))
         if (config, found) == (dict(self.config), self.tools):
@@ -71,7 +71,7 @@ class StoredToolset:
         return replace(refreshed, config=config, tools=found, version=self.version + 1, updated_at=now)
 
     def merged(self, changes: UpdateToolsetBody) -> dict[str, Any]:
-        """The body with the changes; null removes a field."""
+        """Returns the body with the changes applied. Null removes a field."""
         given = changes.model_dump(mode="json", exclude_unset=True)
         body = {**self.body, **given}
         for one, other in (("document", "document_url"), ("document_url", "document")):
@@ -80,7 +80,7 @@ class StoredToolset:
         return {name: value for name, value in body.items() if value is not None}
 
     def public(self, *, with_document: bool = False) -> Toolset:
-        """The toolset as the API and events show it."""
+        """Returns the toolset as shown in the API and in events."""
         parsed = CreateToolsetBody.model_validate(self.body).root
         described = parsed.model_dump(mode="json")
         if not with_document:
@@ -105,7 +105,7 @@ class StoredToolset:
         )
 
     def connected(self, secrets: Mapping[str, str]) -> ConnectedToolset:
-        """The toolset as the runtime needs it for calls; ``secrets``: Base64 of ciphertexts by name."""
+        """Returns the toolset as the runtime needs it for calls. ``secrets``: ciphertexts in Base64, by name."""
         config = {name: value for name, value in self.config.items() if name != "document"}
         return ConnectedToolset(
             name=self.name,
@@ -126,7 +126,7 @@ def new_toolset(
     now: datetime,
     warnings: Sequence[ErrorDetail] = (),
 ) -> StoredToolset:
-    """A toolset in its first version."""
+    """Creates a toolset in its first version."""
     return StoredToolset(
         id=toolset_id,
         company_id=company_id,
@@ -143,12 +143,12 @@ def new_toolset(
 
 
 def config_of(body: ToolsetBody) -> dict[str, Any]:
-    """The fields that are set, except name and type."""
+    """Returns the fields that are set, except name and type."""
     return body.model_dump(mode="json", exclude=set(_APART), exclude_unset=True, exclude_none=True)
 
 
 def settled(tools: Sequence[ConnectedTool], body: ToolsetBody) -> tuple[ConnectedTool, ...]:
-    """Applies the toolset's settings to its tools: a single tool's settings override those of all."""
+    """Applies the toolset's settings to its tools. Settings of a single tool override those of all tools."""
     own: Mapping[str, CallSettings] = {tool.name: tool for tool in body.tools} if body.type == "http" else {}
     return tuple(_settled(tool, (own.get(tool.name), body.tool_settings.get(tool.name), body)) for tool in tools)
 
@@ -162,14 +162,14 @@ def _settled(tool: ConnectedTool, sources: Sequence[CallSettings | None]) -> Con
 
 
 def secret_names(config: Mapping[str, Any]) -> list[str]:
-    """The secrets that headers reference, each once."""
+    """Returns the secrets that headers reference, without duplicates."""
     headers = [config.get("headers", {}), *(tool.get("headers", {}) for tool in config.get("tools", ()))]
     values = [value for each in headers for value in each.values()]
     return list(dict.fromkeys(name for value in values for name in SECRET_REFERENCE.findall(value)))
 
 
 def require(toolset: StoredToolset | None) -> StoredToolset:
-    """Raises ``ToolsetNotFound``."""
+    """Returns the toolset. Raises ``ToolsetNotFound`` if it's None."""
     if toolset is None:
         raise ToolsetNotFound()
     return toolset

@@ -1,4 +1,4 @@
-"""Checks a toolset's body beyond its types: placeholders, addresses, headers, schemas."""
+"""Checks a toolset's body beyond its types: placeholders, addresses, headers and schemas."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from services.registry.domain.json_schemas import object_schema_errors
 from services.registry.domain.toolset import secret_names
 
 _MOST_FINDINGS: Final = 100
-# Doubled braces are literal, as when the runtime fills in templates.
+# Doubled braces stand for literal ones, as in the runtime's templates.
 _PLACEHOLDER: Final = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_-]*\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _ANY_SECRET: Final = re.compile(r"\$\{secret:[^}]*\}?")
 _OF_THE_CLIENT: Final = frozenset(
@@ -40,9 +40,9 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 
 
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
-    """Warnings about the target's tools that can't be used."""
+    """Returns warnings about the target's tools that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
-    hint = f"fix its server, or list the tools you need in {choice}"
+    hint = f"fix its server, or list only the tools you need in {choice}"
     return [
         found(("tools", tool.name), "tool_left_out", f"The tool {tool.name!r} was skipped: {tool.reason}", hint)
         for tool in left_out[:_MOST_FINDINGS]
@@ -62,11 +62,11 @@ def _errors(body: ToolsetBody, secrets: Collection[str]) -> Iterator[ErrorDetail
     for name in secret_names(body.model_dump(include={"headers", "tools"})):
         if name not in secrets:
             hint = near(name, secrets) or f"store it first: PUT /secrets/{name}/"
-            yield found(_place_of(body, name), "secret_unknown", f"There is no secret {name!r}", hint)
+            yield found(_place_of(body, name), "secret_unknown", f"Unknown secret {name!r}", hint)
 
 
 def _place_of(body: ToolsetBody, secret: str) -> Loc:
-    """The first header that references the secret."""
+    """Returns the location of the first header that references the secret."""
     places: list[tuple[Loc, Mapping[str, str]]]
     if isinstance(body, HttpToolsetBody):
         places = [(("tools", index, "headers"), tool.headers) for index, tool in enumerate(body.tools)]
@@ -88,13 +88,13 @@ def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail
     for name, value in headers.items():
         place: Loc = (*loc, name)
         if name.lower() in _OF_THE_CLIENT:
-            yield found(place, "header_reserved", "This header is set by the service", "remove it")
+            yield found(place, "header_reserved", "The service sets this header", "remove it")
         if name.lower() in seen:
             yield found(place, "header_repeated", "This header is repeated", "list it once")
         seen.add(name.lower())
         if _ANY_SECRET.search(SECRET_REFERENCE.sub("", value)):
-            hint = "a name has letters, digits, _ and -, and begins with a letter"
-            yield found(place, "secret_reference", "A reference to a secret has the form ${secret:NAME}", hint)
+            hint = "use letters, digits, _ and - in the name, and begin with a letter"
+            yield found(place, "secret_reference", "A reference to a secret must have the form ${secret:NAME}", hint)
 
 
 def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
@@ -104,14 +104,14 @@ def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
     except ValueError:
         parts, bad_port = None, True
     if parts is None or bad_port or not parts.hostname:
-        yield found(loc, "url_invalid", "This isn't an http or https URL")
+        yield found(loc, "url_invalid", "Not an http or https URL")
         return
     if "@" in parts.netloc:
-        message = "A URL can't contain credentials: everyone who reads the toolset sees it"
-        hint = "store them as a secret and refer to it in a header: ${secret:NAME}"
+        message = "A URL can't contain credentials, because everyone who can see the toolset can read it"
+        hint = "store them as a secret and reference it in a header: ${secret:NAME}"
         yield found(loc, "url_credentials", message, hint)
     if "{" in parts.netloc or "}" in parts.netloc:
-        message = "The host of a URL can't be a placeholder: the model would choose where requests go"
+        message = "A URL's host can't be a placeholder, because the model would choose where requests go"
         yield found(loc, "placeholder_in_host", message, "create a toolset for each host")
     if _ANY_SECRET.search(url):
         yield _secret_outside_headers(loc)
@@ -122,8 +122,8 @@ def _http_errors(body: HttpToolsetBody) -> Iterator[ErrorDetail]:
     for index, tool in enumerate(body.tools):
         loc: Loc = ("tools", index)
         if tool.name in names:
-            message = f"There is already a tool {tool.name!r}"
-            yield found((*loc, "name"), "tool_repeated", message, "give it another name")
+            message = f"The tool name {tool.name!r} is already used"
+            yield found((*loc, "name"), "tool_repeated", message, "rename it")
         names.add(tool.name)
         yield from _header_errors(tool.headers, (*loc, "headers"))
         yield from _url_errors(tool.url, (*loc, "url"))
@@ -141,26 +141,26 @@ def _template_errors(tool: HttpTool, loc: Loc) -> Iterator[ErrorDetail]:
                 yield _secret_outside_headers(place)
             for name in _PLACEHOLDER.findall(_ANY_SECRET.sub("", text)):
                 if name and name not in known:
-                    hint = near(name, known) or f"add it to the properties of parameters: {name}"
-                    yield found(place, "placeholder_unknown", f"The tool has no argument {name!r}", hint)
+                    hint = near(name, known) or f"add {name} to the properties of parameters"
+                    yield found(place, "placeholder_unknown", f"The tool doesn't have an argument {name!r}", hint)
     if tool.method == "GET" and tool.body is not None:
-        yield found((*loc, "body"), "body_of_get", "A GET has no body", "use query, or method POST")
+        yield found((*loc, "body"), "body_of_get", "A GET request can't have a body", "use query, or the method POST")
 
 
 def _document_errors(body: OpenApiToolsetBody) -> Iterator[ErrorDetail]:
     if (body.document is None) == (body.document_url is None):
-        hint = "document is the OpenAPI document itself, document_url its address"
-        yield found(("document",), "document_ambiguous", "Give exactly one of document and document_url", hint)
+        hint = "document is the OpenAPI document itself; document_url is its address"
+        yield found(("document",), "document_ambiguous", "Specify either document or document_url", hint)
     if body.document is None:
         return
     size = len(body.document.encode()) if isinstance(body.document, str) else len(orjson.dumps(body.document))
     if size > MAX_DOCUMENT_BYTES:
-        message = f"The document has {size} bytes, more than {MAX_DOCUMENT_BYTES}"
-        yield found(("document",), "document_too_large", message, "remove operations that aren't needed")
+        message = f"The document has {size} bytes. The maximum is {MAX_DOCUMENT_BYTES}"
+        yield found(("document",), "document_too_large", message, "remove operations that you don't need")
 
 
 def _secret_outside_headers(loc: Loc) -> ErrorDetail:
-    message = "Secrets are allowed in headers only, because URLs and bodies may be logged"
+    message = "Secrets are only allowed in headers, because URLs and bodies may be logged"
     return found(loc, "secret_outside_headers", message, "send it in a header")
 
 
@@ -176,17 +176,17 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 
 def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
-    """The first fault in a target's tools."""
+    """Yields the first error in a target's tools."""
     names: set[str] = set()
     if not tools:
-        yield _unusable("The target offers no tools", "check allowed_tools or operations, if given")
+        yield _unusable("The target doesn't offer any tools", "check allowed_tools or operations, if given")
     elif len(tools) > MAX_TOOLS:
-        message = f"The target offers {len(tools)} tools, more than {MAX_TOOLS}"
-        yield _unusable(message, "choose some with allowed_tools or operations")
+        message = f"The target offers {len(tools)} tools. The maximum is {MAX_TOOLS}"
+        yield _unusable(message, "select some with allowed_tools or operations")
     else:
         for tool in tools:
             if not 1 <= len(tool.name) <= 150 or not tool.name.isprintable() or " " in tool.name:
-                yield _unusable(f"The target offers a tool with an unusable name: {tool.name[:200]!r}")
+                yield _unusable(f"The target offers a tool with an invalid name: {tool.name[:200]!r}")
                 return
             if tool.name in names:
                 yield _unusable(f"The target offers two tools named {tool.name!r}")
@@ -199,7 +199,9 @@ def _unusable(message: str, hint: str | None = None) -> ErrorDetail:
 
 
 def settings_errors(body: ToolsetBody, names: Collection[str]) -> Iterator[ErrorDetail]:
-    """Settings of tools that don't exist."""
+    """Yields errors for settings of tools that don't exist."""
     for name in body.tool_settings:
         if name not in names:
-            yield found(("tool_settings", name), "tool_unknown", f"The toolset has no tool {name!r}", near(name, names))
+            yield found(
+                ("tool_settings", name), "tool_unknown", f"The toolset doesn't have a tool {name!r}", near(name, names)
+            )

@@ -1,4 +1,4 @@
-"""Creates, updates and deletes stored agents. Checks call other services, so they precede the transaction."""
+"""Creates, updates and deletes stored agents. Checks run before the transaction, since they call other services."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from services.registry.domain.agent import new_agent, require_writable
 from services.registry.domain.agent_key import candidates
 from services.registry.use_cases.configurations import Configurations, parse_or_reject
 
-# With 27^6 suffixes, a second collision means that something else is wrong.
+# There are 27^6 suffixes, so a second collision means that something else is wrong.
 _KEYS_TO_TRY = 5
 
 
@@ -32,9 +32,9 @@ class Agents:
     configurations: Configurations
 
     async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
-        """Raises ``InvalidConfiguration``."""
+        """Checks a new agent. Raises ``InvalidConfiguration``."""
         if not is_id(command.agent_id):
-            raise InvalidRequest("agent_id isn't a valid ID.")
+            raise InvalidRequest("Invalid agent_id. Use a UUID.")
         body = parse_or_reject(CreateAgentBody, command.agent)
         await self.configurations.require(body, context.identity)
         return body
@@ -54,7 +54,7 @@ class Agents:
         raise Conflict("No agent key is available for this name. Choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
-        """Checks only the changed parts: a tool that has disappeared doesn't prevent a new name.
+        """Checks only the changed parts, so that an agent can be renamed even if one of its tools has disappeared.
 
         Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
         """
@@ -67,7 +67,7 @@ class Agents:
     async def update(
         self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
     ) -> None:
-        """Changes the agent's current state, which may be newer than the checked one."""
+        """Applies the changes to the agent's current state, which may be newer than the checked one."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         after = agent.changed(changes, datetime.now(UTC))
@@ -76,7 +76,7 @@ class Agents:
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
     async def delete(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
-        """Sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
+        """Deletes an agent. Its sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         await agents.delete(agent, datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""Validates configurations, and resolves that of a new session."""
+"""Validates configurations, and resolves the configuration of a new session."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -40,7 +40,7 @@ _REFERENCE_FIELDS: Final = frozenset(AgentReference.model_fields)
 
 
 class NotAConfiguration(ValidationFailed):
-    """The body isn't an object with at least one field of a configuration."""
+    """The body isn't an object with at least one configuration field."""
 
 
 class InvalidConfiguration(ValidationFailed):
@@ -52,7 +52,7 @@ class InvalidConfiguration(ValidationFailed):
 
 
 class NormalizedConfiguration(BaseModel):
-    """A valid configuration in normal form; ``agent_id`` is set for a stored agent's."""
+    """A valid configuration in normal form. ``agent_id`` is set if it belongs to a stored agent."""
 
     agent_config: dict[str, Any]
     config_hash: str
@@ -60,7 +60,7 @@ class NormalizedConfiguration(BaseModel):
 
 
 def parse_or_reject(model: type[M], document: object) -> M:
-    """Parses the document; raises ``InvalidConfiguration`` with everything that violates its schema."""
+    """Parses the document. Raises ``InvalidConfiguration`` with all of its schema violations."""
     parsed, errors = parse(model, document)
     if parsed is None:
         raise InvalidConfiguration(errors)
@@ -75,7 +75,7 @@ class Configurations:
     toolsets: ToolsetTools
 
     async def validate(self, document: object, caller: Identity) -> ValidationReport:
-        """Reports all findings. Raises ``NotAConfiguration`` if there is nothing to report on."""
+        """Returns all findings. Raises ``NotAConfiguration`` if the document isn't recognizable as a configuration."""
         if not is_configuration_like(document):
             raise NotAConfiguration(
                 "The body isn't an agent configuration. Send an object with at least name and agent_type."
@@ -83,14 +83,14 @@ class Configurations:
         configuration, errors = parse(AgentConfiguration, document)
         parts: Parts = None
         if configuration is None:
-            # Mistakes of one kind don't hide the other kind: the valid part is checked as well.
+            # Schema errors shouldn't hide other errors, so the valid part is checked as well.
             rest = sound_parts(document, errors)
             if rest is None:
                 return ValidationReport(valid=False, errors=errors)
             configuration, removed = rest
             parts = AgentConfiguration.model_fields.keys() - removed
             if {"tools", "client_tools"} & removed:
-                # Without these fields, it is unknown whether the others fit.
+                # Without these fields, it's unknown whether the others fit.
                 parts -= TOOL_PARTS
         findings = await self._findings(configuration, caller, parts)
         errors += findings.errors
@@ -102,13 +102,13 @@ class Configurations:
         )
 
     async def normalize(self, document: object, caller: Identity) -> NormalizedConfiguration:
-        """The given configuration, or that of a stored agent.
+        """Returns the given configuration or that of a stored agent.
 
         Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``.
         """
         if isinstance(document, Mapping) and _REFERENCE_FIELDS & document.keys():
             agent = require_visible(await self._referenced(document), caller)
-            # Knowledge bases and toolsets aren't checked: a turn warns of a deleted one and continues without it.
+            # Don't check knowledge bases and toolsets: a turn warns about a deleted one and continues without it.
             await self.require(agent.configuration(), caller, {"llm_config", BUILTIN_TOOLS})
             return NormalizedConfiguration(
                 agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
@@ -121,7 +121,10 @@ class Configurations:
         return NormalizedConfiguration(agent_config=system_config, config_hash=config_hash(system_config))
 
     async def require(self, configuration: AgentConfiguration, caller: Identity, parts: Parts = None) -> None:
-        """Raises ``InvalidConfiguration`` if one of these parts (None: any) references something that doesn't exist."""
+        """Raises ``InvalidConfiguration`` if one of these parts references something that doesn't exist.
+
+        If ``parts`` is None, checks all parts.
+        """
         findings = await self._findings(configuration, caller, parts)
         if findings.errors:
             raise InvalidConfiguration(findings.errors)
@@ -129,14 +132,14 @@ class Configurations:
     async def _referenced(self, document: Mapping[str, Any]) -> StoredAgent | None:
         reference = parse_or_reject(AgentReference, document)
         if (reference.agent_id is None) == (reference.agent_key is None):
-            message = "Give exactly one of agent_id and agent_key"
+            message = "Specify either agent_id or agent_key"
             raise InvalidConfiguration([found(("agent_key",), "reference_ambiguous", message, "remove one of them")])
         if reference.agent_id is not None:
             return await self.agents.get(reference.agent_id) if is_id(reference.agent_id) else None
         return await self.agents.get_by_key(reference.agent_key or "")
 
     async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> Findings:
-        """Queries the other services concurrently, and only for these parts."""
+        """Queries the other services concurrently, and only about these parts."""
         world = await asyncio.gather(
             self._catalogue(caller, parts),
             self._tool_names(configuration, caller, parts),

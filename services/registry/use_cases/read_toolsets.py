@@ -1,4 +1,4 @@
-"""Toolsets for the runtime, and single calls of their tools."""
+"""Reads toolsets for the runtime, and makes single calls of their tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.domain.toolset import ToolsetNotFound, secret_names
 
-# A caller waits for the answer on an open connection.
+# The caller waits for the answer on an open connection.
 _LONGEST_TRIAL_SECONDS: Final = 120.0
 
 
@@ -33,7 +33,7 @@ class ReadToolsets:
     runtime: HttpToolsetRuntime
 
     async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
-        """Toolsets with everything needed to call their tools. Missing ones are left out."""
+        """Returns toolsets with everything needed to call their tools. Omits missing toolsets."""
         found = await self.toolsets.versions(company_id, wanted)
         names = dict.fromkeys(name for toolset in found for name in secret_names(toolset.config))
         secrets = await self.secrets.ciphertexts(company_id, list(names))
@@ -42,12 +42,12 @@ class ReadToolsets:
     async def try_tool(self, caller: Identity, toolset: str, tool: str, arguments: dict[str, Any]) -> CallToolReply:
         """Calls a tool at most once, without approval, for at most two minutes.
 
-        Raises ``ToolsetNotFound``, or ``NotFound`` for a tool.
+        Raises ``ToolsetNotFound``, or ``NotFound`` if the toolset lacks the tool.
         """
         for found in await self.connected(caller.company_id, [(toolset, None)]):
             chosen = [_bounded(each) for each in found.tools if each.name == tool]
             if not chosen:
-                raise NotFound("The toolset has no tool with this name.")
+                raise NotFound("The toolset doesn't have this tool.")
             only = found.model_copy(update={"tools": chosen})
             return await self.runtime.call(
                 TryToolCall(toolset=only, tool=tool, arguments=arguments, call_id=new_id()), caller
@@ -55,14 +55,14 @@ class ReadToolsets:
         raise ToolsetNotFound()
 
     async def tools(self, caller: Identity, *, limit: int, offset: int) -> ToolPage:
-        """The built-in tools, then those of the company's toolsets.
+        """Returns the built-in tools, followed by those of the company's toolsets.
 
         Raises ``ServiceUnavailable`` if the runtime doesn't return its tools.
         """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:
             raise ServiceUnavailable(
-                "The runtime doesn't respond, so its tools are unknown. Try again later.", retry_after=2
+                "The runtime isn't responding, so its tools can't be listed. Try again later.", retry_after=2
             )
         builtin = [dict(tool) for tool in catalogue.definitions]
         shown = builtin[offset : offset + limit]

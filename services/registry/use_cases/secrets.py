@@ -17,7 +17,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
-    """A new secret gets the command's ID. Raises ``Conflict`` if there are too many."""
+    """Stores a secret. A new one gets the command's ID. Raises ``Conflict`` if there are too many."""
     if not _NAME.fullmatch(command.name):
         raise InvalidRequest("Invalid secret name.")
     try:
@@ -32,7 +32,7 @@ async def put_secret(transaction: Transaction, command: PutSecret, context: Comm
 
 
 async def delete_secret(transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
-    """Later calls of tools that need it fail. Raises ``SecretNotFound``."""
+    """Deletes a secret. Calls of tools that need it will fail. Raises ``SecretNotFound``."""
     secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
     secret = await secrets.delete(company_id, command.name, datetime.now(UTC))
     if secret is None:

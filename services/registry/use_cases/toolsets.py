@@ -38,9 +38,9 @@ from services.registry.use_cases.configurations import InvalidConfiguration, par
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """A checked body with its target's tools, and warnings about skipped ones.
+    """A checked body with its target's tools, and warnings about skipped tools.
 
-    ``based_on``: the version that was read.
+    ``based_on``: the toolset's version when it was read.
     """
 
     body: ToolsetBody
@@ -51,7 +51,10 @@ class FoundTools:
 
 @dataclass(frozen=True, slots=True)
 class Toolsets:
-    """``permits``: concurrent calls of targets, shared fairly among companies."""
+    """Creates, changes, refreshes and deletes toolsets.
+
+    ``permits`` limits concurrent calls of targets and shares them fairly among companies.
+    """
 
     reader: PostgresToolsetReader
     secrets: PostgresSecretReader
@@ -59,7 +62,7 @@ class Toolsets:
     permits: FairSemaphore
 
     async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
-        """Raises ``Conflict`` for a taken name, and like ``_find``."""
+        """Checks a new toolset. Raises ``Conflict`` if the name is taken, and the errors of ``_find``."""
         name = command.toolset.get("name")
         if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
             raise Conflict(f"A toolset named {name!r} already exists.")
@@ -68,7 +71,7 @@ class Toolsets:
     async def create(
         self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
     ) -> None:
-        """The toolset gets the command's ID. Raises ``Conflict``."""
+        """Stores a toolset under the command's ID. Raises ``Conflict``."""
         toolset = new_toolset(
             toolset_id=context.command_id,
             company_id=context.identity.company_id,
@@ -99,9 +102,9 @@ class Toolsets:
         context: CommandContext,
         found: FoundTools,
     ) -> None:
-        """Stores the result: a new version, unless nothing differs.
+        """Stores the result, as a new version if anything differs.
 
-        Raises ``ToolsetNotFound``, or ``Conflict`` if it was changed after it was read.
+        Raises ``ToolsetNotFound``, or ``Conflict`` if the toolset was changed after it was read.
         """
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
@@ -113,7 +116,7 @@ class Toolsets:
         transaction.emit(event(toolset=after.public()), subject=after.id)
 
     async def delete(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
-        """Agents that reference it continue without its tools. Raises ``ToolsetNotFound``."""
+        """Deletes a toolset. Agents that reference it continue without its tools. Raises ``ToolsetNotFound``."""
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         await toolsets.delete(toolset, datetime.now(UTC))
@@ -124,8 +127,8 @@ class Toolsets:
     ) -> FoundTools:
         """Checks a toolset's document and reads its target's tools.
 
-        ``check_settings``: settings of tools that the target lacks are an error. Raises ``InvalidConfiguration``, the
-        target's refusal, ``RateLimited``, or an outage of the runtime.
+        ``check_settings``: whether settings for tools that the target lacks are an error. Raises
+        ``InvalidConfiguration``, ``RateLimited``, the target's error, or an outage of the runtime.
         """
         body = parse_or_reject(_model_of(document), document)
         _reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
@@ -138,7 +141,7 @@ class Toolsets:
             async with self.permits.acquire(caller.company_id):
                 offered = await self.runtime.discover(connected, caller)
         except QueueFull as full:
-            message = f"{full.waiting} toolsets of your company are already waiting to be read."
+            message = f"{full.waiting} toolsets of your company are already waiting for their tools. Try again later."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
         _reject([*offer_errors(offered.tools), *unknown])
@@ -151,7 +154,7 @@ def _reject(errors: list[ErrorDetail]) -> None:
 
 
 def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
-    """The model of the document's type, with which findings name locations in the document."""
+    """Returns the model for the document's type. Locations in findings refer to it."""
     known: dict[str, type[ToolsetBody]] = {
         "mcp": McpToolsetBody,
         "openapi": OpenApiToolsetBody,
@@ -159,6 +162,6 @@ def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
     }
     given = document.get("type")
     if given not in known:
-        hint = f"one of {', '.join(known)}"
-        raise InvalidConfiguration([found(("type",), "type_unknown", "must be the type of a toolset", hint)])
+        hint = f"use one of: {', '.join(known)}"
+        raise InvalidConfiguration([found(("type",), "type_unknown", "must be a toolset type", hint)])
     return known[given]

@@ -147,9 +147,7 @@ class ObservedModel:
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model,
-            "gen_ai.request.temperature": request.temperature,
-            "gen_ai.request.max_tokens": request.max_tokens,
-            "gen_ai.request.top_p": request.top_p,
+            **{f"gen_ai.request.{name}": value for name, value in request.sampling().items()},
         }
         with tracing.span(f"chat {model}", tracing.Kind.CLIENT, attributes) as span:
             label = self._label(request.model)

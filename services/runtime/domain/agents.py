@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 from libs.contracts.identity import Identity
-from libs.contracts.resources.turns import NamedTool, ToolChoice, TurnOptions
+from libs.contracts.resources.turns import ModelSettings, TurnOptions
 from services.runtime.domain.conversation import (
     ArtifactRef,
     Citation,
@@ -17,13 +17,10 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef
-from services.runtime.domain.models import DEFAULT_MODEL, ForcedCall
+from services.runtime.domain.models import DEFAULT_MODEL
 from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import Approval, ToolDefinition, ToolsetVersion, TurnTools
 from services.runtime.domain.waits import NewWait
-
-_OPTIONS: Final = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls", "output_schema")
-"""Turn options that override the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +39,28 @@ class AgentSpec:
     agent_type: str
     system_prompt: str = ""
     model: str = DEFAULT_MODEL
-    temperature: float | None = None
-    max_tokens: int | None = None
-    top_p: float | None = None
+    settings: ModelSettings = field(default_factory=ModelSettings)
     max_steps: int | None = None
     tools: tuple[str, ...] = ()
     knowledge_bases: tuple[KnowledgeBaseRef, ...] = ()
     tool_policies: Mapping[str, ToolPolicy] = field(default_factory=dict)
     client_tools: tuple[ToolDefinition, ...] = ()
-    stop: tuple[str, ...] = ()
-    tool_choice: ToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    output_schema: JsonObject | None = None
 
     @property
     def calls_tools(self) -> bool:
         """Whether the agent loops over model and tool calls. An `llm_agent` does so only with client tools."""
         return self.agent_type == "react_agent" or bool(self.client_tools)
 
-    @property
-    def forced_call(self) -> ForcedCall | None:
-        """The call with which the turn must start, if any."""
-        choice = self.tool_choice
-        return choice if choice == "required" or isinstance(choice, NamedTool) else None
-
     def with_options(self, options: TurnOptions | None) -> Self:
         """Returns the agent with a turn's options applied."""
         if options is None:
             return self
-        given = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+        given: dict[str, Any] = {"settings": self.settings.model_copy(update=options.given())}
         if options.instructions is not None:
             given["system_prompt"] = f"{self.system_prompt}\n\n{options.instructions}".lstrip()
         if options.client_tools is not None:
             given["client_tools"] = tuple(client_tool(tool.model_dump()) for tool in options.client_tools)
-        return replace(self, **given, stop=tuple(options.stop or ()))
+        return replace(self, **given)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -85,15 +70,13 @@ class AgentSpec:
             agent_type=config["agent_type"],
             system_prompt=config.get("system_prompt") or "",
             model=llm.get("model") or DEFAULT_MODEL,
-            temperature=llm.get("temperature"),
-            max_tokens=llm.get("max_tokens"),
-            top_p=llm.get("top_p"),
+            # Not validated again: what was valid once stays so. Names that aren't settings have no effect.
+            settings=ModelSettings.model_construct(**llm, output_schema=config.get("output_schema")),
             max_steps=llm.get("max_steps"),
             tools=tuple(config.get("tools") or ()),
             knowledge_bases=tuple(_knowledge_base(item) for item in config.get("knowledge_bases") or ()),
             tool_policies={name: _policy(item) for name, item in (config.get("tool_policies") or {}).items()},
             client_tools=tuple(client_tool(item) for item in config.get("client_tools") or ()),
-            output_schema=config.get("output_schema"),
         )
 
 

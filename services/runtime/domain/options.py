@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from libs.contracts.errors import ErrorDetail
-from libs.contracts.resources.turns import NamedTool, TurnOptions
+from libs.contracts.resources.turns import TurnOptions
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.models import OptionNotSupported
+
+_ABOUT_CALLS: Final = ("tool_choice", "parallel_tool_calls")
 
 
 class SupportedOptions(Protocol):
@@ -22,20 +24,20 @@ class OptionCheck:
 
     def __call__(self, options: TurnOptions, agent: AgentSpec) -> None:
         """Raises OptionNotSupported with one detail per option."""
-        asked = list(_about_calls(options))
+        asked = list(_asked(options))
         if not agent.with_options(options).calls_tools:
-            _refuse(asked, "this agent calls no tools")
-        if options.stop:
-            asked.append("stop")
+            _refuse([option for option in asked if option in _ABOUT_CALLS], "this agent calls no tools")
         _refuse(self.models.unsupported(agent.model, asked), f"model {agent.model!r} does not support this option")
 
 
-def _about_calls(options: TurnOptions) -> Iterator[str]:
-    if options.tool_choice == "required" or isinstance(options.tool_choice, NamedTool):
-        yield "tool_choice"
-    # True is the models' default.
-    if options.parallel_tool_calls is False:
-        yield "parallel_tool_calls"
+def _asked(options: TurnOptions) -> Iterator[str]:
+    """The settings that change what a model does by default."""
+    for name in options.given():
+        if name == "tool_choice" and options.forced_call is None:
+            continue
+        if name == "parallel_tool_calls" and options.parallel_tool_calls:
+            continue
+        yield name
 
 
 def _refuse(options: Collection[str], reason: str) -> None:

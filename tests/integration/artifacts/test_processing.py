@@ -126,7 +126,7 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
 
     record = await world.record(bomb)
     assert record["processing_status"] == "failed"
-    assert "takes more than" in record["error"]["message"]
+    assert "took longer than" in record["error"]["message"]
 
 
 async def test_another_process_goes_on_after_one_that_died(world: World) -> None:
@@ -264,7 +264,7 @@ async def test_a_document_that_cannot_be_read_fails_with_the_reason(world: World
 
     await world.settle()
 
-    for artifact, reason in ((broken, "The file is damaged."), (blank, "The document has no text.")):
+    for artifact, reason in ((broken, "The file is damaged."), (blank, "The document contains no text.")):
         record = await world.record(artifact)
         assert (record["processing_status"], record["error"]["message"]) == ("failed", reason)
     path = f"/sessions/{session}/artifacts/{broken['artifact_id']}/text"

@@ -105,4 +105,7 @@ async def test_client_tools_of_one_turn_make_an_llm_agent_wait_for_their_results
     await node.ended(turn_id)
     assert model.requests[1].system == "Use the tool."
     assert (await node.events(turn_id))[-1][1]["response"]["output"] == {"price": None}
-    assert [(request.tool_choice, len(request.tools)) for request in model.requests] == [("required", 1), (None, 1)]
+    assert [(request.settings.tool_choice, len(request.tools)) for request in model.requests] == [
+        ("required", 1),
+        (None, 1),
+    ]

@@ -10,12 +10,12 @@ from tests.support.waiting import until
 OPTIONS = TurnOptions(instructions="Rhyme.", temperature=0.0, max_tokens=9, stop=["END"])
 
 
-def asked(request: ModelRequest) -> tuple[Any, ...]:
-    return request.system, request.temperature, request.max_tokens, request.stop
+def asked(request: ModelRequest) -> tuple[str, dict[str, Any]]:
+    return request.system, request.settings.given()
 
 
-WITH = ("Be kind.\n\nRhyme.", 0.0, 9, ("END",))
-WITHOUT = ("Be kind.", 0.5, None, ())
+WITH = ("Be kind.\n\nRhyme.", {"temperature": 0.0, "max_tokens": 9, "stop": ["END"]})
+WITHOUT = ("Be kind.", {"temperature": 0.5})
 
 
 async def new_session(node: Node, **config: Any) -> str:

@@ -39,7 +39,7 @@ async def test_tools_of_toolsets_are_known() -> None:
     ("tool", "kind", "hint"),
     [
         ("ticket.find", "toolset_unknown", "did you mean tickets?"),
-        ("zzz.find", "toolset_unknown", "known: fares, tickets"),
+        ("zzz.find", "toolset_unknown", "use one of: fares, tickets"),
         ("tickets.fnd", "tool_unknown", "did you mean tickets.find?"),
         ("tickets.", "tool_unknown", None),
         ("tickets", "tool_unknown", "did you mean tickets.*?"),

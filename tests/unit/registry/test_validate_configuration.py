@@ -44,12 +44,17 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
         ({"llm_config": {"model": "gpt-4o"}}, ["llm_config", "model"], "model_form", "did you mean openai:gpt-4o?"),
         ({"llm_config": {"model": "openai:"}}, ["llm_config", "model"], "model_form", "openai:gpt-4o"),
         ({"llm_config": {"model": "opnai:gpt-4o"}}, ["llm_config", "model"], "provider_unknown", "mean openai?"),
-        ({"llm_config": {"model": "zz:top"}}, ["llm_config", "model"], "provider_unknown", "known: builtin, openai"),
+        (
+            {"llm_config": {"model": "zz:top"}},
+            ["llm_config", "model"],
+            "provider_unknown",
+            "use one of: builtin, openai",
+        ),
         (
             {"llm_config": {"model": "anthropic:claude-sonnet-4-5"}},
             ["llm_config", "model"],
             "provider_not_configured",
-            "configured: builtin, openai, or set the provider's API key and restart",
+            "use builtin or openai, or set the provider's API key and restart",
         ),
         ({"llm_config": {"model": "builtin:magic"}}, ["llm_config", "model"], "model_unknown", "builtin:extractive"),
         (
@@ -62,7 +67,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
             {"agent_type": "react_agent", "tools": ["calculator", "zzzzzz"]},
             ["tools", 1],
             "tool_unknown",
-            "known: calculator, current_time, http_get",
+            "use one of: calculator, current_time, http_get",
         ),
         ({"knowledge_bases": ["kb-9"]}, ["knowledge_bases", 0], "knowledge_base_unknown", "list"),
         ({"knowledge_bases": ["kb-1", {"id": "kb-1"}]}, ["knowledge_bases", 1], "knowledge_base_repeated", "once"),

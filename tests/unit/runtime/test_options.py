@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.resources.turns import NamedTool, TurnOptions
+from libs.contracts.resources.turns import ModelSettings, NamedTool, TurnOptions
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.models import OptionNotSupported
 from services.runtime.domain.options import OptionCheck
 
-TALKS = AgentSpec("llm_agent", system_prompt="Be kind.", model="some:model", temperature=0.3, max_tokens=100)
+TALKS = AgentSpec(
+    "llm_agent", system_prompt="Be kind.", model="some:model", settings=ModelSettings(temperature=0.3, max_tokens=100)
+)
 _CALLS = ["tool_choice", "parallel_tool_calls"]
 ACTS = AgentSpec("react_agent", model="some:model", tools=("echo",))
 
@@ -33,8 +35,9 @@ def test_options_go_before_the_agents_own_settings() -> None:
     options = TurnOptions(instructions="Rhyme.", temperature=0.0, top_p=0.5, stop=["\n"], parallel_tool_calls=False)
     agent = TALKS.with_options(options)
     assert agent.system_prompt == "Be kind.\n\nRhyme."
-    assert (agent.temperature, agent.top_p, agent.max_tokens) == (0.0, 0.5, 100)
-    assert (agent.stop, agent.parallel_tool_calls) == (("\n",), False)
+    assert agent.settings == ModelSettings(
+        temperature=0.0, top_p=0.5, max_tokens=100, stop=["\n"], parallel_tool_calls=False
+    )
     assert AgentSpec("llm_agent").with_options(options).system_prompt == "Rhyme."
 
 
@@ -64,6 +67,6 @@ def test_what_would_be_ignored_is_refused_by_name(
 
 @pytest.mark.parametrize(("choice", "forced"), [(None, None), ("auto", None), ("none", None), ("required", "required")])
 def test_only_some_choices_force_a_call(choice: Any, forced: str | None) -> None:
-    assert ACTS.with_options(TurnOptions(tool_choice=choice)).forced_call == forced
+    assert ModelSettings(tool_choice=choice).forced_call == forced
     named = NamedTool(name="echo")
-    assert ACTS.with_options(TurnOptions(tool_choice=named)).forced_call == named
+    assert ModelSettings(tool_choice=named).forced_call == named

@@ -1,4 +1,4 @@
-"""Artifacts in PostgreSQL: reads, creation, and the changes of their processing."""
+"""Artifacts in PostgreSQL: reads, creation, and changes during processing."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -30,7 +30,7 @@ _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_ti
 
 
 class PostgresArtifactReader:
-    """Reads stored artifacts, except deleted ones, without checking who may see them."""
+    """Reads artifacts, except deleted ones. Doesn't check access."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class PostgresArtifactReader:
     async def page(
         self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredArtifact]:
-        """Newest first, with the total number."""
+        """Returns a page of artifacts, newest first, and the total number."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
@@ -52,7 +52,7 @@ class PostgresArtifactReader:
         return page.map(artifact_of)
 
     async def all(self, session_id: str) -> list[StoredArtifact]:
-        """Oldest first."""
+        """Returns all of the session's artifacts, oldest first."""
         rows = await self._database.records(
             f"{STORED} AND a.session_id = %(session)s ORDER BY a.created_at, a.id", {"session": session_id}
         )
@@ -60,7 +60,10 @@ class PostgresArtifactReader:
 
 
 class PostgresArtifactWriter:
-    """Changes artifacts in one transaction, which the caller commits. Returns False for one that isn't pending."""
+    """Changes artifacts in the caller's transaction.
+
+    Changes of an artifact that isn't pending do nothing and return False.
+    """
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -93,13 +96,13 @@ class PostgresArtifactWriter:
         )
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
-        """Marks the session and its artifacts as deleted; returns the artifacts."""
+        """Marks the session and its artifacts as deleted. Returns the artifacts' IDs."""
         await self._connection.execute(
             """INSERT INTO sessions AS s (id, company_id, owner_id, deleted_at) VALUES (%s, %s, '', now())
                ON CONFLICT (id) DO UPDATE SET deleted_at = coalesce(s.deleted_at, now())""",
             (session_id, company_id),
         )
-        # In a second statement, which sees artifacts stored before the session was locked.
+        # A second statement is needed: it sees artifacts stored before the session was locked.
         deleted = await self._connection.execute(
             """WITH before AS (SELECT id, blob_id FROM artifacts WHERE session_id = %s AND deleted_at IS NULL)
                UPDATE artifacts a SET deleted_at = now(), blob_id = NULL, name = '', metadata = '{}', error = NULL
@@ -129,14 +132,14 @@ ARTIFACT_BYTES: Final = "artifact_bytes"
 
 
 class PostgresNewArtifacts:
-    """Adds artifacts in one transaction, which the caller commits."""
+    """Adds artifacts in the caller's transaction."""
 
     def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
         self._connection = transaction.connection
         self._amounts = amounts
 
     async def lock_session(self, session_id: str) -> None:
-        """A deletion of the session waits for the end of the transaction, and so finds the new artifacts.
+        """Locks the session, so that its deletion waits for this transaction and finds the new artifacts.
 
         Raises ``SessionNotFound``.
         """
@@ -145,7 +148,7 @@ class PostgresNewArtifacts:
             raise SessionNotFound
 
     async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
-        """Raises ``QuotaExceeded``."""
+        """Adds an artifact. Raises ``QuotaExceeded``."""
         await self._amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
         await self._connection.execute(
             """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,

@@ -1,4 +1,4 @@
-"""Copies of artifacts in the company's files, in PostgreSQL."""
+"""Copies of artifacts in their company's files, stored in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from services.artifacts.domain.platform import CopyState, InFlightState, Outboun
 
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"
 _COPY = f"SELECT {COLUMNS}, a.platform_state AS copy_state, a.platform_file_id AS file_id {_FROM}"
-# A sent command is followed to its end, even if the session is deleted in the meantime.
+# Follow a sent command to its end, even if the session is deleted in the meantime.
 _FOLLOWED = "(a.deleted_at IS NULL OR a.platform_state IN ('copying', 'removing'))"
 _UNANSWERED = f"""
     WITH found AS (
@@ -32,17 +32,17 @@ _UNANSWERED = f"""
 
 
 class PostgresPlatformWriter:
-    """Works in one transaction, which the caller commits."""
+    """Changes copies in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def lock(self, artifact_id: str) -> CopyState | None:
-        """Locks a stored artifact until the end of the transaction."""
+        """Locks an artifact that isn't deleted until the end of the transaction."""
         return await self._locked("a.deleted_at IS NULL AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> CopyState | None:
-        """Locks the artifact that this file is a copy of."""
+        """Locks the artifact of which this file is a copy."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)
 
     async def lock_command(self, command_id: str) -> CopyState | None:
@@ -71,7 +71,7 @@ class PostgresPlatformWriter:
         )
 
     async def settle(self, artifact_id: str, state: Literal["none", "copied"], file_id: str | None) -> None:
-        """Records that no answer is awaited any more."""
+        """Records that the command has been answered."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = NULL, platform_identity = NULL,
@@ -81,7 +81,7 @@ class PostgresPlatformWriter:
         )
 
     async def wait(self, artifact_id: str, state: InFlightState, context: MessageContext) -> None:
-        """Registers the command with this context to end when the answer arrives."""
+        """Registers the command with this context, to be ended when the answer arrives."""
         await self._connection.execute(
             """INSERT INTO platform_requests (command_id, artifact_id, state, company_id, correlation_id, traceparent)
                VALUES (%s, %s, %s, %s, %s, %s)""",
@@ -89,7 +89,7 @@ class PostgresPlatformWriter:
         )
 
     async def take_waiting(self, artifact_id: str) -> list[tuple[InFlightState, MessageContext]]:
-        """Returns the commands that waited for the answer, and unregisters them."""
+        """Returns and unregisters the commands that waited for the answer."""
         found = await self._connection.execute(
             """DELETE FROM platform_requests WHERE artifact_id = %s
                RETURNING state, company_id, correlation_id, command_id, traceparent""",
@@ -98,7 +98,10 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
-        """Commands last sent at least ``seconds`` ago, recorded as sent again. Each is returned to one caller only."""
+        """Returns commands last sent at least ``seconds`` ago, and records them as sent again.
+
+        Returns each command to one caller only.
+        """
         return [
             OutboundCommand(
                 command_id=row.pop("command_id"),

@@ -1,4 +1,4 @@
-"""Tables of artifacts with rows that expire, and those of the subjects of its events.
+"""Tables with expiring rows, and tables with the subjects of artifacts' events.
 
 Artifacts are deleted before their session.
 """

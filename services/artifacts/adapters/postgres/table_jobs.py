@@ -1,4 +1,4 @@
-"""Artifacts whose tables are waiting to be read, in PostgreSQL."""
+"""Queue of artifacts whose tables are waiting to be read, stored in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -9,7 +9,7 @@ from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.artifacts import TableJob
 
 _PENDING = "blob_id IS NOT NULL AND status = 'pending' AND strategy = 'structural_parsing'"
-# The n-th file of every company comes before the n+1-th of any.
+# Companies take turns: the nth file of each company comes before any company's next one.
 _CLAIM = f"""
     WITH busy AS (
         SELECT * FROM unnest(%(companies)s::text[], %(jobs)s::integer[]) AS b (company_id, jobs)
@@ -31,9 +31,9 @@ _CLAIM = f"""
 
 
 class PostgresTableJobs:
-    """Artifacts whose tables are waiting to be read. Each method is one transaction.
+    """Artifacts whose tables are waiting to be read. Each method has its own transaction.
 
-    ``holder`` returns this process's number, None until it has announced it.
+    ``holder`` returns this process's number, or None until the process has announced it.
     """
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = lambda: None) -> None:
@@ -41,7 +41,7 @@ class PostgresTableJobs:
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
-        """Claims waiting artifacts, rotating among companies."""
+        """Claims waiting artifacts. Companies take turns."""
         jobs = []
         lease = {"lease": new_id(), "seconds": seconds, "holder": self._holder()}
         for row in await self._database.records(_CLAIM, {**capacity.parameters(), **lease}):
@@ -50,7 +50,10 @@ class PostgresTableJobs:
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
-        """Releases the claim, to be retried then. ``counts``: as one of a few attempts."""
+        """Releases the claim and retries the artifact after ``seconds``.
+
+        ``counts``: whether this counts as an attempt.
+        """
         await self._database.execute(
             """UPDATE artifacts SET lease = NULL, holder = NULL, attempts = attempts - %s,
                    lease_until = now() + %s * interval '1 second'

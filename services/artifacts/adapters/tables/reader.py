@@ -1,4 +1,4 @@
-"""Reads tables in a separate process, so that a malicious file kills that process and not the service."""
+"""Reads tables in a separate process, so that a malicious file can only kill that process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,13 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class TableProcesses:
-    """``seconds`` of wall-clock time and ``memory_bytes`` per file."""
+    """Reads tables in separate processes. ``seconds`` of wall-clock time and ``memory_bytes`` apply to each file."""
 
     seconds: float
     memory_bytes: int
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        """Returns None if the file contains no tables. Raises ``DocumentUnreadable``."""
+        """Returns the file's tables, or None if it contains none. Raises ``DocumentUnreadable``."""
         job = {"path": _FILE, "content_type": content_type}
         try:
             answer = await run_confined(
@@ -32,9 +32,9 @@ class TableProcesses:
         except (JobRefused, OutOfMemory) as refused:
             raise DocumentUnreadable(str(refused)) from None
         except TimeoutError:
-            raise DocumentUnreadable(f"Reading the file takes more than {self.seconds:g} seconds.") from None
+            raise DocumentUnreadable(f"Reading the file took longer than {self.seconds:g} seconds.") from None
         except ProcessKilled as killed:
             _log.warning("tables.process_died", status=killed.status, last_words=killed.errors)
-            raise DocumentUnreadable("Reading the file takes too much memory or crashes the reader.") from None
+            raise DocumentUnreadable("Reading the file used too much memory or crashed the reader.") from None
         sheets = answer["sheets"]
         return None if sheets is None else [Sheet(**sheet) for sheet in sheets]

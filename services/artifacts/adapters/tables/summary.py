@@ -1,4 +1,4 @@
-"""Summarizes a file's tables: column types, sample rows, row count. Runs as a separate process."""
+"""Summarizes a file's tables in a separate process: column types, sample rows and row count."""
 
 import datetime
 import json
@@ -14,7 +14,7 @@ _KEPT_COLUMNS: Final = 1000
 _KEPT_CHARACTERS: Final = 500
 _TYPED_ROWS: Final = 20_000
 _MOST_SHEETS: Final = 256
-# Other JSON parsers reject longer integers, or lose digits.
+# Some JSON parsers reject longer integers or lose digits.
 _TOO_LONG: Final = 2**63
 _WIDER: Final = {
     frozenset({"integer", "number"}): "number",
@@ -23,7 +23,10 @@ _WIDER: Final = {
 
 
 def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
-    """``sheets`` of the file at ``path``, None if it contains no tables. Raises ``DocumentUnreadable``."""
+    """Returns ``sheets``: the tables of the file at ``path``, or None if it contains none.
+
+    Raises ``DocumentUnreadable``.
+    """
     tables = read_tables(Path(job["path"]), job["content_type"])
     if tables is None:
         return {"sheets": None}
@@ -37,7 +40,7 @@ def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class SampleBudget:
-    """Limits the characters kept of one file, over all of its tables."""
+    """Limits the characters kept from one file, across all of its tables."""
 
     def __init__(self, characters: int = 2_000_000) -> None:
         self.left = characters
@@ -90,7 +93,7 @@ def _wider(one: str, other: str) -> str:
 
 
 def _kept(cell: Any) -> Any:
-    """The cell as a JSON value, truncated if long."""
+    """Converts a cell to a JSON value. Truncates long text."""
     if is_empty(cell):
         return None
     if isinstance(cell, bool):

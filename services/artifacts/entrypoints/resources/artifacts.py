@@ -47,11 +47,11 @@ def serve_artifacts(
     upload: UploadArtifact,
     open_content: OpenContent,
 ) -> None:
-    # They end when ingestion has answered.
+    # These commands end when ingestion has answered.
     commands.handle(CopyArtifactToPlatform, copy_to_platform, ends_later=True)
     commands.handle(RemoveArtifactFromPlatform, remove_from_platform, ends_later=True)
     http.include_router(_uploads(upload))
-    # `download-all` comes before `{artifact_id}`, which would match it, too.
+    # `download-all` must come before `{artifact_id}`, which would match it, too.
     http.include_router(_downloads(access, open_content, PackArtifacts(sessions, reads, open_content)))
     http.include_router(_reads(access, sessions, reads, links))
 
@@ -75,7 +75,7 @@ def _uploads(upload: UploadArtifact) -> APIRouter:
     async def keep_generated(
         request: Request, session_id: str, who: Caller, name: str, key: str | None = None
     ) -> Artifact:
-        """Stores an agent's artifact; the body is its bytes."""
+        """Stores an artifact created by an agent. The request body is its content."""
         what = Upload(session_id=session_id, caller=who, origin="generated", correlation_id=_correlation_id(), key=key)
         return await upload(_only(FilePart(name, body_of(request))), what)
 
@@ -112,7 +112,7 @@ def _reads(
 
     @router.post(f"{_OF_SESSION}/resolve")
     async def resolve_link(session_id: str, body: ArtifactLinkBody, who: Caller) -> Artifact:
-        """Returns a link's artifact, even if the link has expired: the caller is checked instead."""
+        """Returns a link's artifact, even if the link has expired, because the caller's own access is checked."""
         return links.public(await access.readable(who, artifact_of(body.url) or "", session_id))
 
     @router.get("/artifacts/{artifact_id}")
@@ -145,7 +145,7 @@ def _downloads(access: ArtifactAccess, open_content: OpenContent, pack: PackArti
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """Serves a signed link, with the query that it was signed for."""
+        """Serves a signed link. The query must be the one that was signed."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
         return await downloads.download(request, artifact, partial(open_content, artifact))
 

@@ -1,4 +1,4 @@
-"""Artifacts of sessions, the sessions known here, and copies to the platform."""
+"""Creates artifacts, the sessions known to this service, and copies to the platform."""
 
 from alembic import op
 
@@ -23,8 +23,8 @@ SESSIONS = (
     "CREATE INDEX ix_sessions_deleted_at ON sessions (deleted_at) WHERE deleted_at IS NOT NULL",
 )
 ARTIFACTS = (
-    # Deleted ones stay as tombstones without their bytes. platform_command_id: the command to ingestion that was not
-    # answered yet. holder: the process of the lease, by the number of the lock that it holds while it lives.
+    # Deleted artifacts stay as tombstones without their bytes. platform_command_id: the unanswered command to
+    # ingestion. holder: the process with the lease, as the number of the lock that it holds while it's alive.
     """
     CREATE TABLE artifacts (
         id text CONSTRAINT pk_artifacts PRIMARY KEY,
@@ -75,7 +75,7 @@ ARTIFACTS = (
         WHERE platform_command_id IS NOT NULL
     """,
 )
-# Commands that end when the copy is made or removed.
+# Commands that end when the copy has been created or removed.
 PLATFORM_REQUESTS = (
     """
     CREATE TABLE platform_requests (

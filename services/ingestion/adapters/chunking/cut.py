@@ -1,4 +1,4 @@
-"""Cuts parsed documents into chunks, by strategy."""
+"""Cuts parsed documents into chunks according to a strategy."""
 
 import re
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SplitBy
 from services.ingestion.adapters.chunking.spans import PARAGRAPH_GAP, SENTENCE_GAP, Cutter, Span, Units
 from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument, Segment
 
-# A page or sentence may have any length, but indexes and models accept only so much.
+# Pages and sentences can have any length, but indexes and models limit the length of a chunk.
 LONGEST_CHUNK = 200_000
 _CHUNKS_OF_A_PART = 1000
 _LINE_END = re.compile("\n")
@@ -22,14 +22,14 @@ _WITHIN_SENTENCE = (" ",)
 def cut(
     document: ParsedDocument, strategy: ChunkingStrategy, source: str, part_done: Callable[[], None] = lambda: None
 ) -> list[Chunk]:
-    """Cuts a document, see `DocumentReader.chunk`. Calls ``part_done`` regularly."""
+    """Cuts a document into chunks, as described in `DocumentReader.chunk`. Calls ``part_done`` at regular intervals."""
     text = document.text
     ids = ChunkIds(source, strategy)
     places = _Places(document.segments)
     chunks: list[Chunk] = []
     last = (-1, -1)
     for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
-        # Skips a chunk that only repeats part of the previous one, because the overlap covers blank text.
+        # Skip a chunk that lies within the previous one, which happens when the overlap covers blank text.
         if start >= end or (start >= last[0] and end <= last[1]):
             continue
         last = (start, end)
@@ -74,7 +74,7 @@ def _each(cutter: Cutter, parts: Iterable[Span], separators: list[str]) -> Itera
 
 
 def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
-    """The spans that end at the gaps; together they cover the whole text."""
+    """Yields spans that cover the whole text. Each one ends after a gap."""
     start = 0
     for gap in gaps.finditer(text):
         if gap.end() > start:
@@ -85,7 +85,7 @@ def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _parts(document: ParsedDocument, kind: str) -> Iterator[Span]:
-    """Pages or rows. A document without them counts as one page, and each of its lines as a row."""
+    """Yields pages or rows. Without page numbers, the document is one page. Without row numbers, each line is a row."""
     numbered = [s for s in document.segments if (s.page if kind == "page" else s.row) is not None]
     if not numbered:
         yield from _after(_LINE_END if kind == "row" else _NOWHERE, document.text)
@@ -118,7 +118,7 @@ def _bounded(spans: Iterable[Span], text: str) -> Iterator[Span]:
 
 
 class _Places:
-    """Finds the page and row of a character."""
+    """Finds the page and row of a character offset."""
 
     def __init__(self, segments: tuple[Segment, ...]) -> None:
         self._segments = segments

@@ -1,4 +1,4 @@
-"""Cuts a text into spans that fit, and packs those into chunks. Works on offsets, without copying text."""
+"""Cuts text into spans and packs them into chunks of limited size. Works on offsets, without copying text."""
 
 import re
 from array import array
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from libs.contracts.resources.knowledge_bases import SplitBy
 from services.ingestion.domain.documents import ParsedDocument
 
-# Counts European prose within a few percent of a language model's tokenizer, at a fortieth of its cost. East Asian
-# characters count as one each.
+# Estimates the tokens of European prose within a few percent of a language model's tokenizer, at a fortieth of its
+# cost. Each East Asian character counts as one token.
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]{{1,6}}|[^\w\s]")
 _WORD = re.compile(r"\S+")
 _LINE = re.compile(r"[^\n]+")
 PARAGRAPH_GAP = re.compile(r"\n\s*\n\s*")
-# A full stop before a lower-case letter ends an abbreviation, not a sentence.
+# A period before a lowercase letter ends an abbreviation, not a sentence.
 SENTENCE_GAP = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]{0,3}\s++(?![a-z])|(?<=[\u3002\uff01\uff1f])|\n\s*\n\s*")
 _UNITS: dict[SplitBy, re.Pattern[str]] = {"token": _TOKEN, "word": _WORD, "line": _LINE}
 _GAPS: dict[SplitBy, re.Pattern[str]] = {"passage": PARAGRAPH_GAP, "sentence": SENTENCE_GAP}
 
 
 class Units:
-    """Start offsets of a text's units. A unit belongs to the span in which it starts."""
+    """Start offsets of a text's units. A unit belongs to the span that contains its start."""
 
     def __init__(self, document: ParsedDocument, split_by: SplitBy) -> None:
         self._length = len(document.text)
@@ -40,7 +40,7 @@ class Units:
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def after(self, start: int, count: int) -> int:
-        """Returns the end of `count` units from `start` on."""
+        """Returns the end of `count` units that begin at `start`."""
         if self._starts is None:
             return min(start + count, self._length)
         index = bisect_left(self._starts, start) + count
@@ -72,7 +72,7 @@ _GAP = re.compile(r"\s+")
 
 
 class Cutter:
-    """Cuts one text into spans. `size` and `overlap` count units."""
+    """Cuts one text into spans. `size` and `overlap` are in units."""
 
     def __init__(self, text: str, units: Units, size: int, overlap: int) -> None:
         self._text = text
@@ -81,7 +81,7 @@ class Cutter:
         self._overlap = overlap
 
     def windows(self, span: Span) -> Iterator[Span]:
-        """Chunks of exactly `size` units, each repeating the previous chunk's last `overlap` units."""
+        """Yields chunks of `size` units, each repeating the last `overlap` units of the previous one."""
         start, end = span
         while start < end:
             stop = min(self._units.after(start, self._size), end)
@@ -91,7 +91,10 @@ class Cutter:
             start = max(self._units.before(stop, self._overlap), start + 1)
 
     def pieces(self, span: Span, separators: Sequence[str]) -> Iterator[Span]:
-        """The largest spans that fit `size`, cut at `separators` in order of preference; in order, without gaps."""
+        """Yields the largest spans that fit `size`, in order and without gaps.
+
+        Cuts at `separators` in order of preference.
+        """
         start, end = span
         if self._units.count(start, end) <= self._size:
             if start < end:
@@ -116,9 +119,10 @@ class Cutter:
             start = stop
 
     def packed(self, pieces: Iterator[Span]) -> Iterator[Span]:
-        """Joins adjacent pieces up to `size`.
+        """Joins adjacent pieces into chunks of up to `size`.
 
-        Each later chunk starts with up to `overlap` units of its predecessor, at the start of a sentence or word.
+        After the first, each chunk begins with up to `overlap` units of the previous one, at the start of a sentence or
+        word.
         """
         start = end = -1
         for piece_start, piece_end in pieces:

@@ -1,4 +1,4 @@
-"""Embedders by provider and model."""
+"""Selects embedders by provider and model."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ _MODEL = "text-embedding-3-small"
 
 
 class ConfiguredEmbedders:
-    """Creates each model once. `environ` has the server's address and key (OPENAI_BASE_URL, OPENAI_API_KEY).
+    """Creates each embedder once. Call `close` when done.
 
-    `most_texts` is the limit per request to the server. Call `close` at the end.
+    `environ` provides the server's OPENAI_BASE_URL and OPENAI_API_KEY. `most_texts` limits the texts per request.
     """
 
     def __init__(self, environ: Mapping[str, str], *, most_texts: int = openai.MOST_TEXTS) -> None:
@@ -43,13 +43,15 @@ class ConfiguredEmbedders:
         if provider == static.PROVIDER:
             if model not in ("", static.MODEL):
                 raise EmbeddingRefused(
-                    f"The embedding provider {static.PROVIDER} has the model {static.MODEL}, not {model}."
+                    f"Unknown model {model}. Use {static.MODEL} with the embedding provider {static.PROVIDER}."
                 )
             return static.StaticEmbedder(dimensions or static.DIMENSIONS[-1])
         if provider != openai.PROVIDER:
-            raise EmbeddingRefused(f"Unknown embedding provider {provider}. Known are wordllama and openai.")
+            raise EmbeddingRefused(f"Unknown embedding provider {provider}. Use wordllama or openai.")
         if self._endpoint is None:
-            raise EmbeddingRefused("The provider openai isn't configured. Set OPENAI_API_KEY or OPENAI_BASE_URL.")
+            raise EmbeddingRefused(
+                "The embedding provider openai isn't configured. Set OPENAI_API_KEY or OPENAI_BASE_URL."
+            )
         if self._server is None:
             self._session = aiohttp.ClientSession()
             self._server = openai.EmbeddingServer(self._endpoint, self._session)

@@ -32,7 +32,10 @@ _LONGEST_WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server. `base_url` ends before `/embeddings`. Timeouts in seconds, per request. `most_texts` per request."""
+    """An embedding server. `base_url` excludes `/embeddings`.
+
+    The timeouts (in seconds) and `most_texts` apply to each request.
+    """
 
     base_url: str
     api_key: str | None = None
@@ -43,11 +46,11 @@ class Endpoint:
 
 
 class BatchRefused(EmbeddingRefused):
-    """The server refused this request, but may accept a smaller one."""
+    """The server refused this request but may accept a smaller one."""
 
 
 class EmbeddingServer:
-    """One server, called over one shared HTTP session."""
+    """Calls one embedding server over a shared HTTP session."""
 
     def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession) -> None:
         self.most_texts = endpoint.most_texts
@@ -61,7 +64,7 @@ class EmbeddingServer:
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def embed(self, model: str, texts: Sequence[str], dimensions: int | None = None) -> Vectors:
-        """Embeds texts. `dimensions` is sent if given; some models and servers don't support it."""
+        """Embeds texts. Sends `dimensions` only if given, since some models and servers don't support it."""
         body: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
         if dimensions is not None:
             body["dimensions"] = dimensions
@@ -74,7 +77,7 @@ class EmbeddingServer:
         return _vectors(content, len(texts))
 
     async def _post(self, body: bytes) -> bytes:
-        # Redirects would send documents to a host that isn't configured.
+        # Following a redirect would send documents to a host that isn't configured.
         request = self._session.post(
             self._url,
             data=body,
@@ -89,33 +92,33 @@ class EmbeddingServer:
         except (aiohttp.ClientError, TimeoutError) as problem:
             address = str(self._url.with_user(None))
             _log.warning("embedding.connection_failed", address=address, problem=repr(problem))
-            raise Transient("The embedding server can't be reached.") from problem
+            raise Transient("Couldn't connect to the embedding server.") from problem
         if status == 200:
             return content
         message = f"The embedding server returned status {status}{self._reason(content)}."
         if status in _RETRIED:
             raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
-        # Servers report an oversized batch in many different ways.
+        # Servers report oversized batches in many different ways.
         raise BatchRefused(message) if status in _TOO_LARGE else EmbeddingRefused(message)
 
     def _reason(self, content: bytes) -> str:
-        """The server's own error message.
+        """Returns the server's own error message.
 
-        Other content, such as a proxy's page, may reveal internals and isn't used.
+        Ignores other content, such as a proxy's error page, because it may reveal internals.
         """
         try:
             told = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return ""
-        # Some servers quote the rejected key.
+        # Some servers repeat the rejected key in the message.
         return ": " + told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
 
 
 class ServerEmbedder:
-    """An Embedder for one model of a server, with known dimensions."""
+    """Embeds texts with one model of a server. The dimensions are known."""
 
     def __init__(self, server: EmbeddingServer, model: str, dimensions: int, *, asked: bool) -> None:
-        """`asked`: whether every request must ask for these dimensions."""
+        """`asked`: whether each request has to specify the dimensions."""
         self.model = f"{PROVIDER}:{model}"
         self.dimensions = dimensions
         self._server = server
@@ -125,7 +128,7 @@ class ServerEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if not all(text.strip() for text in texts):
-            raise EmbeddingRefused("A text without content has no vector.")
+            raise EmbeddingRefused("A text without content can't be embedded.")
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         vectors = await self._in_batches(texts)
@@ -140,7 +143,7 @@ class ServerEmbedder:
         return np.concatenate(await asyncio.gather(*calls))
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:
-        """Halves a batch that the server refuses. Remembers the accepted size once everything is embedded."""
+        """Embeds a batch, halving it if the server refuses it. Later batches keep the accepted size."""
         try:
             return await self._server.embed(self._name, texts, self._asked)
         except BatchRefused:
@@ -154,7 +157,7 @@ class ServerEmbedder:
 
 
 async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
-    """Embeds one text to learn the length of the model's vectors."""
+    """Creates an embedder. Embeds one text to find the model's number of dimensions."""
     usual = (await server.embed(model, ["dimensions"])).shape[1]
     if dimensions is None or usual == dimensions:
         return ServerEmbedder(server, model, usual, asked=False)
@@ -163,7 +166,7 @@ async def server_embedder(server: EmbeddingServer, model: str, dimensions: int |
     except EmbeddingRefused:
         found = usual
     if found != dimensions:
-        raise DimensionsMismatch(f"The model {model} has vectors of {usual} dimensions, not of {dimensions}.")
+        raise DimensionsMismatch(f"The model {model} has {usual} dimensions, not {dimensions}.")
     return ServerEmbedder(server, model, dimensions, asked=True)
 
 
@@ -185,11 +188,11 @@ def _vectors(content: bytes, expected: int) -> Vectors:
         data = sorted(orjson.loads(content)["data"], key=lambda each: each["index"])
         vectors = np.array([each["embedding"] for each in data], np.float32)
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as problem:
-        raise EmbeddingRefused("The embedding server's response has no embeddings.") from problem
+        raise EmbeddingRefused("The embedding server's response doesn't contain embeddings.") from problem
     if vectors.ndim != 2 or len(vectors) != expected:
         raise EmbeddingRefused(f"The embedding server returned {len(vectors)} vectors for {expected} texts.")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not (np.isfinite(lengths).all() and lengths.all()):
-        raise EmbeddingRefused("The embedding server returned a vector without direction.")
+        raise EmbeddingRefused("The embedding server returned a vector that is zero or not finite.")
     unit: Vectors = vectors / lengths
     return unit

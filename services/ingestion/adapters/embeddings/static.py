@@ -1,4 +1,4 @@
-"""The wordllama model: averaged word piece vectors, in process and offline."""
+"""Embeds texts in process and offline with wordllama, which averages word-piece vectors."""
 
 import asyncio
 import logging
@@ -18,28 +18,27 @@ from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 PROVIDER = "wordllama"
 MODEL = "l2_supercat"
 DIMENSIONS = (64, 128, 256)
-# A word, a number, line ends or signs, with the preceding spaces. No vocabulary piece crosses the end of such a run, so
-# each run is tokenized once and cached, which saves most of the time. Outside ASCII, pieces may join letters and signs.
+# Matches a word, a number, line ends or symbols, with the preceding spaces. No vocabulary piece crosses the end of a
+# match, so each match is tokenized once and cached, which saves most of the time. Outside ASCII, a piece may combine
+# letters and symbols.
 _RUNS = re.compile(
     r" *(?:[A-Za-z]++(?![^\x00-\x7f])|[0-9]{1,3}(?![^\x00-\x7f])|\n+"
     r"|[\x00-\x09\x0b-\x1f!-/:-@\[-`{-~\x7f]++(?![^\x00-\x7f])|[^ \n]+)| +"
 )
 _LONGEST_REMEMBERED = 64
 _REMEMBERED = 200_000
-# Limits memory to some tens of megabytes for a text of any length.
+# Limits memory to a few tens of megabytes for a text of any length.
 _PIECES_AT_ONCE = 20_000
 Pieces = npt.NDArray[np.intp]
 
 
 class StaticEmbedder:
-    """Loads the model on first use, in a thread."""
+    """Embeds texts with wordllama. Loads the model on first use, in a thread."""
 
     def __init__(self, dimensions: int = DIMENSIONS[-1]) -> None:
         if dimensions not in DIMENSIONS:
             known = ", ".join(map(str, DIMENSIONS))
-            raise EmbeddingRefused(
-                f"The embedding provider {PROVIDER} has vectors of {known} dimensions, not of {dimensions}."
-            )
+            raise EmbeddingRefused(f"The embedding provider {PROVIDER} supports {known} dimensions, not {dimensions}.")
         self.dimensions = dimensions
         self.model = f"{PROVIDER}:{MODEL}"
 
@@ -47,7 +46,7 @@ class StaticEmbedder:
         return await asyncio.to_thread(self.embed_here, texts)
 
     def embed_here(self, texts: Sequence[str]) -> Vectors:
-        """Like `embed`, in the calling thread."""
+        """Embeds texts in the calling thread."""
         pieces = _pieces()
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         for position, text in enumerate(texts):
@@ -60,12 +59,12 @@ class StaticEmbedder:
             total += known.take(pieces[start : start + _PIECES_AT_ONCE], axis=0)[:, : self.dimensions].sum(axis=0)
         length = float(np.linalg.norm(total))
         if not length:
-            raise EmbeddingRefused("A text without content has no vector.")
+            raise EmbeddingRefused("A text without content can't be embedded.")
         return total / length
 
 
 class _Pieces:
-    """Tokenizes texts to word pieces. Safe to use from several threads."""
+    """Splits texts into word pieces. Thread-safe."""
 
     def __init__(self, vectors: Vectors, tokenizer: Any) -> None:
         self.vectors = vectors
@@ -104,14 +103,14 @@ def _pieces() -> _Pieces:
     assert package.origin is not None
     model = WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
     model.tokenizer.no_padding()
-    # Without the leading space, since runs have their own.
+    # Skip the leading space, since runs include their own.
     model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
     return _Pieces(model.embedding, model.tokenizer)
 
 
 @contextmanager
 def _logging_untouched() -> Iterator[None]:
-    """Undoes the package's configuration of the root logger on import."""
+    """Restores the root logger's configuration, which the package changes on import."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -1,7 +1,7 @@
-"""Analysis of texts and queries for keyword search, shared by both engines.
+"""Analyzes texts and queries for keyword search. Both engines use it.
 
-It removes case, accents, endings and function words. Codes and amounts are indexed both whole and in parts. A change of
-the output needs a higher ``ANALYSIS`` in the domain, because it requires new indexes.
+Normalizes case and accents, strips endings and drops function words. Codes and amounts are indexed both whole and in
+parts. If you change the output, raise ``ANALYSIS`` in the domain, because existing indexes no longer match.
 """
 
 import re
@@ -22,7 +22,7 @@ from services.ingestion.domain.documents import TermCounts
 T = TypeVar("T")
 # Joints keep codes such as ERR-4711 and 12.5kg together; their parts are also indexed.
 _WORDS: Final = re.compile(r"[^\W_]+(?:[-._'][^\W_]+)*")
-# Includes combining marks, such as the vowel signs of Indic scripts. This takes twice as long.
+# Also matches combining marks, such as the vowel signs of Indic scripts, but takes twice as long.
 _WORDS_WITH_MARKS: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[-._'][\p{L}\p{M}\p{N}]+)*")
 _MARK: Final = regex.compile(r"\p{M}")
 # Soft hyphens, joiners and other invisible characters.
@@ -37,11 +37,11 @@ _DIGIT: Final = re.compile(r"\d")
 _DECIMAL: Final = re.compile(r"\d+(?:\.\d+)+")
 _MIXED: Final = re.compile(r"(\d+)([^\W\d_]+)|([^\W\d_]+)(\d+)")
 _LONGEST_CODE: Final = 40
-# Scripts without spaces have words as long as their sentences.
+# In scripts without spaces, a word can be as long as a sentence.
 _LONGEST_REMEMBERED: Final = 40
-# Classes of combining marks that are accents or points, unlike those that form other letters, such as viramas.
+# Combining classes of accents and points. Other marks, such as viramas, are part of a letter.
 _ACCENTS: Final = frozenset({7, *range(10, 36), 103, 107, *range(200, 256)})
-# Characters that Unicode doesn't decompose.
+# Characters without a Unicode decomposition.
 _FOLDED: Final = str.maketrans(
     {
         "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ø": "o", "ł": "l", "\u0131": "i", "đ": "d", "ð": "d", "ħ": "h",
@@ -60,16 +60,16 @@ _ENGLISH = (
     "shouldn't hasn't haven't hadn't"
 )
 _FUNCTION_WORDS = frozenset(_ENGLISH.split())
-# Limited, since serial numbers are unbounded.
+# Limits the cache, since every serial number is a new word.
 _REMEMBERED = 300_000
 NUMBER_OF_TERMS = 1_000_000_000
-"""Terms are numbered from 0 up to this. Among 40,000 different words, about one collision is expected."""
+"""Term numbers are below this limit and start at 0. Expect about one collision among 40,000 different words."""
 
 
 class Analysis:
-    """Converts words to terms, with a cache because stemming is the most expensive step.
+    """Converts words to terms. Caches the terms, because stemming is the slowest step.
 
-    Safe to use from several threads.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Analysis:
         self._numbers = _Cache(lambda word: map(number, self._terms[word]))
 
     def counts(self, text: str) -> TermCounts:
-        """Counts each term's occurrences."""
+        """Counts the occurrences of each term."""
         counted = Counter(chain.from_iterable(map(self._numbers.__getitem__, _words(text))))
         numbers = np.fromiter(counted.keys(), np.int32, len(counted))
         counts = np.fromiter(counted.values(), np.int32, len(counted))
@@ -88,7 +88,7 @@ class Analysis:
         return TermCounts(numbers[order], counts[order], int(counts.sum()))
 
     def terms(self, text: str) -> list[str]:
-        """The terms in text order, with repetitions."""
+        """Returns the terms in text order, with repetitions."""
         return [term for word in _words(text) for term in self._terms[word]]
 
     def _learn(self, word: str) -> list[str]:
@@ -118,7 +118,7 @@ class Analysis:
 
 
 class _Cache(dict[str, tuple[T, ...]]):
-    """Values by word; a missing word is computed and added."""
+    """Caches values by word. Computes missing ones."""
 
     def __init__(self, make: Callable[[str], Iterable[T]]) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class _Cache(dict[str, tuple[T, ...]]):
 
 
 def number(term: str) -> int:
-    """A term's stable number, as stored."""
+    """Returns a term's number, which is stored and never changes."""
     return crc32(term.encode()) % NUMBER_OF_TERMS
 
 

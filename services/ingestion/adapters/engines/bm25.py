@@ -13,15 +13,15 @@ from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
-# Also for text without any term, since lengths are divided by it.
+# Texts without terms count as this long, since lengths are divided by the average.
 LEAST_AVERAGE_LENGTH = 1.0
-# Limit of pgvector's sparsevec; only chunks of a hundred pages have more distinct terms.
+# pgvector's limit for sparsevec. Only chunks of a hundred pages have more distinct terms.
 _MOST_TERMS = 16_000
 
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """Weights by term number, sorted by it."""
+    """Term weights, sorted by term number."""
 
     terms: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32]
@@ -32,7 +32,7 @@ def counted(terms: Sequence[str]) -> dict[int, int]:
 
 
 def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
-    """The weight of each term of a chunk, given the average chunk length."""
+    """Computes the weight of each term in a chunk, given the average chunk length."""
     terms, frequencies = chunk.numbers, chunk.counts.astype(np.float32)
     weights = frequencies * np.float32(K1 + 1) / (frequencies + np.float32(_norm(chunk.length, average_length)))
     if len(terms) > _MOST_TERMS:
@@ -42,7 +42,7 @@ def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
 
 
 def recomputed_weights(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
-    """Converts a chunk's weights to another average length."""
+    """Adjusts a chunk's weights to a new average length."""
     old = _norm(length, old_average)
     frequencies = np.maximum(np.rint(given.weights * old / (K1 + 1 - given.weights)), 1)
     weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
@@ -50,12 +50,15 @@ def recomputed_weights(given: TermWeights, length: int, old_average: float, aver
 
 
 def rarity(chunks_with_term: float, chunks: float) -> float:
-    """The inverse document frequency, never negative."""
+    """Returns the inverse document frequency, which is never negative."""
     return log(1 + (chunks - chunks_with_term + 0.5) / (chunks_with_term + 0.5))
 
 
 def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], chunks: float) -> TermWeights:
-    """`frequencies`: the number of `chunks` with a term; a missing term counts as in at most one."""
+    """Computes the weights of a query's terms.
+
+    `frequencies` maps a term to the number of `chunks` that contain it. A missing term counts as being in one chunk.
+    """
     terms = np.array(sorted(counts), np.int32)
     weights = [
         counts[term] * rarity(min(frequencies.get(term, 1.0), chunks), max(chunks, 1.0)) for term in terms.tolist()
@@ -68,5 +71,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def relative(score: float, terms: int) -> float:
-    """Scales a score so that 1 is the maximum for common terms in a query with this many terms."""
+    """Divides a score by the maximum for a query with this many common terms."""
     return score / ((K1 + 1) * max(terms, 1))

@@ -11,12 +11,12 @@ _BOMB_SIZE = 32 * 1024**2
 
 
 def check_package(path: Path, limits: Limits) -> None:
-    """Checks a .docx or .xlsx. Raises Unparsable if it isn't safe to unpack."""
+    """Checks a .docx or .xlsx file. Raises Unparsable if unpacking isn't safe."""
     try:
         with zipfile.ZipFile(path) as package:
             members = package.infolist()
             if any(member.flag_bits & 1 for member in members):
-                raise Unparsable("encrypted", "The file is protected by a password.")
+                raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.")
             _check_size(members, limits)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, ValueError, OSError) as error:
         raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None
@@ -29,4 +29,4 @@ def _check_size(members: list[zipfile.ZipInfo], limits: Limits) -> None:
         for member in members
     )
     if bomb or unpacked > limits.unpacked_bytes:
-        raise Unparsable("too_large", f"The file would unpack to {unpacked // 1024**2:,} MB, far beyond its own size.")
+        raise Unparsable("too_large", f"The file would unpack to {unpacked // 1024**2:,} MB. Upload a smaller file.")

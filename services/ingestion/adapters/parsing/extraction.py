@@ -20,15 +20,15 @@ _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
-# Each call reopens the document, and recognizing a page takes seconds.
+# Each call reopens the document, and OCR takes seconds per page.
 _PAGES_OF_A_PART = 8
 
 
 def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
-    # Otherwise the converter would add the content of the head to the text.
+    # Otherwise, the converter would add the head's content to the text.
     content = _WRAPPERS.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
-    # The converter's clean-up removes forms and navigation as decoration.
+    # The converter's clean-up would also remove forms and navigation.
     converted = extracted(content, "text/html", html_options={"preprocessing": {"enabled": False}})
     body = without_data_images(_clean(converted.content))
     name = " ".join(unescape(title.group(1)).split()) if title else ""
@@ -38,7 +38,7 @@ def html(text: str) -> ParsedDocument:
 
 
 def word(path: Path) -> ParsedDocument:
-    """Converts Word 2007 and later."""
+    """Converts Word files, 2007 and later."""
     return ParsedDocument(_clean(word_text(path)))
 
 
@@ -47,7 +47,7 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
-    """Also recognizes scanned pages if OCR is available; only a file without other pages requires it."""
+    """Converts a PDF. Runs OCR on scanned pages if available; only a file without any other page requires it."""
     texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)

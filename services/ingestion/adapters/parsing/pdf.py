@@ -1,4 +1,4 @@
-"""Extracts a PDF's page texts, and text that was typed into it: notes and form field values."""
+"""Extracts the text of PDF pages, and text typed into them: notes and form field values."""
 
 import ctypes
 import re
@@ -10,14 +10,14 @@ from typing import Any, Final
 from libs.confined import PartDone
 from services.ingestion.domain.parsing import Unparsable
 
-# pdfium's marks for a hyphen at a line's end; a search looks for the whole word.
+# pdfium marks a hyphen at a line's end with these characters. Searches look for the whole word.
 _HYPHEN: Final = re.compile("[\x02\ufffe][ \t]*\n?[ \t]*")
 _ALEF_LAM: Final = re.compile("[\u0622\u0623\u0625\u0627\u0671]\u0644")
 _PAGES_OF_A_PART: Final = 8
 
 
 def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
-    """Texts by page number. Raises ``Unparsable``."""
+    """Returns texts by page number. Raises ``Unparsable``."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -34,19 +34,19 @@ def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
             return texts
     except pdfium.PdfiumError as error:
         if error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY):
-            raise Unparsable("encrypted", "The file is protected by a password.") from None
-        raise Unparsable("damaged", "The file is damaged, cut off, or no PDF document at all.") from None
+            raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.") from None
+        raise Unparsable("damaged", "The file is damaged, incomplete, or not a PDF document.") from None
 
 
 def _text(page: Any) -> str:
-    """The text in reading order; pdfium already reverses the words of right-to-left lines."""
+    """Returns the text in reading order. pdfium already reverses the words of right-to-left lines."""
     with closing(page.get_textpage()) as shown:
         text = _lam_before_alef(shown, shown.get_text_range())
     return _HYPHEN.sub("", text.replace("\r\n", "\n")).strip()
 
 
 def _lam_before_alef(shown: Any, text: str) -> str:
-    """Swaps the two letters of a ligature back, which pdfium reverses together with the word.
+    """Restores the order of ligatures' letters, which pdfium reverses together with the word.
 
     The letters of a ligature share one box, unlike those of an article. Offsets count UTF-16 units.
     """
@@ -66,7 +66,7 @@ def _lam_before_alef(shown: Any, text: str) -> str:
 
 
 def _form(document: Any) -> Any:
-    """None without a form, or if pdfium rejects it: page texts don't depend on it."""
+    """Returns None if there is no form or pdfium rejects it. Page texts don't depend on the form."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -93,7 +93,7 @@ def _typed(form: Any, page: Any) -> Iterator[str]:
 
 
 def _field(form: Any, annotation: Any) -> str:
-    """A form field's value with its description, or a ticked box's name; empty for an unticked box."""
+    """Returns a form field's value with its description, or a ticked box's name. Returns "" for an unticked box."""
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
@@ -111,7 +111,7 @@ def _field(form: Any, annotation: Any) -> str:
 
 
 def _string(read: Callable[..., int], *of: Any) -> str:
-    """Calls a pdfium function twice, for the size of its text and to fill a buffer."""
+    """Calls a pdfium function twice: first for the text's size, then to fill a buffer."""
     from pypdfium2 import raw
 
     size = read(*of, None, 0)

@@ -1,4 +1,4 @@
-"""Parses and cuts in confined processes, so that a malicious file can harm only its process."""
+"""Parses and cuts documents in confined processes, so that a malicious file can only harm its own process."""
 
 import os
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ParsingPool:
             seconds=timeout_seconds, job_seconds=file_seconds, memory_bytes=memory_bytes, slack_bytes=_SLACK
         )
         self._limits = asdict(limits or Limits())
-        # The location of the OCR language data.
+        # Location of the OCR language data.
         environment = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
         self._processes = ConfinedPool(_MODULE, size, self._process_limits, environment)
         self.progressed_within = self._processes.progressed_within
@@ -93,17 +93,19 @@ class ParsingPool:
         try:
             head, answer = await self._processes.run(company_id, job, body, files=files)
         except PoolClosed:
-            raise ServiceUnavailable("The service is stopping and no longer parses documents.") from None
+            raise ServiceUnavailable(
+                "The service is stopping and no longer parses documents. Try again later."
+            ) from None
         except ProcessNotStarted as died:
-            raise ServiceUnavailable(f"A parsing process didn't start: {died.errors}") from None
+            raise ServiceUnavailable(f"A parsing process failed to start: {died.errors}") from None
         except ProcessKilled as died:
             _log.warning("parsing_process.died", reason=str(died))
-            raise Unparsable("crashed", "The file makes the parser crash.") from None
+            raise Unparsable("crashed", "The parser crashed on this file.") from None
         except OutOfTime as problem:
             raise self._too_slow(problem) from None
         except OutOfMemory:
             most = self._process_limits.memory_bytes // 1024**2
-            raise Unparsable("memory", f"Reading the file takes more than {most:,} MB of memory.") from None
+            raise Unparsable("memory", f"Parsing the file took more than {most:,} MB of memory.") from None
         if "code" in head:
             raise Unparsable(head["code"], head["message"], retryable=head["retryable"])
         if path is not None:
@@ -114,7 +116,7 @@ class ParsingPool:
         what, seconds = "a part of the file", self._process_limits.seconds
         if problem.whole:
             what, seconds = "the file", self._process_limits.job_seconds
-        return Unparsable("timeout", f"Reading {what} takes more than {seconds:g} seconds.", retryable=True)
+        return Unparsable("timeout", f"Parsing {what} took longer than {seconds:g} seconds.", retryable=True)
 
     def _job(
         self,

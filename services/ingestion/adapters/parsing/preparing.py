@@ -1,7 +1,7 @@
 """Computes chunks' vectors and terms in the parsing process.
 
-They cost more CPU time than parsing most files, which must not block an event loop. They are optional: the service
-computes missing ones.
+This takes more CPU time than parsing most files and would block an event loop. It's optional: the service computes
+whatever is missing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,21 @@ from services.ingestion.domain.documents import Chunk, TermCounts
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.knowledge_bases import IndexSettings
 
-# A file's time limit is meant for parsing.
+# A file's time limit covers parsing only.
 _MOST_CHUNKS: Final = 2000
 _FLOAT, _INTEGER = np.dtype("<f4"), np.dtype("<i4")
 Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Selects the work that the parsing process can do without embedding servers' keys."""
+    """Selects the work that the parsing process can do without the embedding servers' keys."""
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 
 
 def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Runs in the parsing process; returns a JSON head and its bytes."""
+    """Runs in the parsing process. Returns the results as a JSON head and bytes."""
     if not chunks or len(chunks) > _MOST_CHUNKS:
         return {}, b""
     texts = [chunk.text for chunk in chunks]
@@ -50,7 +50,7 @@ def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, 
 
 
 def prepared(head: dict[str, Any], body: bytes) -> Iterable[Extra]:
-    """Runs in the service: decodes the results for each chunk. Raises ValueError for inconsistent bytes."""
+    """Decodes each chunk's results in the service. Raises ValueError if the bytes are inconsistent."""
     number = len(head["chunks"])
     dimensions, has_terms = head.get("dimensions", 0), head.get("terms", False)
     size = number * dimensions
@@ -68,7 +68,7 @@ def _unpacked(values: np.ndarray[Any, np.dtype[np.int32]], number: int) -> list[
     ends = np.cumsum(sizes)
     total = int(ends[-1])
     if len(values) != 2 * total or sizes.min() < 0:
-        raise ValueError("the counts of terms are incomplete")
+        raise ValueError("incomplete term counts")
     numbers, counts = np.split(values[:total], ends[:-1]), np.split(values[total:], ends[:-1])
     return [TermCounts(*each) for each in zip(numbers, counts, lengths, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Parses one file by format; rejects files with no text or too much of it."""
+"""Parses one file by format. Rejects files with no text or too much text."""
 
 from pathlib import Path
 from typing import Final
@@ -46,7 +46,7 @@ def read_file(
     if len(document.text) > limits.text_characters:
         raise too_much_text(limits)
     if not document.text.strip():
-        raise Unparsable("empty", "The file holds no text.")
+        raise Unparsable("empty", "The file contains no text.")
     return document
 
 
@@ -57,7 +57,7 @@ def _extension(name: str, content_type: str) -> str:
         return extension
     by_type = _EXTENSIONS.get(content_type.partition(";")[0].strip().lower())
     if by_type is None:
-        raise Unparsable("unsupported", f"Files of the type {extension or content_type!r} can't be read.")
+        raise Unparsable("unsupported", f"Unsupported file type {extension or content_type!r}.")
     return by_type
 
 
@@ -91,7 +91,7 @@ def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> Par
     if len(text) > limits.text_characters:
         raise too_much_text(limits)
     if not text.strip():
-        raise Unparsable("empty", "The file holds no text.")
+        raise Unparsable("empty", "The file contains no text.")
     match extension:
         case ".html":
             return extraction.html(text)
@@ -106,7 +106,7 @@ def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> Par
 
 
 def _plain(text: str) -> ParsedDocument:
-    """Parses plain text; form feeds separate pages, as in text for printers."""
+    """Parses plain text. Form feeds separate its pages."""
     if "\f" not in text:
         return ParsedDocument(text)
     segments, start = [], 0

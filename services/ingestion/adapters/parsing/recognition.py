@@ -1,4 +1,4 @@
-"""Optical character recognition with tesseract, which needs separately installed language data."""
+"""Runs optical character recognition (OCR) with tesseract, which needs separately installed language data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ _TESSERACT_DATA = (
     "/usr/local/share/tessdata",
     "/opt/homebrew/share/tessdata",
 )
-_MISSING = (
-    "The file contains only images of text. Reading those needs tesseract, which isn't installed "
-    "where documents are parsed."
-)
+_MISSING = "The file only contains images of text. To read them, install tesseract where documents are parsed."
 
 
 def tesseract_is_installed() -> bool:
@@ -37,13 +34,13 @@ def recognised_image(path: Path, mime_type: str) -> str:
 
 
 def recognised_pages(path: Path, numbers: Sequence[int], *, needed: bool) -> Mapping[int, str]:
-    """Recognizes pages of a PDF. Without tesseract returns nothing, or raises ``Unparsable`` if ``needed``."""
+    """Recognizes pages of a PDF. Without tesseract, returns {} or raises ``Unparsable`` if ``needed``."""
     from kreuzberg import PageConfig
 
     tesseract = _needed_tesseract() if needed else _tesseract()
     if tesseract is None:
         return {}
-    # Unpredictable marks delimit the text of recognized pages, so that a document can't contain them.
+    # The marks around each page's text are unpredictable, so that a document can't forge them.
     mark = f"[{secrets.token_hex(8)} "
     pages = PageConfig(insert_page_markers=True, marker_format=f"\n\n{mark}{{page_num}}]\n\n")
     result = _recognised(path, "application/pdf", tesseract, pages=pages, force_ocr_pages=list(numbers))
@@ -79,7 +76,7 @@ def _tesseract() -> OcrConfig | None:
 
 
 def _languages(folder: Path) -> list[str]:
-    """Returns up to four languages, English first, since each one slows recognition down."""
+    """Returns up to four languages, English first. Each additional language slows recognition down."""
     names = {file.stem for file in folder.glob("*.traineddata")} - {"osd", "equ"}
     return sorted(names, key=lambda name: (name != "eng", name))[:4]
 
@@ -89,7 +86,7 @@ if TYPE_CHECKING:
 
 
 def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
-    """Runs kreuzberg with further ``options``. Raises ``Unparsable``; passes on OCR's errors."""
+    """Runs kreuzberg with further ``options``. Raises ``Unparsable``. OCR errors propagate."""
     from kreuzberg import (
         ConcurrencyConfig,
         ExtractionConfig,
@@ -119,5 +116,5 @@ def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown",
 def _unparsable(error: Exception) -> Unparsable:
     reason = str(getattr(error, "message", "") or error).splitlines()[0]
     if any(word in reason.lower() for word in ("password", "encrypt")):
-        return Unparsable("encrypted", "The file is protected by a password.")
-    return Unparsable("damaged", f"The file is damaged or not what its name says: {reason[:300]}")
+        return Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.")
+    return Unparsable("damaged", f"The file is damaged or doesn't match its name: {reason[:300]}")

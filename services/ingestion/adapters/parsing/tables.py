@@ -1,4 +1,4 @@
-"""Renders tables and JSON as text: a line and a segment per row, each value with its column's name."""
+"""Renders tables and JSON as text. Each row is a line and a segment, and each value has its column's name."""
 
 import io
 import json
@@ -25,7 +25,7 @@ _ROWS_OF_A_PART: Final = 5_000
 
 
 class TableText:
-    """Collects rows. Raises Unparsable as soon as rows or text exceed the limits."""
+    """Collects rows. Raises Unparsable as soon as the rows or the text exceed the limits."""
 
     def __init__(self, limits: Limits, part_done: PartDone = no_parts) -> None:
         self._limits = limits
@@ -53,7 +53,7 @@ class TableText:
             raise too_much_text(self._limits)
 
     def sheet(self, rows: Iterable[Sequence[Any]], page: int | None = None) -> None:
-        """Adds a sheet. A first row that can be a heading names the columns; numbers appear as in a spreadsheet."""
+        """Adds a sheet. A first row that looks like a heading names the columns. Numbers appear as in a spreadsheet."""
         heading: Sequence[str] | None = None
         first = True
         for number, row in enumerate(rows, 1):
@@ -74,12 +74,13 @@ class TableText:
 
 
 def too_many_rows(limits: Limits) -> Unparsable:
-    return Unparsable("too_large", f"The table has more than {limits.rows:,} rows; split it into smaller files.")
+    return Unparsable("too_large", f"The table has more than {limits.rows:,} rows. Split it into smaller files.")
 
 
 def too_much_text(limits: Limits) -> Unparsable:
     return Unparsable(
-        "too_large", f"The file holds more than {limits.text_characters:,} characters of text; split it into parts."
+        "too_large",
+        f"The file contains more than {limits.text_characters:,} characters of text. Split it into smaller files.",
     )
 
 
@@ -91,7 +92,7 @@ def from_csv(text: str, limits: Limits, part_done: PartDone = no_parts) -> Parse
 
 
 def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
-    """Renders an XLSX or XLS file; several sheets become pages. Raises Unparsable."""
+    """Renders an XLSX or XLS file. If it has several sheets, each becomes a page. Raises Unparsable."""
     table = TableText(limits, part_done)
     with unparsable():
         sheets = list(enumerate(workbook_sheets(path), 1))
@@ -106,11 +107,11 @@ def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) ->
 
 @contextmanager
 def unparsable() -> Iterator[None]:
-    """Converts unreadable documents to Unparsable."""
+    """Converts errors about unreadable documents to Unparsable."""
     try:
         yield
     except DocumentEncrypted:
-        raise Unparsable("encrypted", "The file is protected by a password.") from None
+        raise Unparsable("encrypted", "The file is password-protected. Upload a copy without a password.") from None
     except DocumentUnreadable as problem:
         raise Unparsable("damaged", str(problem)) from None
 
@@ -146,7 +147,7 @@ def _written(value: Any, text: str, indent: int | None = 2) -> str:
         separators = None if indent else (",", ":")
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     except RecursionError:
-        # Nested too deeply to be written.
+        # Too deeply nested to render.
         return text
 
 

@@ -1,7 +1,7 @@
-"""Reads a Word document's final text: accepted revisions, notes at the end, headers and footers once.
+"""Reads a Word document's final text. Accepts revisions, puts notes at the end, and includes headers and footers once.
 
-It uses Python's own XML parser, which fetches nothing. Entities are defined only in document type declarations, which
-Office packages may not have, so a file with one is rejected.
+Uses Python's own XML parser, which never fetches anything. Entities can only be defined in a document type declaration.
+Office packages may not contain one, so files with one are rejected.
 """
 
 import posixpath
@@ -36,7 +36,7 @@ _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 def word_text(path: Path) -> str:
-    """Returns Markdown: headings, lists, tables. Raises ``Unparsable``."""
+    """Returns the document as Markdown with headings, lists and tables. Raises ``Unparsable``."""
     with zipfile.ZipFile(path) as package:
         return "\n\n".join(_Document(package).blocks())
 
@@ -146,20 +146,20 @@ class _Document:
         ]
         width = max((len(row) for row in rows), default=0)
         if width == 1:
-            # A frame around text.
+            # A single column is a frame around text.
             yield from (block for row in rows for cell in row for block in cell)
         elif any(cell for row in rows for cell in row):
             lines = [_row([" ".join(cell) for cell in row], width) for row in rows]
             yield "\n".join([lines[0], _row(["---"] * width, width), *lines[1:]])
 
     def _cell(self, cell: Element) -> list[list[str]]:
-        """The cell's blocks, then an empty column for each further column that it spans."""
+        """Returns the cell's blocks, followed by an empty column for each further column that the cell spans."""
         width = _value(_child(_child(cell, "w:tcPr"), "w:gridSpan"), "val")
         further = min(int(width), _MOST_COLUMNS) - 1 if width.isdecimal() else 0
         return [list(self._blocks(cell)), *([] for _ in range(further))]
 
     def _outline_levels(self) -> dict[str, int]:
-        """Heading levels by style, either a style's own or inherited from its base style."""
+        """Returns heading levels by style. A style without a level inherits that of its base style."""
         own: dict[str, int | None] = {}
         bases: dict[str, str] = {}
         for target in self._parts.get("styles", ()):
@@ -179,7 +179,7 @@ class _Document:
         return found
 
     def _related(self, part: str) -> Iterator[tuple[str, str]]:
-        """Kinds and names of the parts that a part, or the package, refers to."""
+        """Yields the kinds and names of the parts that a part, or the package, refers to."""
         folder = posixpath.dirname(part)
         relations = self._part(_relations(part))
         for relation in relations if relations is not None else ():
@@ -189,7 +189,7 @@ class _Document:
                 yield relation.get("Type", "").rpartition("/")[2], full
 
     def _addresses(self, part: str) -> dict[str, str]:
-        """Addresses of a part's links, by reference id."""
+        """Returns the addresses of a part's links by reference ID."""
         relations = self._part(_relations(part))
         return {
             relation.get("Id", ""): relation.get("Target", "")
@@ -222,13 +222,16 @@ class _Builder(ElementTree.TreeBuilder):
 
 @lru_cache(maxsize=1000)
 def _name(tag: str) -> str:
-    """A tag with the usual prefix of Word's and math elements, whatever prefix the file uses."""
+    """Returns a tag with the usual prefix of Word and math elements, whatever prefix the file uses."""
     namespace, _, name = tag[1:].rpartition("}")
     return f"{_PREFIXES.get(namespace, '')}:{name}"
 
 
 def _children(parent: Element) -> Iterator[Element]:
-    """The children, including those inside revisions and content controls; of alternatives, only the first."""
+    """Yields the children, including those in revisions and content controls.
+
+    Of alternatives, yields only the first.
+    """
     for child in parent:
         name = _name(child.tag)
         if name == "mc:AlternateContent":
@@ -250,7 +253,7 @@ def _value(element: Element | None, name: str) -> str:
 
 
 def _level(outline: str) -> int | None:
-    """Word counts from 0, and 9 is body text."""
+    """Returns the heading level of an outline level. Word counts from 0; 9 is body text."""
     return int(outline) + 1 if outline.isdecimal() and int(outline) < 6 else None
 
 
@@ -267,7 +270,7 @@ def _row(cells: list[str], width: int) -> str:
 
 
 def _symbol(code: str) -> str:
-    """Returns an empty string for symbol fonts such as Wingdings, whose characters have no Unicode meaning."""
+    """Returns the symbol, or "" for fonts such as Wingdings, whose characters have no Unicode meaning."""
     try:
         number = int(code, 16)
     except ValueError:
@@ -276,7 +279,7 @@ def _symbol(code: str) -> str:
 
 
 def _formula(element: Element) -> str:
-    """Formulas on one line, as people type them."""
+    """Renders a formula on one line, as people would type it."""
 
     def part(name: str, *, grouped: bool = True) -> str:
         found = _child(element, f"m:{name}")

@@ -27,7 +27,7 @@ def _answer(job: dict[str, Any], body: bytes, part_done: PartDone) -> tuple[dict
         # A panic of the native extension isn't an Exception.
         if isinstance(error, SystemExit | KeyboardInterrupt | MemoryError):
             raise
-        message = f"The file made the parser fail ({type(error).__name__}: {error})."[:500]
+        message = f"The parser failed on this file ({type(error).__name__}: {error})."[:500]
         return {"code": "damaged", "message": message, "retryable": False}, b""
 
 
@@ -46,7 +46,7 @@ def _work(job: dict[str, Any], body: bytes, part_done: PartDone) -> tuple[dict[s
     head = {"chunks": [(c.id, c.start, c.end, c.page, c.row) for c in chunks], "stored": len(stored)}
     if not job["wanted"]:
         return head, stored
-    # Its imports take longer than most files.
+    # Its imports take longer than parsing most files.
     from services.ingestion.adapters.parsing.preparing import prepare
 
     made, body = prepare(chunks, job["wanted"])

@@ -15,7 +15,8 @@ from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
-# Companies alternate: the n-th document of each comes before anyone's next. Documents of lost indexes come last.
+# Companies take turns: the nth document of each company comes before any company's next one. Documents of lost indexes
+# come last.
 _CLAIM = """
     WITH RECURSIVE companies (id) AS (
         (SELECT company_id FROM artifact_documents WHERE state = 'pending' ORDER BY company_id LIMIT 1)
@@ -44,7 +45,7 @@ _CLAIM = """
     RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
               d.correlation_id
 """
-# Steps from one index to the next instead of reading all documents.
+# Jumps from one index to the next instead of reading all documents.
 _IN_USE = """
     WITH RECURSIVE places AS (
         (SELECT engine, index_id FROM artifact_documents WHERE state = 'indexed' ORDER BY index_id LIMIT 1)
@@ -58,13 +59,13 @@ _IN_USE = """
 
 
 class PostgresArtifactWriter:
-    """Changes documents in one transaction, which the caller commits."""
+    """Changes documents in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
-        """Queues a document; a known or deleted one stays unchanged."""
+        """Queues a document. A known or deleted document stays unchanged."""
         await self._connection.execute(
             """INSERT INTO artifact_documents
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, owner_id)
@@ -81,7 +82,7 @@ class PostgresArtifactWriter:
         )
 
     async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
-        """Leaves a tombstone, also for an unknown document."""
+        """Marks a document as deleted. Leaves a tombstone, even for an unknown document."""
         await self._connection.execute(
             """INSERT INTO artifact_documents AS d
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, state)
@@ -92,7 +93,7 @@ class PostgresArtifactWriter:
 
 
 class PostgresArtifactJobs:
-    """Indexing jobs. Each method has its own transaction, including the event about its change."""
+    """Indexing jobs. Each method runs in its own transaction, which includes the event about the change."""
 
     def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
@@ -100,7 +101,7 @@ class PostgresArtifactJobs:
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
-        """Claims waiting documents; companies take turns."""
+        """Claims waiting documents. Companies take turns."""
         lease = {"token": new_id(), "seconds": seconds, "holder": self._holder()}
         claimed = await self._database.records(_CLAIM, {**capacity.parameters(), **lease})
         return [ArtifactJob(**row) for row in claimed]
@@ -114,7 +115,7 @@ class PostgresArtifactJobs:
         )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        """Queues the document again after ``seconds``. ``counts``: whether this uses up an attempt."""
+        """Queues the document again after ``seconds``. ``counts``: whether this counts as an attempt."""
         await self._database.execute(
             f"""UPDATE artifact_documents
                 SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,
@@ -128,7 +129,7 @@ class PostgresArtifactJobs:
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
 
     async def record_place(self, job: ArtifactJob, place: IndexPlace) -> bool:
-        """Records the index that chunks will be written to; False if the document was deleted."""
+        """Records the index that chunks will be written to. Returns False if the document was deleted."""
         return await self._change(
             job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
         )
@@ -138,7 +139,7 @@ class PostgresArtifactJobs:
         return [IndexPlace(row[0], row[1]) for row in found]
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues all documents of a lost index again, behind waiting ones; returns their number."""
+        """Queues all documents of a lost index again, behind waiting ones. Returns their number."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents
@@ -151,7 +152,7 @@ class PostgresArtifactJobs:
             return changed.rowcount
 
     async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
-        """Marks a document as indexed; False if it was deleted, and its chunks are then removed later."""
+        """Marks a document as indexed. Returns False if it was deleted; its chunks are then removed later."""
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=chunks)
         return await self._ended(job, "indexed", event)
 
@@ -160,7 +161,7 @@ class PostgresArtifactJobs:
         await self._ended(job, "failed", event)
 
     async def pending_removal(self, limit: int) -> list[tuple[str, IndexPlace]]:
-        """Deleted documents whose chunks may still be indexed."""
+        """Returns deleted documents whose chunks may still be indexed."""
         # A worker that is still writing the document holds a lease.
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id FROM artifact_documents
@@ -172,11 +173,11 @@ class PostgresArtifactJobs:
         return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
     async def removed(self, artifact_ids: Sequence[str]) -> None:
-        """Records that the chunks and texts of these documents are removed."""
+        """Records that these documents' chunks and texts have been removed."""
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
-        """Moves deleted documents behind all others that await removal."""
+        """Moves deleted documents behind all others awaiting removal."""
         await self._change_all(artifact_ids, "changed_at = now()")
 
     async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
@@ -213,7 +214,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Index locations of the company's indexed documents, including those whose index was lost."""
+        """Returns the index locations of the company's indexed documents, including documents whose index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

@@ -1,4 +1,4 @@
-"""Collections: reads, transactional changes, and changes that follow from their files."""
+"""Collections: reads, transactional changes, and updates after changes of their files."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
     n.files, n.total_size, n.parsed, n.failed, n.begun
 """
-# OFFSET 0 makes the planner look up a collection's files one by one, however few collections its statistics show. A
+# OFFSET 0 makes the planner look up each collection's files separately, even if its statistics show few collections. A
 # join would read all files for each collection.
 _WITH_CONTENT: Final = """
     FROM collections c
@@ -48,7 +48,7 @@ _NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
 class PostgresCollectionReader:
-    """Committed collections with their content."""
+    """Reads committed collections with the totals of their files."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -64,7 +64,7 @@ class PostgresCollectionReader:
     async def page(
         self, company_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredCollection]:
-        """A page of collections, newest first."""
+        """Returns a page of collections, newest first."""
         of_company = "WHERE company_id = %(company)s"
         async with self._database.connection() as connection:
             page = await fetch_page(
@@ -74,13 +74,13 @@ class PostgresCollectionReader:
         return page.map(collection_of)
 
     async def all(self, company_id: str) -> list[StoredCollection]:
-        """All of the company's collections, newest first."""
+        """Returns all of the company's collections, newest first."""
         rows = await self._database.records(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST.by}", (company_id,))
         return [collection_of(row) for row in rows]
 
 
 class PostgresCollectionWriter:
-    """Changes collections in one transaction, which the caller commits."""
+    """Changes collections in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -102,7 +102,7 @@ class PostgresCollectionWriter:
         if "\x00" in collection_id:
             return None
         key = (company_id, collection_id)
-        # Two statements: after waiting for the lock, a single one would miss recently added files.
+        # Two statements are needed: after waiting for the lock, a single one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
         return await self._read(key)
 
@@ -116,7 +116,7 @@ class PostgresCollectionWriter:
         await self._connection.execute("DELETE FROM collections WHERE id = %s", (collection_id,))
 
     async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
-        """Returns the files that weren't in it before."""
+        """Adds files. Returns those that weren't in the collection before."""
         added = await self._connection.execute(
             """INSERT INTO collection_files (collection_id, file_id, added_at)
                SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
@@ -129,7 +129,7 @@ class PostgresCollectionWriter:
         return ids
 
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
-        """Removes a file; False if it wasn't in the collection."""
+        """Removes a file. Returns False if it wasn't in the collection."""
         removed = await self._connection.execute(
             "DELETE FROM collection_files WHERE collection_id = %s AND file_id = ANY (%s)",
             (collection_id, storable([file_id])),
@@ -150,7 +150,7 @@ class PostgresCollectionWriter:
         return collection_of(rows[0]) if rows else None
 
 
-# A change has its transaction's start time but becomes visible at its end, so the last ones are read again.
+# A change has its transaction's start time but becomes visible at the end. So each call overlaps the previous one.
 _CHANGED: Final = """
     SELECT ARRAY(
         SELECT id FROM collections WHERE files_changed_at >= %(since)s
@@ -164,27 +164,30 @@ _CHANGED: Final = """
 
 
 class PostgresCollectionChanges:
-    """Collections that changed because their files did."""
+    """Finds collections whose files have changed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Collections with files or texts changed since ``since``, or all for None, and the time for the next call."""
+        """Returns collections with files or texts changed since ``since``, and the time for the next call.
+
+        If ``since`` is None, returns all collections.
+        """
         [[found, until]] = await self._database.execute(_CHANGED, {"since": since or "-infinity"})
         return found, until
 
 
 class PostgresCollectionPublisher:
-    """Publishes changes in one transaction, which the caller commits."""
+    """Publishes changes of collections in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Records the collections' published state; returns those that differ from their last event.
+        """Records the collections' published state. Returns those that differ from their last event.
 
-        Skips collections locked by another transaction.
+        Skips collections that another transaction has locked.
         """
         cursor = await self._connection.execute(
             "SELECT id, told, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",

@@ -27,18 +27,18 @@ def file_of(row: dict[str, Any]) -> StoredFile:
 
 
 def storable(ids: Iterable[str]) -> list[str]:
-    """Unique ids without those containing NUL, which PostgreSQL rejects."""
+    """Removes duplicate IDs and those with NUL, which PostgreSQL rejects."""
     return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
-# Costs as much as listing the collection's files: a deleted file leaves its collections.
+# This costs as much as listing the collection's files, because deleting a file removes it from its collections.
 _OF_COLLECTION: Final = """
     FROM collection_files c WHERE c.collection_id = %(collection_id)s
       AND EXISTS (SELECT FROM collections WHERE id = %(collection_id)s AND company_id = %(company)s)
 """
 _CONDITIONS = {
     "status": "f.status = %(status)s",
-    # The second condition matches the index's.
+    # The second condition matches that of the index, so the planner can use it.
     "tag": "f.tags @> ARRAY[%(tag)s] AND f.tags <> '{}'",
     "collection_id": "EXISTS (SELECT FROM collection_files c WHERE c.file_id = f.id"
     " AND c.collection_id = %(collection_id)s)",
@@ -49,7 +49,7 @@ _CONDITIONS = {
 
 
 class PostgresFileReader:
-    """Committed files. Deleted ones and those of other companies aren't found."""
+    """Reads committed files. Doesn't find deleted files or other companies' files."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class PostgresFileReader:
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredFile]:
-        """A page of files, by default newest first."""
+        """Returns a page of files, by default newest first."""
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
         if any("\x00" in value for value in given.values()):
             return Page([], 0)
@@ -87,7 +87,7 @@ def _containing(text: str) -> str:
 
 
 class PostgresFileWriter:
-    """Changes files in one transaction, which the caller commits."""
+    """Changes files in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -95,7 +95,7 @@ class PostgresFileWriter:
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Locks the existing files until the end of the transaction."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
-        # Two statements: after waiting for the lock, a single one would miss recently added collections.
+        # Two statements are needed: after waiting for the lock, a single one would miss recently added collections.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
                ORDER BY id FOR UPDATE""",
@@ -145,7 +145,7 @@ class PostgresFileWriter:
         )
 
     async def _leave_indexes(self, file_ids: list[str]) -> None:
-        """A worker that is writing one of them notices this and removes it again."""
+        """Removes the files from indexes. A worker that is writing one of them notices this and removes it again."""
         await self._connection.execute(
             """WITH held AS MATERIALIZED (
                    SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
@@ -179,7 +179,7 @@ class PostgresSearchableFiles:
         given = {name: [each for each in value if "\0" not in each] for name, value in wanted.items()}
         parameters = {"index": index_id, "company": company_id, **given}
         if not given:
-            # Inactive files are few: excluding them is cheaper than naming the others.
+            # There are few inactive files, so excluding them is cheaper than listing the active ones.
             unwanted = f"{_INDEXED} AND (f.status <> 'active' OR f.deleted_at IS NOT NULL)"
             return FileSelection(without=await self._ids(unwanted, parameters))
         conditions = "".join(f" AND {_SEARCH_CONDITIONS[name]}" for name in given)
@@ -204,14 +204,14 @@ FILE_BYTES: Final = "file_bytes"
 
 
 class PostgresNewFiles:
-    """Adds files in one transaction, which the caller commits."""
+    """Adds files in the caller's transaction."""
 
     def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
         self._connection = transaction.connection
         self._amounts = amounts
 
     async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """Adds files under new ids. Raises ``QuotaExceeded``."""
+        """Adds files under new IDs. Raises ``QuotaExceeded``."""
         wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
         await self._amounts.check(self._connection, company_id, wanted)
         for file_id, file in files.items():

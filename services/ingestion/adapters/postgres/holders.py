@@ -1,11 +1,11 @@
-"""Processes that hold work leases, by the numbers of their liveness locks."""
+"""Finds processes that hold work leases, by the numbers of their liveness locks."""
 
 from collections.abc import Collection
 from typing import Final
 
 from libs.persistence import Database
 
-# Each part reads an index of running work.
+# Each part of this query uses an index of running work.
 _HOLDERS: Final = """
     SELECT holder FROM ingestion_items WHERE token IS NOT NULL AND holder IS NOT NULL
     UNION SELECT holder FROM ingestion_runs
@@ -13,7 +13,7 @@ _HOLDERS: Final = """
     UNION SELECT holder FROM texts WHERE state = 'running' AND holder IS NOT NULL
     UNION SELECT holder FROM artifact_documents WHERE state = 'pending' AND holder IS NOT NULL
 """
-# Texts first: claiming an item requires its text. Everywhere in the order of keys.
+# Texts come first, because claiming an item requires its text. Each statement locks rows in key order.
 _FREE_TEXTS: Final = """
     UPDATE texts t SET state = 'pending', lease_until = NULL, holder = NULL FROM (
         SELECT blob_id, content_type FROM texts WHERE state = 'running' AND holder = ANY (%s)
@@ -45,7 +45,7 @@ _FREE_DOCUMENTS: Final = """
 
 
 def nobody() -> None:
-    """A holder without an announced number, whose work only the lease protects."""
+    """Returns None, for a holder that has announced no number. Only the lease protects its work."""
 
 
 class PostgresHolders:
@@ -56,7 +56,8 @@ class PostgresHolders:
         return [number for (number,) in await self._database.execute(_HOLDERS)]
 
     async def free(self, numbers: Collection[int]) -> int:
-        # One at a time: together they would hold items while waiting for runs, which other transactions lock first.
+        # Free one kind at a time: in one transaction, items would stay locked while it waits for runs, and other
+        # transactions lock runs first.
         async with self._database.connection() as connection:
             freed = [
                 (await connection.execute(statement, (list(numbers),))).rowcount

@@ -1,6 +1,6 @@
-"""Changes of knowledge bases in PostgreSQL, in the caller's transaction.
+"""Changes knowledge bases in PostgreSQL, in the caller's transaction.
 
-The lock order is knowledge base, run, items.
+Locks the knowledge base first, then the run, then the items.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ACTIVE = "state IN ('planning', 'running', 'finishing')"
 
 
 class PostgresKnowledgeBaseWriter:
-    """Changes knowledge bases and runs in one transaction, which the caller commits."""
+    """Changes knowledge bases and runs in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -32,7 +32,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """The given collections and files that the company doesn't have."""
+        """Returns the given collections and files that the company doesn't have."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
@@ -57,14 +57,14 @@ class PostgresKnowledgeBaseWriter:
             ),
         )  # fmt: skip
         if inserted.rowcount == 0:
-            raise Conflict("There is already a knowledge base with this ID.")
+            raise Conflict("A knowledge base with this ID already exists.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        """Locks the row until the end of the transaction; None if it is being deleted."""
+        """Locks the row until the end of the transaction. Returns None if the knowledge base is being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
-        """Writes name, description, content and settings of a locked knowledge base."""
+        """Saves a locked knowledge base's name, description, content and settings."""
         kb = knowledge_base
         await self._connection.execute(
             """UPDATE knowledge_bases SET name = %s, description = %s, collection_ids = %s, file_ids = %s,
@@ -79,10 +79,10 @@ class PostgresKnowledgeBaseWriter:
         await set_status(self._connection, knowledge_base_id, status)
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
-        """Starts a run of a locked knowledge base into an index with its settings.
+        """Starts a run of a locked knowledge base into an index that has its settings.
 
-        That is the searched index, one under construction, or a new one with the id in ``run``. An active run into the
-        same index plans again and is returned; a run into another index is superseded.
+        Uses the searched index, an index under construction, or a new one with the ID in ``run``. If an active run uses
+        the same index, it plans again and is returned. An active run into another index is superseded.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
@@ -94,13 +94,13 @@ class PostgresKnowledgeBaseWriter:
         )
         if row := await again.fetchone():
             return RunRef(row[0], run.knowledge_base_id, run.company_id, index_id, *row[1:])
-        await self._supersede(knowledge_base.id, "Another ingestion, with other settings, takes its place.")
+        await self._supersede(knowledge_base.id, "Superseded by an ingestion with different settings.")
         run = replace(run, index_id=index_id)
         await self._add_run(run, "planning")
         return run
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
-        """Starts a run into a new index that replaces the lost ``index_id``; an active run moves to it.
+        """Starts a run into a new index that replaces the lost ``index_id``. An active run switches to the new index.
 
         Returns None if the index is no longer in use.
         """
@@ -120,7 +120,7 @@ class PostgresKnowledgeBaseWriter:
         return await self.start_run(knowledge_base, run)
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
-        """Hides it, ends its runs and marks its indexes for deletion; events refer to ``run``."""
+        """Hides the knowledge base, ends its runs and marks its indexes for deletion. Events refer to ``run``."""
         await self._supersede(knowledge_base_id, "The knowledge base was deleted.")
         await self._add_run(run, "superseded")
         await self._connection.execute(
@@ -135,7 +135,7 @@ class PostgresKnowledgeBaseWriter:
         )
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
-        """The knowledge base as seen by this transaction."""
+        """Returns the knowledge base as seen by this transaction."""
         stored = await find(self._connection, company_id, knowledge_base_id)
         return await view_of(self._connection, stored) if stored else None
 
@@ -191,7 +191,7 @@ class PostgresKnowledgeBaseWriter:
 
 
 async def set_status(connection: Connection, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
-    """Sets the status and increments its version for ``seen``."""
+    """Sets the status. If it changes, increments the version that ``seen`` compares."""
     await connection.execute(
         """UPDATE knowledge_bases SET status = %(status)s, updated_at = clock_timestamp(),
                status_version = status_version + (status <> %(status)s)::integer

@@ -1,4 +1,4 @@
-"""Knowledge bases: rows and reads."""
+"""Reads knowledge bases and converts their rows."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -24,14 +24,14 @@ _COLUMNS: Final = """
 _LIVE: Final = "FROM knowledge_bases WHERE deleting_at IS NULL"
 LIVE: Final = f"SELECT {_COLUMNS} {_LIVE}"
 _BY_ID: Final = Order(("id",), ("text",), descending=False)
-# The index that an ingestion fills: the one under construction, otherwise the searched one.
+# The index that an ingestion fills: the one under construction, or else the searched one.
 TARGET_INDEX: Final = """
     (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
      ORDER BY i.state LIMIT 1)
 """
 _SOURCE_COLUMNS: Final = "id, name, status, state, phase, chunks, error"
 # Files of the knowledge bases, and files still in their indexes. OFFSET 0 prevents a full cross join, which PostgreSQL
-# plans before the tables are analyzed.
+# would plan before the tables are analyzed.
 _SOURCES: Final = f"""
     WITH target AS MATERIALIZED (
         SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
@@ -83,7 +83,7 @@ def _source_of(row: Sequence[Any]) -> Source:
 
 
 async def view_of(connection: Connection, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
-    """The knowledge base with its files. Callers hold a lock or a snapshot."""
+    """Returns the knowledge base with its files. Callers hold a lock or a snapshot."""
     return (await _views_of(connection, [stored]))[0]
 
 
@@ -98,7 +98,7 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Committed knowledge bases. Deleted ones and those of other companies aren't found."""
+    """Reads committed knowledge bases. Doesn't find deleted ones or those of other companies."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -122,7 +122,10 @@ class PostgresKnowledgeBaseReader:
         oldest_first: bool = False,
         cursor: str | None = None,
     ) -> Page[KnowledgeBaseView]:
-        """A page of knowledge bases, by default newest first; with ``after``, those that follow it."""
+        """Returns a page of knowledge bases, by default newest first.
+
+        ``after``: the ID before the first one to return.
+        """
         if after is not None and "\x00" in after:
             return Page([], 0)
         source = f"{_LIVE} AND company_id = %(company)s"
@@ -156,7 +159,7 @@ class PostgresKnowledgeBaseReader:
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Source] | None:
-        """Its files, by id."""
+        """Returns the knowledge base's files, sorted by ID."""
         async with self._moment() as connection:
             if await find(connection, company_id, knowledge_base_id) is None:
                 return None
@@ -168,7 +171,7 @@ class PostgresKnowledgeBaseReader:
         return page.map(lambda row: _source_of(tuple(row.values())))
 
     async def mark_seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
-        """Records the status that a user has seen; False if it has changed since the last time."""
+        """Records the status that a user has seen. Returns whether the user had already seen it."""
         async with self._database.transaction() as connection:
             seen = await fetch_value(
                 connection,
@@ -183,7 +186,7 @@ class PostgresKnowledgeBaseReader:
                        DO UPDATE SET status_version = greatest(v.status_version, EXCLUDED.status_version)""",
                     (knowledge_base_id, user_id, status_version),
                 )
-            # On the first call, the user counts as having seen the status at creation.
+            # On the first call, the user counts as having seen the initial status.
             return bool((seen or 0) >= status_version)
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Progress of a run, and the events of its end."""
+"""Counts a run's progress and emits the events of its end."""
 
 from typing import Final, get_args
 
@@ -42,7 +42,7 @@ def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) ->
 async def publish_failure(
     transaction: Transaction, run: RunRef, kind: ErrorKind, message: str, cause: str | None = None
 ) -> None:
-    """Emits the failure of a run that doesn't finish."""
+    """Emits the failure of a run that won't finish."""
     progress = await count_items(transaction.connection, run.index_id)
     _publish_failure(transaction, run, progress, ErrorInfo(type=kind, message=message), cause)
 

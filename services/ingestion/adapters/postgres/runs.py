@@ -1,4 +1,4 @@
-"""Runs in PostgreSQL: planned in steps, completed once, and ended under the locks of knowledge base and run."""
+"""Ingestion runs in PostgreSQL. They are planned in steps, and ended under the locks of knowledge base and run."""
 
 from collections.abc import Callable
 from typing import Final
@@ -34,7 +34,7 @@ _NEXT: Final = """
           SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
     ORDER BY f.id LIMIT %(limit)s FOR SHARE OF f
 """
-# Ingested items stay unchanged; running ones stay with their worker and count for the new run.
+# Ingested items stay unchanged. Running items stay with their worker and count towards the new run.
 _ITEMS: Final = """
     INSERT INTO ingestion_items AS d (index_id, file_id, run_id)
     SELECT %(index)s, unnest(%(ids)s::text[]), %(run)s
@@ -82,7 +82,7 @@ _SWITCH: Final = """
 
 
 class PostgresRuns:
-    """Runs. Each method has its own transaction."""
+    """Ingestion runs. Each method has its own transaction."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class PostgresRuns:
         lease_seconds: float,
         grace_seconds: float,
     ) -> None:
-        """``grace_seconds``: how long a replaced index stays for running searches."""
+        """``grace_seconds``: how long a replaced index is kept for running searches."""
         self._database = database
         self._outbox = outbox
         self._holder = holder
@@ -109,9 +109,9 @@ class PostgresRuns:
         return ClaimedRun(RunRef(*ref), state, token, settings_of(settings), attempts)
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
-        """Creates items for the next files; returns False once there are no more and planning has ended."""
+        """Creates items for the next files. Returns False once planning has ended."""
         async with self._database.transaction() as connection:
-            # Knowledge base before run, as everywhere.
+            # Locks the knowledge base before the run, as everywhere.
             base = await _locked_base(connection, run.run)
             planned_to = await _locked(connection, run, "planning")
             if base is None or planned_to is None:
@@ -125,7 +125,7 @@ class PostgresRuns:
             )
             ids = [row[0] for row in await found.fetchall()]
             await connection.execute(_ITEMS, {**wanted, "ids": ids})
-            # A full batch: there may be more. Removed files are searched for once, at the end.
+            # After a full batch, there may be more files. Removed files are only looked up once, at the end.
             if len(ids) == limit:
                 await connection.execute(
                     "UPDATE ingestion_runs SET planned_to = %s, changed_at = now() WHERE id = %s", (ids[-1], run.run.id)
@@ -136,7 +136,7 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
-        """Queues the run again after ``seconds``. ``counts``: whether this uses up an attempt."""
+        """Queues the run again after ``seconds``. ``counts``: whether this counts as an attempt."""
         await self._database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
@@ -144,7 +144,7 @@ class PostgresRuns:
         )
 
     async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
-        """Ends an active run with a failure event; with ``token``, only if that claim still holds.
+        """Ends an active run with a failure event. With ``token``, does so only if that claim is still valid.
 
         ``cause``: see ``cause_of``.
 
@@ -168,11 +168,12 @@ class PostgresRuns:
         return True
 
     async def complete(self, run_id: str) -> bool:
-        """Moves a running run without unfinished items to finishing, under its lock; False if it stays."""
+        """Locks a running run, and moves it to finishing if all its items are finished. Returns whether it moved."""
         async with self._database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
-            # A second statement: after waiting for the lock, a single one would miss recently committed items.
+            # A second statement is needed: after waiting for the lock, a single one would miss recently committed
+            # items.
             if index_id is None or await _unfinished(connection, index_id):
                 return False
             await connection.execute(
@@ -185,8 +186,8 @@ class PostgresRuns:
     async def end(self, run: ClaimedRun) -> RunOutcome | None:
         """Ends a finishing run under the locks of knowledge base and run, and emits the outcome.
 
-        Switches searches to the run's index if it is complete. Returns None if the run isn't finishing any more, or
-        belongs to another worker.
+        Switches searches to the run's index if the index is complete. Returns None if the run is no longer finishing,
+        or another worker has claimed it.
         """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:
@@ -209,7 +210,7 @@ class PostgresRuns:
         return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
-        """Emits progress at most once a second per run; None if it was emitted just now."""
+        """Emits progress at most once a second per run. Returns None if it emitted progress within the last second."""
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             state = await fetch_value(
                 transaction.connection,

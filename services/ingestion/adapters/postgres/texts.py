@@ -12,9 +12,9 @@ _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, cont
 
 
 class PostgresTexts:
-    """States of parsed texts, which determine collections' status. Each method has its own transaction.
+    """States of parsed texts, from which the status of collections is derived. Each method has its own transaction.
 
-    The text itself is in the object store, written before its state.
+    The text itself is in the object store. It's written before its state.
     """
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = nobody) -> None:
@@ -22,7 +22,10 @@ class PostgresTexts:
         self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        """Known texts: one per content type under which the bytes were uploaded."""
+        """Returns the states of known texts.
+
+        Bytes have one text for each content type under which they were uploaded.
+        """
         rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
                        t.error_code, t.error_message, t.retryable
@@ -34,9 +37,9 @@ class PostgresTexts:
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
         """Claims unleased texts that aren't parsed yet.
 
-        Claims failed ones only with ``again`` or if they are retryable.
+        Claims failed ones only if they are retryable or ``again`` is set.
         """
-        # In the order of the keys, so that two claims can't deadlock.
+        # Lock in key order, so that two claims can't deadlock.
         cursor = await self._database.execute(
             f"""WITH free AS (
                     SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
@@ -63,7 +66,7 @@ class PostgresTexts:
         )
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
-        """Marks stored texts as parsed, with their number of characters."""
+        """Marks stored texts as parsed, and records their numbers of characters."""
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(
                 """UPDATE texts SET state = 'parsed', characters = %s, error_code = NULL, error_message = NULL,
@@ -85,7 +88,7 @@ class PostgresTexts:
             )
 
     async def interrupted(self, text: TextKey) -> None:
-        """Doesn't count an attempt that an outage ended. The lease stays, as the pause before the next one."""
+        """Stops counting an attempt that an outage ended. The lease stays, to delay the next attempt."""
         await self._database.execute(
             """UPDATE texts SET attempts = attempts - 1
                WHERE blob_id = %s AND content_type = %s AND state = 'running'""",

@@ -1,4 +1,4 @@
-"""Work items in PostgreSQL: lease, state, result."""
+"""Work items in PostgreSQL, with lease, state and result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -19,13 +19,14 @@ from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, Ru
 MOST_ATTEMPTS: Final = 5
 _LONGEST_FAILING: Final = "15 minutes"
 _KEYS: Final = "unnest(%(indexes)s::text[], %(files)s::text[], %(chunks)s::integer[]) AS w (index_id, file_id, chunks)"
-# Every change of several items locks them in the order of their keys, which prevents deadlocks.
+# Every change of several items locks them in key order, which prevents deadlocks.
 _HELD: Final = f"""
     WITH held AS MATERIALIZED (
         SELECT d.index_id, d.file_id, w.chunks FROM ingestion_items d JOIN {_KEYS} USING (index_id, file_id)
         WHERE d.token = %(token)s ORDER BY d.index_id, d.file_id FOR UPDATE OF d)
 """
-# LATERAL, key by key: before the table is analyzed, a join would read all waiting items for every few keys.
+# LATERAL looks up each key separately: before the table is analyzed, a join would read all waiting items for every few
+# keys.
 _CLAIM: Final = f"""
     WITH free AS (
         SELECT o.index_id, o.file_id FROM {_KEYS} CROSS JOIN LATERAL (
@@ -48,7 +49,7 @@ _CLAIM: Final = f"""
     FROM claimed c JOIN ingestion_runs r ON r.id = c.run_id JOIN knowledge_base_indexes i ON i.id = c.index_id
     JOIN files f ON f.id = c.file_id ORDER BY c.file_id, c.index_id
 """
-# Deleting the file or dropping the index changes the state of the row.
+# Deleting the file or dropping the index changes the row's state.
 _INGESTED: Final = f"""
     {_HELD} UPDATE ingestion_items d
     SET state = 'ingested', phase = '', chunks = held.chunks, error = NULL, token = NULL, lease_until = NULL,
@@ -71,7 +72,7 @@ _RELEASE: Final = """
 
 
 class PostgresWorkItems:
-    """Work items: lease, state, result. Each method has its own transaction."""
+    """Work items with lease, state and result. Each method has its own transaction."""
 
     def __init__(
         self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody, *, lease_seconds: float
@@ -89,10 +90,10 @@ class PostgresWorkItems:
         return [_claimed(row, token) for row in cursor]
 
     async def renew(self, tokens: Sequence[Token]) -> None:
-        """Renews leases, except on rows that another transaction is changing."""
+        """Renews leases. Skips rows that another transaction is changing."""
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
-                # Locked rows are left to the next renewal.
+                # The next renewal covers locked rows.
                 await connection.execute(
                     f"""UPDATE {table} SET lease_until = now() + %s * interval '1 second' WHERE ctid = ANY (ARRAY (
                             SELECT ctid FROM {table} WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED))""",
@@ -100,7 +101,7 @@ class PostgresWorkItems:
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """Records the items' phase and their number of chunks (0: unknown)."""
+        """Records the items' phase and number of chunks (0 if unknown)."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
                 FROM held
@@ -109,7 +110,7 @@ class PostgresWorkItems:
         )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
-        """The given indexes that are neither replaced nor deleted."""
+        """Returns the given indexes that haven't been replaced or deleted."""
         cursor = await self._database.execute(
             "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
             (list(index_ids),),
@@ -117,9 +118,9 @@ class PostgresWorkItems:
         return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
-        """Marks items as ingested; returns those whose file, knowledge base or index has been deleted.
+        """Marks items as ingested. Returns those whose file, knowledge base or index has been deleted.
 
-        The caller removes their chunks from the index again.
+        The caller must remove the chunks of these items from the index.
         """
         keys = list(chunks)
         async with self._database.connection() as connection:
@@ -154,7 +155,7 @@ class PostgresWorkItems:
         """Marks items as failed and emits an event for each."""
         codes: list[str] = []
         async with self._outbox.transaction() as transaction:
-            # In the order of the keys, like every change of several items.
+            # Lock in key order, as in every change of several items.
             for failure in sorted(failures, key=lambda each: (each.item.key.index_id, each.item.key.file_id)):
                 item, error = failure.item, failure.error
                 changed = await transaction.connection.execute(
@@ -177,7 +178,7 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
-        """Queues items again after ``seconds``. ``counts``: whether this uses up an attempt."""
+        """Queues items again after ``seconds``. ``counts``: whether this counts as an attempt."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,
@@ -192,7 +193,7 @@ class PostgresWorkItems:
 
 
 def message_context_of(run: RunRef) -> MessageContext:
-    """Message context of the run's events."""
+    """Returns the message context of the run's events."""
     return MessageContext(run.company_id, run.correlation_id, run.causation_id, run.traceparent)
 
 

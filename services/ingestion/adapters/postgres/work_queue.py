@@ -12,7 +12,7 @@ from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
 
-# Runs several times a second and mostly finds nothing, so that case costs one statement and no transaction.
+# Runs several times a second and rarely finds work, so an idle check is a single statement without a transaction.
 _IS_ANY_DUE: Final = """
     SELECT EXISTS (SELECT FROM ingestion_runs WHERE sent_at IS NULL AND state IN ('planning', 'finishing'))
         OR EXISTS (SELECT FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing'))
@@ -24,9 +24,9 @@ _DUE_RUNS: Final = """
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED) due
     WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
 """
-# One index lookup per search index finds those with due items, however many wait. Companies alternate, and so do the
-# indexes of a company. A company with many sent items waits until most of them are claimed, since other companies'
-# messages would wait behind its own in the topic.
+# One lookup per search index finds the indexes with due items, however many items are waiting. Companies take turns,
+# and so do the indexes of a company. A company with many sent items waits until most of them are claimed: otherwise,
+# other companies' messages would queue behind its own in the topic.
 _DUE_ITEMS: Final = """
     WITH RECURSIVE indexes (id) AS (
         (SELECT index_id FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing')
@@ -66,14 +66,15 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Expired leases. Claiming counts an attempt, so a file that kills workers eventually fails.
+# Items with an expired lease. A claim counts as an attempt, so a file that kills workers eventually fails.
 _LOST_ITEMS: Final = """
     UPDATE ingestion_items d SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL FROM (
         SELECT index_id, file_id FROM ingestion_items
         WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
     WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
-# They may still wait in the topic or in a worker: while there is progress, only a few at a time are sent again.
+# These items may still be waiting in the topic or in a worker. While there is progress, only a few are sent again at a
+# time.
 _UNHEARD_ITEMS: Final = """
     UPDATE ingestion_items d SET sent_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d
@@ -93,7 +94,7 @@ _DONE_RUNS: Final = """
     SELECT r.id FROM ingestion_runs r WHERE r.state = 'running' AND NOT EXISTS (
         SELECT FROM ingestion_items d WHERE d.index_id = r.index_id AND d.state IN ('pending', 'running', 'removing'))
 """
-# The newest changes are at the ends of two indexes. A search for any recent change might be planned as a full scan.
+# The newest changes are at the ends of two indexes. PostgreSQL might use a full scan to search for any recent change.
 _MOVED: Final = """
     SELECT coalesce(
         greatest((SELECT max(changed_at) FROM ingestion_items), (SELECT max(changed_at) FROM ingestion_runs))
@@ -140,7 +141,7 @@ _UNPARSED: Final = """
     WHERE turn <= %(each)s ORDER BY turn LIMIT %(free)s
 """
 MOST_ON_THE_WAY: Final = 500
-"""The most sent items per company before no more are sent."""
+"""The maximum number of a company's items that are sent but not claimed."""
 _INDEXES: Final = 50
 _MANY: Final = 5000
 _FEW: Final = 500
@@ -171,7 +172,7 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
-        """Requeues unleased work that was sent more than ``seconds`` ago. Returns its amount."""
+        """Requeues unleased work that was sent more than ``seconds`` ago. Returns the number of items and runs."""
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
@@ -182,23 +183,23 @@ class PostgresWorkQueue:
             return sum(changed)
 
     async def finished_runs(self) -> list[str]:
-        """Running runs without unfinished items."""
+        """Returns running runs without unfinished items."""
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
-        """Whether unleased work is waiting and nothing has changed for ``seconds``."""
+        """Returns whether unleased work is waiting and nothing has changed for ``seconds``."""
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
     async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
-        """Unclaimed texts of files in collections; companies take turns."""
+        """Returns unclaimed texts of files in collections. Companies take turns."""
         found = await self._database.execute(_UNPARSED, capacity.parameters())
         return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 
 
 _log = structlog.get_logger(__name__)
-# Runs count because a run without a worker has no items yet. Texts don't, because they may wait long unless parsed
-# ahead.
+# Runs count, because a run without a worker has no items yet. Texts don't: unless they are parsed ahead, they can wait
+# for a long time.
 BACKLOG: Final = """
     SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
     + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))
@@ -207,7 +208,7 @@ BACKLOG: Final = """
 
 
 async def count_backlog(database: Database) -> None:
-    """Sets the gauge of waiting work; an outage leaves it unchanged."""
+    """Sets the gauge of waiting work. Leaves it unchanged during a database outage."""
     try:
         WAITING.set(await database.value(BACKLOG))
     except StoreUnavailable as problem:

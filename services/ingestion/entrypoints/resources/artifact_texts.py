@@ -1,4 +1,4 @@
-"""Texts and passages of session documents, for the artifacts service."""
+"""Serves texts and passages of session documents to the artifacts service."""
 
 from typing import Annotated
 

@@ -27,9 +27,9 @@ from services.ingestion.use_cases.search import SearchKnowledgeBase
 
 _MESSAGES: Final = {
     "pending": "The ingestion hasn't started.",
-    "running": "The ingestion goes on.",
-    "completed": "Every datasource is ingested.",
-    "failed": "Some data sources couldn't be ingested; the others are searchable.",
+    "running": "The ingestion is running.",
+    "completed": "All data sources are ingested.",
+    "failed": "Some data sources couldn't be ingested. The others are searchable.",
 }
 
 
@@ -75,7 +75,7 @@ def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> A
 
     @router.get("/{knowledge_base_id}/check_status")
     async def check_status(knowledge_base_id: str, caller: Caller) -> KnowledgeBaseState:
-        """Also records that this caller has seen the status."""
+        """Returns the status, and records that this caller has seen it."""
         view = await view_of(caller, knowledge_base_id)
         seen = await bases.mark_seen(knowledge_base_id, caller.user_id, view.stored.status_version)
         return KnowledgeBaseState(

@@ -1,4 +1,4 @@
-"""Files with their bytes and texts, collections, knowledge bases with their indexes, and session documents."""
+"""Creates files with their bytes and texts, collections, knowledge bases with indexes, and session documents."""
 
 from alembic import op
 
@@ -10,9 +10,9 @@ from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 revision = "0001"
 down_revision = None
 
-# In these and the later leases, holder is the number of the holding process's liveness lock.
+# In all leases, holder is the number of the holding process's liveness lock.
 TEXTS = (
-    # The same bytes give another text under another extension, so the document's kind is part of the key.
+    # The same bytes may produce different texts under different extensions, so the document's kind is part of the key.
     """
     CREATE TABLE texts (
         blob_id text CONSTRAINT fk_texts_blob_id_blobs REFERENCES blobs (id) ON DELETE CASCADE,
@@ -60,11 +60,11 @@ FILES = (
     "CREATE INDEX ix_files_tags ON files USING gin (tags) WHERE deleted_at IS NULL AND tags <> '{}'",
     "CREATE INDEX ix_files_blob_id ON files (blob_id) WHERE blob_id IS NOT NULL",
     "CREATE INDEX ix_files_deleted_at ON files (deleted_at, id) WHERE deleted_at IS NOT NULL",
-    # Searches exclude few files, which this index finds without reading all files.
+    # Searches exclude few files. This index finds them without reading all files.
     "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
 )
 COLLECTIONS = (
-    # told: status, progress, count and size as last published. correlation_id: from the last change of its files.
+    # told: status, progress, count and size as last published. correlation_id: that of the last change of its files.
     """
     CREATE TABLE collections (
         id text CONSTRAINT pk_collections PRIMARY KEY,
@@ -117,8 +117,8 @@ KNOWLEDGE_BASES = (
         deleted_at timestamptz
     )
     """,
-    "COMMENT ON COLUMN knowledge_bases.index_id IS 'what is searched'",
-    "COMMENT ON COLUMN knowledge_bases.run_id IS 'the last ingestion, or the deletion'",
+    "COMMENT ON COLUMN knowledge_bases.index_id IS 'the searched index'",
+    "COMMENT ON COLUMN knowledge_bases.run_id IS 'the latest ingestion or deletion'",
     """
     CREATE INDEX ix_knowledge_bases_company_id ON knowledge_bases (company_id, created_at, id)
         WHERE deleting_at IS NULL
@@ -164,7 +164,7 @@ KNOWLEDGE_BASES = (
         WHERE drop_after IS NOT NULL
     """,
 )
-# Ingestions; their items are the record of finished work.
+# Ingestions. Their items are the record of finished work.
 RUNS = (
     """
     CREATE TABLE ingestion_runs (
@@ -222,7 +222,7 @@ RUNS = (
     "CREATE INDEX ix_ingestion_items_file_id ON ingestion_items (file_id)",
     "CREATE INDEX ix_ingestion_items_run_id ON ingestion_items (run_id)",
     "CREATE INDEX ix_ingestion_items_changed_at ON ingestion_items (changed_at)",
-    # Unfinished items are also looked up one by one: any index that a plan uses for that leads to one row.
+    # Unfinished items are also looked up one by one. For that, any index leads to a single row.
     """
     CREATE INDEX ix_ingestion_items_unfinished ON ingestion_items (index_id, file_id)
         WHERE state IN ('pending', 'running', 'removing')
@@ -240,8 +240,8 @@ RUNS = (
 )
 # Session documents, indexed for the artifacts service.
 DOCUMENTS = (
-    # Deleted ones stay as tombstones, so that late events change nothing. engine and index_id: the possible location of
-    # chunks. lost_at: when its index was lost, until it is indexed again.
+    # Deleted documents stay as tombstones, so that late events change nothing. engine and index_id: where chunks may be
+    # stored. lost_at: when the index was lost, until the document is indexed again.
     """
     CREATE TABLE artifact_documents (
         artifact_id text CONSTRAINT pk_artifact_documents PRIMARY KEY,
@@ -278,7 +278,7 @@ DOCUMENTS = (
         WHERE state = 'deleted' AND index_id IS NULL
     """,
 )
-# Only an administrator may add the extension; if the database already has it, this changes nothing.
+# Only an administrator may create the extension. If the database already has it, this does nothing.
 SEARCH = ("CREATE EXTENSION IF NOT EXISTS vector", *CATALOG)
 
 
@@ -332,7 +332,7 @@ TABLES = {
     "search.indexes": {
         "row": "each index in pgvector",
         "bytes": "200",
-        "removed": "with the index, as is its table of passages",
+        "removed": "with the index, like its table of passages",
     },
     "search.term_frequencies": {
         "row": "each term in more than one passage of an index",

@@ -1,4 +1,4 @@
-"""Asks ingestion whether knowledge bases exist."""
+"""Asks the ingestion service whether knowledge bases exist."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import KnowledgeBaseCheck
 
 _AT_ONCE: Final = 8
-# Well below the timeout of the registry's callers: the warning must still reach them.
+# Well below the timeout of the registry's callers, so that the warning still reaches them.
 _DEADLINE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
 class HttpKnowledgeBases:
-    """Caches nothing: a knowledge base is often validated right after its creation or deletion."""
+    """Asks ingestion every time, since a knowledge base is often validated right after its creation or deletion."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls

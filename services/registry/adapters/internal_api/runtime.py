@@ -1,4 +1,4 @@
-"""The runtime: its models and tools, and access to the targets of toolsets, which only it calls."""
+"""Reads the runtime's models and tools, and calls the targets of toolsets through it."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,20 +16,20 @@ from libs.service_defaults.internal_calls import checked
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
-# Well below the timeout of the registry's callers: the answer without the runtime must still reach them.
+# Well below the timeout of the registry's callers, so that an answer without the runtime still reaches them.
 _DEADLINE_SECONDS: Final = 2.0
-# While the runtime is down, not every validation should wait for a timeout.
+# While the runtime is down, only one validation per interval waits for a timeout.
 _SILENCE_SECONDS: Final = 2.0
-# Within the twenty seconds that the command may take before its transaction.
+# A command has twenty seconds before its transaction.
 _DISCOVERY_SECONDS: Final = 18.0
-# The runtime ends the call earlier, at the tool's time limit of at most two minutes.
+# The runtime ends the call at the tool's time limit, which is at most two minutes.
 _CALL_SECONDS: Final = 130.0
 
 _log = structlog.get_logger(__name__)
 
 
 class HttpRuntimeCatalogues:
-    """Caches one catalogue for all callers for half a minute: a runtime offers every company the same."""
+    """Caches one catalogue for all callers for half a minute, since a runtime offers every company the same."""
 
     def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:
         self._calls = calls
@@ -83,18 +83,18 @@ def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogu
 
 
 class HttpToolsetRuntime:
-    """The runtime, which alone calls the targets of toolsets."""
+    """Calls toolsets' targets through the runtime, the only service that calls them."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
-        """Reads the target's tools. Raises ``ValidationFailed`` with the target's problem, or an outage."""
+        """Reads the target's tools. Raises ``ValidationFailed`` with the target's error, or an outage."""
         found = await self._post("/internal/toolsets/discover", toolset, caller, deadline=_DISCOVERY_SECONDS)
         return DiscoveredTools.model_validate_json(found)
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Makes a call, at most once."""
+        """Calls a tool at most once."""
         reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)
         return CallToolReply.model_validate_json(reply)
 

@@ -28,7 +28,7 @@ _VERSION_COLUMNS: Final = "version_number, config_hash, system_config, created_b
 
 
 class PostgresAgentReader:
-    """Every read is a single statement, so it sees one snapshot."""
+    """Reads committed agents. Every read is a single statement, so it sees one snapshot."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,14 +74,14 @@ class PostgresAgentReader:
         return _version_of(rows[0]) if rows else None
 
     async def _one(self, query: str, value: str) -> StoredAgent | None:
-        if "\x00" in value:  # PostgreSQL rejects NUL, so nothing stored contains it
+        if "\x00" in value:  # PostgreSQL rejects NUL, so no stored value contains it
             return None
         rows = await self._database.records(query, (value,))
         return _agent_of(rows[0]) if rows else None
 
 
 class PostgresAgentWriter:
-    """Changes agents in one transaction, which the caller commits."""
+    """Changes agents in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -96,7 +96,7 @@ class PostgresAgentWriter:
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
             return True
         if await fetch_value(self._connection, "SELECT 1 FROM agents WHERE id = %s", (agent.id,)):
-            raise Conflict("There is already an agent with this ID.")
+            raise Conflict("An agent with this ID already exists.")
         return False
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
@@ -108,19 +108,19 @@ class PostgresAgentWriter:
         return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
-        """Stores a locked agent's new state, and a new version if its version number has changed."""
+        """Stores the new state of a locked agent, and a new version if its version number has changed."""
         version = _version_row(after, changed_by)
         await self._agents.save(after.id, _head_of(after), version, before=before.version_number)
 
     async def delete(self, agent: StoredAgent, now: datetime) -> None:
-        """Removes a locked agent and its versions. Its key stays reserved, since web pages may contain it."""
+        """Deletes a locked agent and its versions. Its key stays reserved, since web pages may contain it."""
         no_origins: list[str] = []
         gone = {"deleted_at": now, "origin_url": None, "allowed_origins": no_origins, "entry_point": ""}
         await self._agents.delete(agent.id, gone)
 
 
 def _head_of(agent: StoredAgent) -> dict[str, Any]:
-    """The columns that may change, in addition to the version number."""
+    """Returns the columns that may change, except the version number."""
     names = ("is_public", "is_shared", "origin_url", "entry_point", "updated_at")
     return {**{name: getattr(agent, name) for name in names}, "allowed_origins": list(agent.allowed_origins)}
 

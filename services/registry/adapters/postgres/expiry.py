@@ -1,4 +1,4 @@
-"""Tables of the registry with rows that expire, and those of the subjects of its events."""
+"""Tables with expiring rows, and tables with the subjects of the registry's events."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Secrets in PostgreSQL: ciphertexts, for which this service has no key."""
+"""Secrets in PostgreSQL, stored as ciphertexts. This service has no key for them."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -35,14 +35,14 @@ class PostgresSecretReader:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredSecret | None:
-        if "\x00" in name:  # PostgreSQL rejects NUL, so nothing stored contains it
+        if "\x00" in name:  # PostgreSQL rejects NUL, so no stored value contains it
             return None
         given = {"company": company_id, "name": name}
         rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
         return StoredSecret(**rows[0]) if rows else None
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredSecret]:
-        """By name."""
+        """Returns a page of secrets, ordered by name."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, _COLUMNS, _LIVE, _BY_NAME, {"company": company_id},
@@ -55,7 +55,7 @@ class PostgresSecretReader:
         return frozenset(name for (name,) in rows)
 
     async def ciphertexts(self, company_id: str, names: Sequence[str]) -> Mapping[str, str]:
-        """The existing ones among the named secrets, in Base64."""
+        """Returns the ciphertexts of those named secrets that exist, in Base64."""
         if not names:
             return {}
         rows = await self._database.execute(
@@ -66,7 +66,7 @@ class PostgresSecretReader:
 
 
 class PostgresSecretWriter:
-    """Changes secrets in one transaction, which the caller commits."""
+    """Changes secrets in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
@@ -74,9 +74,9 @@ class PostgresSecretWriter:
     async def put(
         self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
     ) -> StoredSecret:
-        """Stores a new secret with this ID, or a new value for the one with that name.
+        """Stores a secret under this ID, or a new value if the name already exists.
 
-        Raises ``Conflict`` if the company has as many as allowed.
+        Raises ``Conflict`` if the company already has the maximum number of secrets.
         """
         await lock_company(self._connection, "secrets", company_id)
         replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
@@ -87,7 +87,7 @@ class PostgresSecretWriter:
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
-        """Removes the ciphertext. None if there is no such secret."""
+        """Deletes the ciphertext. Returns None if there is no such secret."""
         if "\x00" in name:
             return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))

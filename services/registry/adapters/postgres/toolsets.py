@@ -21,7 +21,7 @@ _LIVE: Final = """
     WHERE t.company_id = %(company)s AND t.deleted_at IS NULL
 """
 _CURRENT: Final = f"SELECT {_HEAD}, v.config, v.tools {_LIVE}"
-# Lists and calls don't need documents of up to 2 MB.
+# Lists and calls don't need documents, which can have up to 2 MB.
 _WITHOUT_DOCUMENT: Final = "(v.config::jsonb - 'document')::json AS config"
 _VERSIONS: Final = f"""
     SELECT {_HEAD}, {_WITHOUT_DOCUMENT}, v.tools
@@ -39,13 +39,13 @@ class PostgresToolsetReader:
         self._database = database
 
     async def get(self, company_id: str, name: str) -> StoredToolset | None:
-        if "\x00" in name:  # PostgreSQL rejects NUL, so nothing stored contains it
+        if "\x00" in name:  # PostgreSQL rejects NUL, so no stored value contains it
             return None
         rows = await self._database.records(f"{_CURRENT} AND t.name = %(name)s", {"company": company_id, "name": name})
         return _toolset_of(rows[0]) if rows else None
 
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
-        """The named toolsets that exist, in the given version or the current one."""
+        """Returns those named toolsets that exist, in the given version or the current one."""
         named = [(name, version) for name, version in wanted if "\x00" not in name]
         if not named:
             return []
@@ -56,7 +56,7 @@ class PostgresToolsetReader:
         return [_toolset_of(row) for row in rows]
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
-        """Ordered by name, without documents."""
+        """Returns a page of toolsets without their documents, ordered by name."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, f"{_HEAD}, {_WITHOUT_DOCUMENT}, v.tools", _LIVE, _BY_NAME, {"company": company_id},
@@ -65,7 +65,7 @@ class PostgresToolsetReader:
         return page.map(_toolset_of)
 
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """The tool names of every toolset."""
+        """Returns the tool names of each toolset."""
         rows = await self._database.execute(f"SELECT t.name, v.tool_names {_LIVE}", {"company": company_id})
         return {name: tuple(tools) for name, tools in rows}
 
@@ -74,7 +74,7 @@ class PostgresToolsetReader:
         return int(await self._database.value(query, {"company": company_id}))
 
     async def tools(self, company_id: str, *, limit: int, offset: int) -> list[tuple[str, ConnectedTool]]:
-        """Tools of all toolsets with the toolset's name, ordered by it."""
+        """Returns the tools of all toolsets with their toolset's name, ordered by that name."""
         rows = await self._database.execute(
             f"""SELECT live.name, tool.value FROM (SELECT t.name, v.tools {_LIVE}) AS live
                 CROSS JOIN LATERAL json_array_elements(live.tools) WITH ORDINALITY AS tool (value, position)
@@ -85,14 +85,17 @@ class PostgresToolsetReader:
 
 
 class PostgresToolsetWriter:
-    """Changes toolsets in one transaction, which the caller commits."""
+    """Changes toolsets in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
         self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
     async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
-        """Raises ``Conflict`` if the name is taken or the company has as many as allowed."""
+        """Stores a toolset.
+
+        Raises ``Conflict`` if its name is taken or the company has the maximum number of toolsets.
+        """
         await lock_company(self._connection, "toolsets", toolset.company_id)
         origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
         if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
@@ -109,18 +112,18 @@ class PostgresToolsetWriter:
         return _toolset_of(rows[0]) if rows else None
 
     async def save(self, before: StoredToolset, after: StoredToolset, changed_by: str) -> None:
-        """Stores a locked toolset's new state, and a new version if its number has changed."""
+        """Stores the new state of a locked toolset, and a new version if its version number has changed."""
         superseded = {"superseded_at": after.updated_at}
         version = _version_row(after, changed_by)
         await self._toolsets.save(after.id, _head_of(after), version, before=before.version, superseded=superseded)
 
     async def delete(self, toolset: StoredToolset, now: datetime) -> None:
-        """Removes a locked toolset and its versions."""
+        """Deletes a locked toolset and its versions."""
         await self._toolsets.delete(toolset.id, {"deleted_at": now})
 
 
 def _head_of(toolset: StoredToolset) -> dict[str, Any]:
-    """The columns that may change, in addition to the version number."""
+    """Returns the columns that may change, except the version number."""
     warnings = Json([warning.model_dump() for warning in toolset.warnings])
     return {"updated_at": toolset.updated_at, "refreshed_at": toolset.refreshed_at, "warnings": warnings}
 

@@ -1,4 +1,4 @@
-"""Versioned entities: a head row, which names the current version, and a row per version."""
+"""Versioned entities. A head row refers to the current version, and each version has a row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """Changes such entities in a connection's transaction.
+    """Changes versioned entities in a connection's transaction.
 
-    ``reference``: the column with which a version references its head. ``number``: the version number's column in both
-    tables.
+    ``reference``: the column that links a version to its head. ``number``: the version number's column in both tables.
     """
 
     connection: Connection
@@ -25,20 +24,23 @@ class Versioned:
     number: str
 
     async def add(self, head: Row, version: Row) -> bool:
-        """False when there is one with this ID or name already."""
+        """Adds an entity. Returns False if its ID or name is taken."""
         added = await self._insert(self.heads, {**head, self.number: version[self.number]})
         if added:
             await self._insert(self.versions, {self.reference: head["id"], **version})
         return added
 
     async def lock(self, condition: str, given: Row) -> None:
-        """In a separate statement: a join that waited for the lock would miss a version added in the meantime."""
+        """Locks the head row.
+
+        Read it in a separate statement: a join that waited for the lock would miss a version added in the meantime.
+        """
         await self.connection.execute(f"SELECT 1 FROM {self.heads} WHERE {condition} FOR UPDATE", given)
 
     async def save(self, thing_id: str, head: Row, version: Row, *, before: Any, superseded: Row | None = None) -> None:
         """Stores the new state of a locked entity, and a version if its number differs from ``before``.
 
-        ``superseded``: the values set on the previous version.
+        ``superseded``: values to set on the previous version.
         """
         number = version[self.number]
         if number != before:
@@ -48,13 +50,13 @@ class Versioned:
         await self._update(self.heads, {**head, self.number: number}, {"id": thing_id})
 
     async def delete(self, thing_id: str, tombstone: Row) -> None:
-        """Removes the versions; the head stays as a tombstone."""
+        """Deletes the versions. The head stays as a tombstone."""
         await self.connection.execute(f"DELETE FROM {self.versions} WHERE {self.reference} = %s", (thing_id,))
         await self._update(self.heads, tombstone, {"id": thing_id})
 
     async def _insert(self, table: str, row: Row) -> bool:
         names, values = ", ".join(row), ", ".join(f"%({name})s" for name in row)
-        # A second version with the same number is an error, since changes require the lock.
+        # Changes require the lock, so a second version with the same number is an error.
         ignored = "ON CONFLICT DO NOTHING" if table == self.heads else ""
         inserted = await self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({values}) {ignored}", row)
         return inserted.rowcount == 1
@@ -66,12 +68,15 @@ class Versioned:
 
 
 async def lock_company(connection: Connection, table: str, company_id: str) -> None:
-    """Held until the end of the transaction: otherwise two creations could both see a count below the limit."""
+    """Locks the company until the end of the transaction.
+
+    Otherwise, two creations could both see a count below the limit.
+    """
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{table} of {company_id}",))
 
 
 async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
-    """Raises ``Conflict`` if the company has more than ``most``. The caller holds its lock."""
+    """Raises ``Conflict`` if the company has more than ``most``. The caller holds the company's lock."""
     query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
     if await fetch_value(connection, query, (company_id,)) > most:
-        raise Conflict(f"Your company already has {most} {table}, which is the maximum.")
+        raise Conflict(f"Your company already has {most} {table}, which is the maximum. Delete one first.")

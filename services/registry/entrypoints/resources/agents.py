@@ -25,7 +25,7 @@ Document = Annotated[Any, Body()]
 
 
 class AgentVersionPage(ListPage):
-    """Newest version first."""
+    """A page of versions, newest first."""
 
     versions: list[AgentVersion]
 
@@ -47,7 +47,10 @@ def _reads(agents: AgentReader) -> APIRouter:
     async def list_agents(
         who: Caller, limit: Annotated[int | None, Query(ge=1, le=201)] = None, offset: Offset = 0
     ) -> list[Agent]:
-        """Takes one more than the longest page, for callers who check for a next one."""
+        """Lists agents.
+
+        ``limit`` may exceed the longest page by one, for callers that check whether there is a next page.
+        """
         return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
 
     @router.get("/by-key/{agent_key}")
@@ -56,7 +59,7 @@ def _reads(agents: AgentReader) -> APIRouter:
 
     @router.get("/public/{agent_key}")
     async def get_public_agent(agent_key: str, _: Caller, in_web_pages: bool = True) -> Agent:
-        """``in_web_pages``: only an agent that pages on some origins may use by its key."""
+        """Returns an agent by key. ``in_web_pages``: only if web pages may use it by its key."""
         agent = await agents.get_by_key(agent_key)
         if agent is None or not (agent.usable_in_web_pages if in_web_pages else agent.is_public):
             raise AgentNotFound()
@@ -79,7 +82,7 @@ def _reads(agents: AgentReader) -> APIRouter:
         require_visible(await agents.get(agent_id), who)
         version = await agents.version(agent_id, version_number)
         if version is None:
-            raise NotFound("This agent has no such version.")
+            raise NotFound("The agent doesn't have this version.")
         return version.public()
 
     return router

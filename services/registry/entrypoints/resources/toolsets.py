@@ -39,7 +39,7 @@ def serve_toolsets(
 
 
 def for_the_runtime(reading: ReadToolsets) -> APIRouter:
-    """Returns the route that gives the runtime a turn's toolsets. No other service gets ciphertexts."""
+    """Returns the route through which the runtime reads a turn's toolsets. No other service receives ciphertexts."""
     router = APIRouter()
 
     @router.get("/internal/toolsets")
@@ -48,9 +48,9 @@ def for_the_runtime(reading: ReadToolsets) -> APIRouter:
         name: Annotated[list[str], Query(min_length=1, max_length=200)],
         version: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006
     ) -> ConnectedToolsets:
-        """Toolsets of the caller's company by name, each in the given version or the current one."""
+        """Returns toolsets of the caller's company by name, each in the given version or the current one."""
         if version and len(version) != len(name):
-            raise InvalidRequest("Give a version for each name, or none.")
+            raise InvalidRequest("Give a version for every name, or for none.")
         versions: list[int | None] = [*version] or [None] * len(name)
         wanted = list(zip(name, versions, strict=True))
         return ConnectedToolsets(toolsets=await reading.connected(who.company_id, wanted))
@@ -76,7 +76,7 @@ def _reads(toolsets: PostgresToolsetReader, reading: ReadToolsets) -> APIRouter:
 
     @router.get("/tools")
     async def list_all_tools(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolPage:
-        """Returns the built-in tools, then those of the company's toolsets."""
+        """Returns the built-in tools, followed by those of the company's toolsets."""
         return await reading.tools(who, limit=limit, offset=offset)
 
     return router

@@ -1,4 +1,4 @@
-"""Agents and toolsets with their versions, and secrets."""
+"""Creates agents and toolsets with their versions, and secrets."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ from libs.eventing.schema import create_eventing_tables
 revision = "0001"
 down_revision = None
 
-# Configurations are json, not jsonb, which preserves the order of fields.
+# Configurations are json rather than jsonb, which wouldn't preserve the order of fields.
 AGENTS = (
     """
     CREATE TABLE agents (
@@ -53,7 +53,7 @@ AGENTS = (
     """,
 )
 TOOLSETS = (
-    # warnings: about the tools in the target's last list.
+    # warnings: about the tools in the target's latest list.
     """
     CREATE TABLE toolsets (
         id text CONSTRAINT pk_toolsets PRIMARY KEY,

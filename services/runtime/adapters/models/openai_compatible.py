@@ -50,14 +50,14 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
     """
     body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
     if native_output:
-        schema = request.output_schema or {}
+        schema = request.settings.output_schema or {}
         output = {"name": "output", "schema": schema, "strict": _is_strict(schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": output}
     if request.callable_tools:
         body["tools"] = [_tool(tool) for tool in request.callable_tools]
         body |= _calling(request)
-    if request.stop:
-        body["stop"] = request.stop
+    if request.settings.stop:
+        body["stop"] = request.settings.stop
     body |= request.sampling()
     if stream:
         body["stream"] = True
@@ -121,13 +121,13 @@ def _tool(tool: ToolDefinition) -> JsonObject:
 def _calling(request: ModelRequest) -> JsonObject:
     """Settings for calls, which servers accept only together with tools."""
     settings: JsonObject = {}
-    match request.tool_choice:
+    match request.settings.forced_call:
         case NamedTool(name=name):
             settings["tool_choice"] = {"type": "function", "function": {"name": name}}
         case "required":
             settings["tool_choice"] = "required"
-    if request.parallel_tool_calls is not None:
-        settings["parallel_tool_calls"] = request.parallel_tool_calls
+    if request.settings.parallel_tool_calls is not None:
+        settings["parallel_tool_calls"] = request.settings.parallel_tool_calls
     return settings
 
 

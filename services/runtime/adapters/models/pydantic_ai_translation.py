@@ -105,8 +105,8 @@ def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSet
     chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
     if not stream:
         chosen["request_timeout"] = timeout
-    if request.stop:
-        chosen["stop_sequences"] = list(request.stop)
+    if request.settings.stop:
+        chosen["stop_sequences"] = request.settings.stop
     if request.answer_in_text and request.tools:
         chosen["tool_choice"] = "none"
     elif request.tools:
@@ -116,10 +116,10 @@ def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSet
 
 def _calling(request: ModelRequest) -> ModelSettings:
     chosen = ModelSettings()
-    if request.tool_choice is not None:
-        chosen["tool_choice"] = "required" if request.tool_choice == "required" else [request.tool_choice.name]
-    if request.parallel_tool_calls is not None:
-        chosen["parallel_tool_calls"] = request.parallel_tool_calls
+    if (forced := request.settings.forced_call) is not None:
+        chosen["tool_choice"] = "required" if forced == "required" else [forced.name]
+    if request.settings.parallel_tool_calls is not None:
+        chosen["parallel_tool_calls"] = request.settings.parallel_tool_calls
     return chosen
 
 

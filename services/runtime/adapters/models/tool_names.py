@@ -68,8 +68,8 @@ def _hashed(name: str, candidate: str) -> Iterator[str]:
 
 def _names(request: ModelRequest) -> Iterator[str]:
     yield from (tool.name for tool in request.tools)
-    if isinstance(request.tool_choice, NamedTool):
-        yield request.tool_choice.name
+    if isinstance(choice := request.settings.tool_choice, NamedTool):
+        yield choice.name
     for message in request.messages:
         match message:
             case AssistantMessage(tool_calls=calls):
@@ -79,12 +79,12 @@ def _names(request: ModelRequest) -> Iterator[str]:
 
 
 def _renamed(request: ModelRequest, names: dict[str, str]) -> ModelRequest:
-    choice = request.tool_choice
-    if isinstance(choice, NamedTool):
-        choice = choice.model_copy(update={"name": names[choice.name]})
+    settings = request.settings
+    if isinstance(settings.tool_choice, NamedTool):
+        settings = settings.model_copy(update={"tool_choice": NamedTool(name=names[settings.tool_choice.name])})
     return replace(
         request,
-        tool_choice=choice,
+        settings=settings,
         tools=tuple(replace(tool, name=names[tool.name]) for tool in request.tools),
         messages=tuple(_renamed_message(message, names) for message in request.messages),
     )

@@ -87,8 +87,8 @@ class AgentRunner:
         Raises AnswerRefused when no attempts remain.
         """
         output = ModelOutput(answer, tuple(toolsets), model=task.agent.model)
-        if task.agent.output_schema is not None:
-            read = await read_output(task.agent.output_schema, answer.text)
+        if (schema := task.agent.settings.output_schema) is not None:
+            read = await read_output(schema, answer.text)
             output, progress.output = replace(output, problems=read.problems), read.value
         if output.problems and progress.refused >= REPEATS:
             problems = "; ".join(output.problems)
@@ -120,10 +120,11 @@ class AgentRunner:
                 self._request(task, progress.messages),
                 tools=offered,
                 chunks=context.chunks,
-                answer_in_text=last or task.agent.tool_choice == "none",
-                # A call that is forced in every step would never let the turn end.
-                tool_choice=None if progress.made else task.agent.forced_call,
+                answer_in_text=last or task.agent.settings.tool_choice == "none",
             )
+            if progress.made:
+                # A call that is forced in every step would never let the turn end.
+                request = replace(request, settings=request.settings.model_copy(update={"tool_choice": None}))
             if last and offered and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
             answer = with_call_ids(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
@@ -185,18 +186,13 @@ class AgentRunner:
             model=agent.model,
             system=agent.system_prompt,
             messages=tuple(messages),
-            temperature=agent.temperature,
-            max_tokens=agent.max_tokens,
-            top_p=agent.top_p,
-            stop=agent.stop,
-            parallel_tool_calls=agent.parallel_tool_calls,
-            output_schema=agent.output_schema,
+            settings=agent.settings,
         )
 
 
 def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
     """Raises OptionNotSupported if the turn must start with a call of a tool that it lacks."""
-    named = agent.forced_call
+    named = agent.settings.forced_call
     if isinstance(named, NamedTool) and named.name not in tools:
         names = ", ".join(tools) or "none"
         raise OptionNotSupported(

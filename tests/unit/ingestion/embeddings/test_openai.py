@@ -144,7 +144,7 @@ async def test_dimensions_are_asked_for_only_where_they_differ(server: Embedding
 
 async def test_dimensions_that_the_model_does_not_have_are_refused(server: EmbeddingServer, stub: Stub) -> None:
     stub.shortens = False
-    with pytest.raises(DimensionsMismatch, match="8 dimensions, not of 4"):
+    with pytest.raises(DimensionsMismatch, match="8 dimensions, not 4"):
         await server_embedder(server, "m", 4)
 
 
@@ -174,7 +174,7 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
         with capture_logs() as logs, pytest.raises(EmbeddingUnavailable) as told:
             await nobody.embed("m", ["a"])
     # The address and the library's words are for operators.
-    assert str(told.value) == "The embedding server can't be reached."
+    assert str(told.value) == "Couldn't connect to the embedding server."
     assert {line["address"] for line in logs} == {"http://127.0.0.1:9/v1/embeddings"}
 
 

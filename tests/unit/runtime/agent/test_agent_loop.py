@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from libs.contracts.resources.turns import NamedTool
+from libs.contracts.resources.turns import ModelSettings, NamedTool
 from libs.json_text import read_json, write_json
 from libs.persistence import as_json
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
@@ -45,7 +45,13 @@ from tests.support.agent_fakes import (
     with_tools,
 )
 
-LLM = AgentSpec("llm_agent", system_prompt="Be kind.", model="scripted:model", temperature=0.3, tools=("echo",))
+LLM = AgentSpec(
+    "llm_agent",
+    system_prompt="Be kind.",
+    model="scripted:model",
+    settings=ModelSettings(temperature=0.3),
+    tools=("echo",),
+)
 
 
 async def test_llm_agent_makes_one_call_without_tools() -> None:
@@ -59,7 +65,7 @@ async def test_llm_agent_makes_one_call_without_tools() -> None:
     request = model.requests[0]
     assert (reply.text, reply.steps, reply.usage) == ("Hello.", 1, Usage(10, 5, model_calls=1))
     assert request.messages == (*history, said("three"))
-    assert (request.system, request.temperature, request.tools) == ("Be kind.", 0.3, ())
+    assert (request.system, request.settings.temperature, request.tools) == ("Be kind.", 0.3, ())
     assert journal.transactions == 0
 
 
@@ -288,24 +294,24 @@ def test_the_agent_is_read_from_its_configuration() -> None:
             "knowledge_bases": ["one", {"id": "two", "top_k": 3, "mode": "keyword", "min_score": 0.2}],
         }
     )
-    assert (spec.model, spec.temperature, spec.max_steps, spec.tools) == ("openai:x", 0.1, 4, ("calculator",))
+    assert (spec.model, spec.settings.temperature, spec.max_steps, spec.tools) == ("openai:x", 0.1, 4, ("calculator",))
     assert spec.knowledge_bases == (KnowledgeBaseRef("one"), KnowledgeBaseRef("two", 3, "keyword", 0.2))
     assert AgentSpec.from_config({"agent_type": "llm_agent"}).model == "builtin:extractive"
 
 
 async def test_a_forced_call_is_asked_for_until_a_call_is_made() -> None:
     model = ScriptedModel(calling(("echo", {"text": "a"})), answering("Done."))
-    agent = replace(agent_task().agent, tool_choice="required", parallel_tool_calls=False, stop=("END",))
+    settings = ModelSettings(tool_choice="required", parallel_tool_calls=False, stop=["END"])
+    agent = replace(agent_task().agent, settings=settings)
     reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert reply.text == "Done."
-    assert [request.tool_choice for request in model.requests] == ["required", None]
-    assert {request.parallel_tool_calls for request in model.requests} == {False}
-    assert {request.stop for request in model.requests} == {("END",)}
+    later = {"stop": ["END"], "parallel_tool_calls": False}
+    assert [request.settings.given() for request in model.requests] == [{**later, "tool_choice": "required"}, later]
 
 
 async def test_a_turn_that_may_call_no_tools_answers_in_text() -> None:
     model = ScriptedModel(calling(("echo", {"text": "a"}), text="I would rather call."))
-    agent, tool = replace(agent_task().agent, tool_choice="none"), FakeTool()
+    agent, tool = replace(agent_task().agent, settings=ModelSettings(tool_choice="none")), FakeTool()
     reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), MemoryJournal())
     assert (reply.text, reply.steps, tool.contexts) == ("I would rather call.", 1, [])
     assert [tool.name for tool in model.requests[0].tools] == ["echo"]
@@ -314,7 +320,7 @@ async def test_a_turn_that_may_call_no_tools_answers_in_text() -> None:
 
 async def test_a_tool_that_has_to_be_called_and_is_not_there_fails_the_turn() -> None:
     model = ScriptedModel(answering("Hello."))
-    agent = replace(agent_task().agent, tool_choice=NamedTool(name="missing"))
+    agent = replace(agent_task().agent, settings=ModelSettings(tool_choice=NamedTool(name="missing")))
     with pytest.raises(OptionNotSupported, match=r"'missing'.*tools: echo"):
         await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert model.requests == []
@@ -339,7 +345,7 @@ async def test_integers_of_any_size_are_recorded_called_and_told() -> None:
     tool, journal = FakeTool(), MemoryJournal()
     tool.definition = replace(tool.definition, parameters={"type": "object"})
     model = ScriptedModel(*[calling(("echo", arguments))] * 3, answering('{"n": 12345678901234567890123}'))
-    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",), output_schema={"type": "object"})
+    agent = replace(agent_task().agent, settings=ModelSettings(output_schema={"type": "object"}))
     reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), journal)
     assert reply.output == {"n": 12345678901234567890123}
     assert [made.call.arguments for made in reply.tool_calls] == [arguments] * 3

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.errors import ErrorKind, ValidationFailed
+from libs.contracts.resources.turns import ModelSettings
 from services.runtime.domain.agents import AgentReply, AgentSpec, TurnLost
 from services.runtime.domain.conversation import AssistantMessage, Citation, ModelAnswer, UserMessage
 from services.runtime.domain.knowledge import KnowledgeBaseRef
@@ -25,8 +26,9 @@ from tests.support.agent_fakes import (
 )
 
 PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
-TALKS = AgentSpec("llm_agent", system_prompt="Be kind.", model="scripted:model", output_schema=PRICE)
-ACTS = AgentSpec("react_agent", model="scripted:model", tools=("echo",), output_schema=PRICE, max_steps=2)
+AS_PRICE = ModelSettings(output_schema=PRICE)
+TALKS = AgentSpec("llm_agent", system_prompt="Be kind.", model="scripted:model", settings=AS_PRICE)
+ACTS = AgentSpec("react_agent", model="scripted:model", tools=("echo",), settings=AS_PRICE, max_steps=2)
 GOOD, BAD, WORSE = answering('{"price": 4}'), answering('{"price": "four"}'), answering("Four euros.")
 
 
@@ -57,14 +59,16 @@ async def test_an_answer_that_fits_is_the_output_beside_its_text() -> None:
     reply = await run(model, journal)
     assert (reply.text, reply.output, reply.steps) == (GOOD.text, {"price": 4}, 1)
     assert reply.to_json()["output"] == {"price": 4}
-    assert model.requests[0].output_schema == PRICE
+    assert model.requests[0].settings.output_schema == PRICE
     assert journal.steps == []
 
 
 async def test_output_cannot_name_passages_so_all_of_them_are_cited() -> None:
     """Numbers in brackets are an array's there."""
     passages = (Citation("It costs four."), Citation("It costs five."))
-    agent = replace(TALKS, output_schema={"type": "array"}, knowledge_bases=(KnowledgeBaseRef("kb"),))
+    agent = replace(
+        TALKS, settings=ModelSettings(output_schema={"type": "array"}), knowledge_bases=(KnowledgeBaseRef("kb"),)
+    )
     runner = AgentRunner(ScriptedModel(answering("[1]")), with_tools(), FakeRetriever(*passages))
     reply = await runner.run(agent_task(agent=agent), MemoryJournal())
     assert isinstance(reply, AgentReply)
@@ -72,7 +76,7 @@ async def test_output_cannot_name_passages_so_all_of_them_are_cited() -> None:
 
 
 async def test_without_a_schema_there_is_no_output() -> None:
-    reply = await run(ScriptedModel(GOOD), MemoryJournal(), replace(TALKS, output_schema=None))
+    reply = await run(ScriptedModel(GOOD), MemoryJournal(), replace(TALKS, settings=ModelSettings()))
     assert reply.output is None
     assert "output" not in reply.to_json()
 

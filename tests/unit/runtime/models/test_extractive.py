@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from libs.contracts.resources.turns import ModelSettings
 from services.runtime.adapters.models.extractive.model import ExtractiveModel, split_question
 from services.runtime.adapters.models.extractive.sentences import sentences
 from services.runtime.adapters.tools.calculator import Calculator
@@ -223,12 +224,14 @@ def test_sentences_know_abbreviations_lists_and_years() -> None:
 async def test_it_stops_where_it_is_told_to_and_makes_one_call_at_a_time() -> None:
     whole = (await ask(said(f"{DOCUMENT}\n\nWhat does a ticket cost?"))).text
     word = whole.split()[3]
-    stopped = await ask(said(f"{DOCUMENT}\n\nWhat does a ticket cost?"), stop=("never said", word))
+    stopped = await ask(
+        said(f"{DOCUMENT}\n\nWhat does a ticket cost?"), settings=ModelSettings(stop=["never said", word])
+    )
     assert stopped.text == whole[: whole.index(word)]
     both = "What is 2+2 and what time is it now in UTC?"
     tools = (Calculator.definition, CurrentTime.definition)
     assert len((await ask(said(both), tools=tools)).tool_calls) == 2
-    assert len((await ask(said(both), tools=tools, parallel_tool_calls=False)).tool_calls) == 1
+    assert len((await ask(said(both), tools=tools, settings=ModelSettings(parallel_tool_calls=False))).tool_calls) == 1
 
 
 OUTPUT = {
@@ -246,7 +249,9 @@ OUTPUT = {
 
 
 async def test_it_answers_as_data_when_the_schema_is_simple() -> None:
-    answer = await ask(said(f"{DOCUMENT}\n\nHow much does a ticket cost?"), output_schema=OUTPUT)
+    answer = await ask(
+        said(f"{DOCUMENT}\n\nHow much does a ticket cost?"), settings=ModelSettings(output_schema=OUTPUT)
+    )
     output = json.loads(answer.text)
     assert (output["price"], output["currency"], output["free"]) == (4, "euros", True)
     assert output["answer"] in output["quotes"]
@@ -260,10 +265,12 @@ async def test_it_calculates_as_data() -> None:
     result = ToolResult("c1", "calculator", "2 * 84 = 168")
     schema = {"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]}
     asked = (said("What is 2 * 84?"), AssistantMessage("", (call,)), ToolMessage(result))
-    assert json.loads((await ask(*asked, tools=TOOLS, output_schema=schema)).text) == {"result": 168}
+    assert json.loads((await ask(*asked, tools=TOOLS, settings=ModelSettings(output_schema=schema))).text) == {
+        "result": 168
+    }
 
 
 async def test_it_invents_nothing_for_a_schema() -> None:
     schema = {"type": "object", "properties": {"height": {"type": "number"}, "kind": {"enum": ["x-ray"]}}}
-    assert json.loads((await ask(said("Hello"), output_schema=schema)).text) == {}
-    assert NOTE in (await ask(said("Hello"), output_schema={"type": "number"})).text
+    assert json.loads((await ask(said("Hello"), settings=ModelSettings(output_schema=schema))).text) == {}
+    assert NOTE in (await ask(said("Hello"), settings=ModelSettings(output_schema={"type": "number"}))).text

@@ -7,6 +7,7 @@ import structlog
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from libs.contracts.resources.turns import ModelSettings
 from services.runtime.adapters.models.openai_compatible import OpenAICompatible
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import (
@@ -33,7 +34,7 @@ def asking(model: str = "stub", question: str = "Hello?", **more: object) -> Mod
 
 
 async def test_a_whole_answer(stub: ModelStub, lean: Lean) -> None:
-    answer = await lean().answer(asking(temperature=0.2, max_tokens=50))
+    answer = await lean().answer(asking(settings=ModelSettings(temperature=0.2, max_tokens=50)))
 
     assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, Usage(42, 80, 0, 1), "stop")
     assert stub.requests == [
@@ -387,7 +388,9 @@ def _drop(_piece: str) -> None:
     pass
 
 
-PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+AS_PRICE = ModelSettings(
+    output_schema={"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+)
 
 
 @pytest.mark.parametrize(
@@ -399,13 +402,13 @@ PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "require
         ("without_tools", {"tools": TOOLS}, False),
         ("without_tools", {"tools": TOOLS, "answer_in_text": True}, True),
         ("never", {}, False),
-        ("always", {"output_schema": {"type": "array"}}, False),
+        ("always", {"settings": ModelSettings(output_schema={"type": "array"})}, False),
     ],
 )
 async def test_an_output_schema_is_sent_where_the_server_takes_it(
     stub: ModelStub, lean: Lean, when: str, more: dict[str, object], native: bool
 ) -> None:
-    await lean(native_output=when).answer(asking(**{"output_schema": PRICE, **more}))
+    await lean(native_output=when).answer(asking(**{"settings": AS_PRICE, **more}))
     [body] = stub.requests
     assert ("response_format" in body) is native
     assert ("JSON Schema" in body["messages"][0]["content"]) is not native
@@ -414,11 +417,11 @@ async def test_an_output_schema_is_sent_where_the_server_takes_it(
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_model_that_refuses_the_format_is_asked_in_words(stub: ModelStub, lean: Lean, stream: bool) -> None:
     pieces: list[str] = []
-    request = asking("stub-noformat", output_schema=PRICE)
+    request = asking("stub-noformat", settings=AS_PRICE)
     answer = await lean(native_output="always").answer(request, pieces.append if stream else None)
     assert answer.text == TEXT
     assert "".join(pieces) == (TEXT if stream else "")
     assert ["response_format" in body for body in stub.requests] == [True, False]
     with pytest.raises(ModelFailed):
-        await lean(native_output="always").answer(asking("stub-error-400", output_schema=PRICE))
+        await lean(native_output="always").answer(asking("stub-error-400", settings=AS_PRICE))
     assert len(stub.requests) == 3

@@ -4,16 +4,19 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.resources.turns import NamedTool
+from libs.contracts.resources.turns import ModelSettings, NamedTool
 from services.runtime.adapters.models.openai_compatible import encode_request
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import AssistantMessage, ToolCall
 from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.tools import ToolDefinition
 from tests.support.agent_fakes import said
 
 
-def encoded(**more: Any) -> dict[str, Any]:
-    request = ModelRequest("openai:x", "", (said("Hi"),), **more)
+def encoded(*tools: ToolDefinition, answer_in_text: bool = False, **settings: Any) -> dict[str, Any]:
+    request = ModelRequest(
+        "openai:x", "", (said("Hi"),), tools, settings=ModelSettings(**settings), answer_in_text=answer_in_text
+    )
     body: dict[str, Any] = orjson.loads(encode_request(request, "x", stream=False))
     return body
 
@@ -30,11 +33,11 @@ def test_a_plain_request_has_nothing_more() -> None:
     ],
 )
 def test_how_tools_may_be_called_is_said_with_the_tools(choice: Any, sent: Any) -> None:
-    settings = {"tool_choice": choice, "parallel_tool_calls": False, "stop": ("a", "b")}
-    body = encoded(tools=(Calculator.definition,), **settings)
+    settings = {"tool_choice": choice, "parallel_tool_calls": False, "stop": ["a", "b"]}
+    body = encoded(Calculator.definition, **settings)
     assert (body["tool_choice"], body["parallel_tool_calls"], body["stop"]) == (sent, False, ["a", "b"])
     # Servers refuse these settings in a request without tools.
-    for body in (encoded(**settings), encoded(tools=(Calculator.definition,), answer_in_text=True, **settings)):
+    for body in (encoded(**settings), encoded(Calculator.definition, answer_in_text=True, **settings)):
         assert set(body) == {"model", "messages", "stop"}
 
 
@@ -58,7 +61,7 @@ PRICE = {
     ],
 )
 def test_an_output_schema_is_the_format_of_the_response(schema: dict[str, Any], strict: bool) -> None:
-    request = ModelRequest("openai:x", "Be kind.", (said("Hi"),), output_schema=schema)
+    request = ModelRequest("openai:x", "Be kind.", (said("Hi"),), settings=ModelSettings(output_schema=schema))
     body = orjson.loads(encode_request(request, "x", stream=False, native_output=True))
     output = {"name": "output", "schema": schema, "strict": strict}
     assert body["response_format"] == {"type": "json_schema", "json_schema": output}

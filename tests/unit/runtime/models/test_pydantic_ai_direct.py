@@ -13,7 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 from structlog.testing import capture_logs
 
-from libs.contracts.resources.turns import NamedTool, TurnOptions
+from libs.contracts.resources.turns import ModelSettings, NamedTool, TurnOptions
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models import pydantic_ai_translation
 from services.runtime.adapters.models.known_providers import OTHERS, OtherProvider
@@ -97,7 +97,14 @@ async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
         ToolMessage(ToolResult("2", "b", "broken", "failed")),
     )
     answer = await model.answer(
-        ModelRequest("x:y", "sys", conversation, (Calculator.definition,), temperature=0.5, answer_in_text=True)
+        ModelRequest(
+            "x:y",
+            "sys",
+            conversation,
+            (Calculator.definition,),
+            settings=ModelSettings(temperature=0.5),
+            answer_in_text=True,
+        )
     )
 
     messages, info = seen[0]
@@ -150,10 +157,12 @@ async def test_a_provider_without_credentials_is_a_model_error(
 
 
 async def test_options_of_a_turn_are_translated(groq: PydanticAIDirect, stub: ModelStub) -> None:
-    named = replace(asking(tools=True), tool_choice=NamedTool(name="calculator"), stop=("END",))
-    await groq.answer(named)
-    await groq.answer(replace(named, tool_choice="required", parallel_tool_calls=False))
-    await groq.answer(replace(named, answer_in_text=True, parallel_tool_calls=False))
+    request = asking(tools=True)
+    named = ModelSettings(tool_choice=NamedTool(name="calculator"), stop=["END"])
+    await groq.answer(replace(request, settings=named))
+    one_call = ModelSettings(tool_choice="required", parallel_tool_calls=False)
+    await groq.answer(replace(request, settings=one_call))
+    await groq.answer(replace(request, settings=one_call, answer_in_text=True))
     first, second, third = stub.requests
     assert first["tool_choice"] in ({"type": "function", "function": {"name": "calculator"}}, "required")
     assert (first["stop"], second["tool_choice"], second["parallel_tool_calls"]) == (["END"], "required", False)
@@ -181,10 +190,10 @@ PRICE = {"type": "object", "properties": {"price": {"type": "number"}}, "require
 async def test_an_output_schema_is_given_natively_where_the_model_takes_it(
     groq: PydanticAIDirect, stub: ModelStub
 ) -> None:
-    request = replace(asking("openai/gpt-oss-20b"), output_schema=PRICE)
+    request = replace(asking("openai/gpt-oss-20b"), settings=ModelSettings(output_schema=PRICE))
     await groq.answer(request)
     await groq.answer(replace(request, tools=(Calculator.definition,)))
-    await groq.answer(replace(request, output_schema={"type": "array"}))
+    await groq.answer(replace(request, settings=ModelSettings(output_schema={"type": "array"})))
     native, beside_tools, no_object = stub.requests
     assert native["response_format"]["json_schema"]["schema"]["properties"] == PRICE["properties"]
     assert native["messages"][0]["content"] == "Be kind."
@@ -197,7 +206,7 @@ async def test_an_output_schema_is_given_natively_where_the_model_takes_it(
 def test_models_differ_in_whether_they_take_it(provider: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"{provider.upper()}_API_KEY", "key")
     name = next(each for each in OTHERS if each.name == provider).models[0].name
-    request = replace(asking(), model=name, output_schema=PRICE)
+    request = replace(asking(), model=name, settings=ModelSettings(output_schema=PRICE))
     assert pydantic_ai_translation.takes_schema(infer_model(name), request) is native
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.resources.turns import NamedTool
+from libs.contracts.resources.turns import ModelSettings, NamedTool
 from services.runtime.adapters.models.tool_names import ProviderToolNames, accepted_names
 from services.runtime.domain.conversation import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from services.runtime.domain.models import ModelRequest
@@ -71,11 +71,11 @@ async def test_calls_and_history_are_mapped() -> None:
 
 async def test_a_chosen_tool_is_named_as_the_provider_knows_it() -> None:
     model = ScriptedModel(answering("ok"))
-    request = replace(_request("tickets.read"), tool_choice=NamedTool(name="tickets.read"))
+    request = replace(_request("tickets.read"), settings=ModelSettings(tool_choice=NamedTool(name="tickets.read")))
 
     await ProviderToolNames(model).answer(request)
 
-    assert model.requests[0].tool_choice == NamedTool(name="tickets_read")
+    assert model.requests[0].settings.tool_choice == NamedTool(name="tickets_read")
 
 
 async def test_accepted_names_pass_as_they_are() -> None:

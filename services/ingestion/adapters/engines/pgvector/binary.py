@@ -1,4 +1,4 @@
-"""Encodes chunks in COPY's binary format, which the server needn't parse."""
+"""Encodes chunks in COPY's binary format, which saves the server from parsing text."""
 
 from collections.abc import Iterable
 from struct import Struct
@@ -45,7 +45,7 @@ def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_lengt
 
 
 def storable(text: str) -> str:
-    """Replaces NUL and unpaired surrogates, which PostgreSQL rejects; offsets stay correct."""
+    """Replaces NUL and unpaired surrogates, which PostgreSQL rejects. Offsets stay correct."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 

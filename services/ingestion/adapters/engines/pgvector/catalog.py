@@ -1,4 +1,4 @@
-"""Catalog of indexes: sizes, statistics and tables."""
+"""Catalog of the indexes, with their sizes, statistics and tables."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 from services.ingestion.domain.engines import IndexMissing
 
-# The initial estimate for an empty index: the length of a chunk with default settings.
+# Initial estimate for an empty index: the length of a chunk with default settings.
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
-# Longer vectors don't fit into an 8 KiB page, so every comparison would fetch them from TOAST.
+# Longer vectors don't fit into an 8 KiB page, so each comparison would fetch them from TOAST.
 _LONGEST_IN_PLACE = 3000
 _MOST_DIMENSIONS_OF_A_GRAPH = 4000
 
@@ -64,7 +64,7 @@ class IndexTable:
             terms=Literal(NUMBER_OF_TERMS),
             key=Identifier(f"pk_{self._plain}"),
         )
-        # Scans read only vectors and weights; text and terms go to TOAST.
+        # Scans only read vectors and weights, so text and terms are stored in TOAST.
         storage = SQL(
             "ALTER TABLE {table} ALTER embedding SET STORAGE {place}, ALTER weights SET STORAGE MAIN,"
             " ALTER terms SET STORAGE EXTENDED, ALTER content SET STORAGE EXTENDED"
@@ -97,7 +97,7 @@ class Index:
     has_words: bool
 
     def average_length(self, more_chunks: int = 0, more_terms: int = 0) -> float:
-        """Average length of a chunk in terms."""
+        """Returns the average chunk length in terms, including chunks about to be added."""
         chunks = self.chunks + more_chunks + _USUAL_WEIGHT
         return (self.terms + more_terms + _USUAL_WEIGHT * _USUAL_LENGTH) / chunks
 
@@ -124,7 +124,7 @@ async def ensure_catalog(connection: Connection) -> None:
     if await fetch_value(
         connection, "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
     ):
-        # Concurrent callers wait, so that only one creates the tables.
+        # Makes concurrent callers wait, so that only one creates the tables.
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))")
         for statement in CATALOG:
             await connection.execute(statement)

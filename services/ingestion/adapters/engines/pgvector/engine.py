@@ -1,4 +1,4 @@
-"""Search engine in the service's own PostgreSQL, with a table per index."""
+"""Search engine in the service's own PostgreSQL database. Each index has its own table."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,19 +22,19 @@ from services.ingestion.domain.engines import (
     IndexMissing,
 )
 
-# Below this size a full scan takes milliseconds, is exact and costs writers nothing.
+# Below this size, a full scan takes milliseconds and is exact, and writes stay fast.
 INDEXED_FROM = 5_000
-_CONFLICT: Final = "other writers of the search engine took the same rows, time and again"
+_CONFLICT: Final = "concurrent writers kept changing the same rows of the search index"
 _RETRIES: Final = RetryPolicy(first=0.01, longest=0.1, attempts=5)
 
 
 class PgvectorEngine:
-    """Stores indexes in PostgreSQL. Each call holds one database connection, `finish` for minutes."""
+    """Stores indexes in PostgreSQL. Each call holds a database connection; `finish` can hold it for minutes."""
 
     name = "pgvector"
 
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
-        """`indexed_from`: the number of chunks from which an index gets a graph and an inverted index."""
+        """`indexed_from`: the number of chunks at which an index gets a graph and an inverted index."""
         self._database = database
         self._analysis = Analysis()
         self._indexed_from = indexed_from
@@ -42,7 +42,7 @@ class PgvectorEngine:
     async def create_index(self, index_id: str, dimensions: int) -> None:
         async with self._connected() as connection, connection.transaction():
             await ensure_catalog(connection)
-            # An entry without its table would prevent the creation.
+            # Delete an entry whose table is missing, because it would block the creation.
             await connection.execute(
                 "DELETE FROM search.indexes WHERE id = %s AND to_regclass('search.passages_' || number) IS NULL",
                 (index_id,),
@@ -59,7 +59,7 @@ class PgvectorEngine:
         with suppress(IndexMissing):
             async with self._connected(index_id) as connection, connection.transaction():
                 index = await required(connection, index_id)
-                # The table before its entry, in the same order as writers.
+                # Drop the table before its entry: writers lock in the same order.
                 await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
                 await connection.execute(
                     "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
@@ -101,7 +101,7 @@ class PgvectorEngine:
                     psycopg.sql.SQL("SELECT count(*) FROM {}").format(index.table.name), prepare=False
                 )
             except psycopg.errors.QueryCanceled as problem:
-                raise EngineUnavailable("Counting the passages takes too long.") from problem
+                raise EngineUnavailable("Counting the passages timed out.") from problem
             [[count]] = await found.fetchall()
             return int(count)
 
@@ -125,7 +125,7 @@ class PgvectorEngine:
         """Does nothing: the engine doesn't own the database."""
 
     async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
-        """Retries a change that conflicts with another writer, and finally raises ``EngineConflict``."""
+        """Retries a change that conflicts with another writer. Raises ``EngineConflict`` after the last attempt."""
 
         async def attempt() -> None:
             async with self._connected(index_id) as connection:
@@ -147,4 +147,4 @@ class PgvectorEngine:
         except StoreUnavailable as problem:
             if isinstance(problem.__cause__, psycopg.errors.DeadlockDetected):
                 raise EngineConflict(_CONFLICT) from problem
-            raise EngineUnavailable("The search engine's database doesn't respond.") from problem
+            raise EngineUnavailable("The search engine's database isn't responding.") from problem

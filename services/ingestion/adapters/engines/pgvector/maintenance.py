@@ -1,4 +1,4 @@
-"""Maintains index tables at the end of a run: weights, term frequencies, and indexes of large tables."""
+"""Maintains an index at the end of a run: weights, term frequencies, and database indexes of large tables."""
 
 from typing import Final
 
@@ -12,23 +12,23 @@ from services.ingestion.adapters.engines.pgvector.binary import sparse_from, spa
 from services.ingestion.adapters.engines.pgvector.catalog import Index
 from services.ingestion.adapters.engines.pgvector.telling_words import with_levels
 
-# Rarity is logarithmic in frequency, so a smaller change hardly matters.
+# A term's rarity is logarithmic in its frequency, so a smaller change hardly matters.
 _CHANGE_WORTH_COUNTING = 0.05
 _MEMORY_FOR_BUILDING = "256MB"
-# Tolerated deviation of the average length, as a share.
+# Tolerated relative deviation of the average length.
 _TOLERATED = 0.05
 _RECOMPUTED_AT_ONCE = 500
-# Rebuilding graph and inverted index costs a fraction of growing them. Adding 90,000 chunks to 10,000 takes 244 s with
-# the indexes, 85 s when they are built at the end. Until then, searches compare every chunk.
+# It's cheaper to rebuild the graph and the inverted index than to add to them: adding 90,000 chunks to 10,000 takes 85
+# s with a rebuild at the end, and 244 s otherwise. Until the rebuild, searches compare every chunk.
 _APPENDED_SHARE: Final = 0.1
 _LEAST_APPENDED: Final = 1000
-# Searches queue behind a waiting exclusive lock.
+# Short, because searches queue behind a waiting exclusive lock.
 _LOCK_WAIT_MS: Final = 200
 _log: Final = structlog.get_logger(__name__)
 
 
 async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
-    """Finishes a run. Each step is idempotent and has its own transaction."""
+    """Finishes a run. Each step is idempotent and runs in its own transaction."""
     chunks, terms = await _size(connection, index)
     if chunks and not index.has_graph:
         await recompute_weights(connection, index, max(terms / chunks, LEAST_AVERAGE_LENGTH))
@@ -36,7 +36,7 @@ async def finish(connection: Connection, index: Index, indexed_from: int) -> Non
     if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
         await _count_terms(connection, index, chunks, terms)
     elif chunks != index.chunks:
-        # Otherwise deleted chunks would count as additions, and each small one would trigger a rebuild.
+        # Without this update, deleted chunks would count as additions, and each small addition would trigger a rebuild.
         await connection.execute(
             "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (chunks, terms, index.id)
         )
@@ -98,7 +98,7 @@ async def _build(connection: Connection, index: Index, statement: Composed) -> N
 async def _allow_time(connection: Connection) -> None:
     await connection.execute(
         "SELECT set_config('statement_timeout', '0', true), set_config('maintenance_work_mem', %s, true),"
-        # Parallel builds need shared memory, of which containers have little.
+        # Parallel builds need shared memory, which is scarce in containers.
         " set_config('max_parallel_maintenance_workers', '0', true), set_config('work_mem', '64MB', true)",
         (_MEMORY_FOR_BUILDING,),
     )
@@ -110,7 +110,7 @@ async def _alone(connection: Connection, index: Index) -> None:
 
 
 async def recompute_weights(connection: Connection, index: Index, average_length: float) -> None:
-    """Commits every few hundred chunks; each chunk is consistent by itself."""
+    """Recomputes all weights. Commits every few hundred chunks, since each chunk is consistent on its own."""
     file_id, chunk_id = "", ""
     select = SQL(
         """
@@ -147,9 +147,9 @@ async def recompute_weights(connection: Connection, index: Index, average_length
 
 
 async def prepare_bulk_append(connection: Connection, index: Index, more: int) -> None:
-    """Drops the indexes before a large append; `finish` rebuilds them.
+    """Drops the graph and the inverted index before a large append; `finish` rebuilds them.
 
-    ``more`` is the number of chunks to append. Runs in its own transaction, so that searches are blocked only briefly.
+    ``more`` is the number of chunks to append. Runs in its own transaction, so that it only blocks searches briefly.
     Does nothing while a long read or build holds the table.
     """
     counted = index.counted_chunks or 0

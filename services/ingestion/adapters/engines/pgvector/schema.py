@@ -16,9 +16,9 @@ CATALOG: Final = (
         created_at timestamptz NOT NULL DEFAULT now()
     )
     """,
-    "COMMENT ON COLUMN search.indexes.passages IS 'written so far, deleted ones included until the next count'",
-    "COMMENT ON COLUMN search.indexes.terms IS 'in those passages, repetitions included'",
-    "COMMENT ON COLUMN search.indexes.counted_passages IS 'when term frequencies were last counted'",
+    "COMMENT ON COLUMN search.indexes.passages IS 'passages written, including deleted ones until the next count'",
+    "COMMENT ON COLUMN search.indexes.terms IS 'terms in these passages, counting repetitions'",
+    "COMMENT ON COLUMN search.indexes.counted_passages IS 'number of passages at the last count of term frequencies'",
     """
     CREATE TABLE IF NOT EXISTS search.term_frequencies (
         index_number integer NOT NULL,
@@ -28,5 +28,5 @@ CATALOG: Final = (
         CONSTRAINT pk_term_frequencies PRIMARY KEY (index_number, version, term)
     )
     """,
-    "COMMENT ON TABLE search.term_frequencies IS 'of terms that are in more than one passage'",
+    "COMMENT ON TABLE search.term_frequencies IS 'terms that occur in more than one passage'",
 )

@@ -20,14 +20,14 @@ from services.ingestion.adapters.engines.pgvector.telling_words import (
 )
 from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection, Hit, Query
 
-# Up to this number, comparing all chunks beats a graph walk that mostly meets other files.
+# Up to this many chunks, comparing all is faster than a graph walk, which would mostly visit other files' chunks.
 _FEW_CHUNKS: Final = 10_000
 _LEAST_WALK: Final = 200
 _MOST_WALK: Final = 1000
 _SAMPLE: Final = 3000
-# From here on, splitting the work saves more than starting another process costs.
+# From this number on, a parallel scan saves more time than starting its process costs.
 _MANY_CHUNKS: Final = 4_000
-# Candidates are identified by their table location (ctid), which is valid within one statement.
+# A candidate's location in the table (ctid) identifies it, but only within one statement.
 _BY_MEANING: Final = SQL(
     """
     SELECT ctid AS place FROM {table} WHERE {files}
@@ -47,7 +47,7 @@ _BY_WORDS: Final = SQL(
 _COSINE: Final = SQL("-(embedding <#> %(vector)s::halfvec)")
 _WORDS: Final = SQL("-(weights <#> %(words)s::sparsevec)")
 
-# Candidates of either search get both scores.
+# Every candidate gets both scores, whichever search found it.
 _CANDIDATES: Final = SQL(
     """
     WITH {ways}, found AS ({places})
@@ -70,7 +70,7 @@ class PgvectorSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Finds the candidates in one statement, on a consistent state of the index."""
+        """Finds the candidates with one statement, so that they reflect a consistent state of the index."""
         counts = counted(self.analysis.terms(query.text)) if query.mode != "semantic" else {}
         if query.mode == "keyword" and not counts:
             return []
@@ -82,7 +82,7 @@ class PgvectorSearching:
         async with self.connection.transaction():
             found = await self._found(query, words, telling)
             if telling is not None and query.mode == "keyword" and len(found) < query.top_k:
-                # Few chunks have these words; the others contain only uninformative ones.
+                # If too few chunks contain these words, also consider chunks with only uninformative words.
                 found = await self._found(query, words, None)
         number = sum(counts.values())
         return [
@@ -127,16 +127,16 @@ class PgvectorSearching:
         scored = self.index.chunks if telling is None else telling.expected
         settings = {
             "hnsw.ef_search": str(min(_MOST_WALK, max(_LEAST_WALK, 6 * query.top_k))),
-            # The graph walk continues until it has met enough chunks of the selected files.
+            # Continue the graph walk until it has found enough chunks of the selected files.
             "hnsw.iterative_scan": "strict_order",
-            # Off leaves bitmap scans for files and words; only the graph is scanned in order.
+            # Only the graph needs an index scan. Files and words use bitmap scans.
             "enable_indexscan": "on" if walk else "off",
-            # The number of chunks with the words is known better here than from the planner's statistics.
+            # The expected number of matches is more accurate than the planner's statistics.
             "enable_seqscan": "off" if telling is not None else "on",
         }
         if query.mode == "keyword" and scored >= _MANY_CHUNKS:
-            # The planner doesn't know the cost of comparing a chunk's words, and would run everything in one process.
-            # In a hybrid search, one part runs better in a single process.
+            # The planner doesn't know how expensive it is to compare a chunk's words and wouldn't parallelize. A hybrid
+            # search keeps the defaults, since one of its parts is faster in a single process.
             settings |= {"parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
         chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
         await self.connection.execute(SQL("SELECT " + chosen))
@@ -173,7 +173,7 @@ def _statement(
 
 
 def _having(telling: TellingWords) -> tuple[Composable, dict[str, list[int]]]:
-    """The condition for chunks with these words, and its parameters."""
+    """Returns the SQL condition for chunks with these words, and its parameters."""
     sets = {"alone": telling.alone} if telling.alone else {}
     sets |= {f"together{number}": combination for number, combination in enumerate(telling.together)}
     operators = ("&&" if name == "alone" else "@>" for name in sets)
@@ -211,7 +211,7 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
-    """Estimates frequencies until the first run has ended."""
+    """Estimates term frequencies from a sample. The first run counts them when it ends."""
     share = min(1.0, _SAMPLE / max(1, index.chunks))
     each = ", ".join(["count(*) FILTER (WHERE weights <#> %s::sparsevec < 0)"] * len(terms))
     statement = "SELECT count(*), " + each + " FROM {} TABLESAMPLE SYSTEM ({})"

@@ -1,7 +1,7 @@
-"""Selects informative words, by which a keyword search finds the chunks to score.
+"""Selects informative words. A keyword search scores only chunks that contain them.
 
-A frequent word is in too many chunks to select by. But it has a high weight only in the few chunks that repeat it,
-which include the best hits. So chunks are also found by a term's weight in them.
+Too many chunks contain a frequent word. But its weight is high only in the few chunks that repeat it, and these include
+the best hits. So chunks are also selected by a term's weight in them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,36 +18,36 @@ from services.ingestion.adapters.engines.bm25 import TermWeights
 
 # In a chunk of average length, one occurrence of a term weighs 1, two weigh 1.4, three 1.6 and six 1.8.
 LEAST_WEIGHTS: Final = (0.8, 1.3, 1.6, 1.8)
-"""The minimum weight of a term by level.
+"""The minimum weight of a term at each level.
 
-The lowest level includes all chunks with the term; few weigh less than its value.
+Level 0 includes every chunk with the term; few have a lower weight.
 """
-# Map a term's number to its number at a level. Together they use all integers that terms leave free.
+# Sign and offset that turn a term's number into its number at each level. Numbers of different levels don't overlap.
 _NUMBERS: Final = ((1, 0), (1, NUMBER_OF_TERMS), (-1, -1), (-1, -1 - NUMBER_OF_TERMS))
 
 
 def number_at(term: int, level: int) -> int:
-    """The number of a term at a level; at the lowest level, the term's own number."""
+    """Returns a term's number at a level. At level 0, this is the term's own number."""
     sign, offset = _NUMBERS[level]
     return sign * term + offset
 
 
 def numbers_of(terms: Sequence[int]) -> list[int]:
-    """The numbers of the terms at all levels."""
+    """Returns the numbers of the terms at all levels."""
     return [number_at(term, level) for term in terms for level in range(len(LEAST_WEIGHTS))]
 
 
 def with_levels(chunk: TermWeights) -> npt.NDArray[np.int32]:
-    """The chunk's terms, plus the numbers of every higher level that a term reaches in it."""
+    """Returns the chunk's terms, plus their numbers at each higher level that they reach."""
     found = [chunk.terms]
     for least, (sign, offset) in zip(LEAST_WEIGHTS[1:], _NUMBERS[1:], strict=True):
         found.append(sign * chunk.terms[chunk.weights >= least] + np.int32(offset))
     return np.concatenate(found)
 
 
-# More words would have too many combinations of levels.
+# More words would produce too many combinations of levels.
 _MOST_WORDS: Final = 4
-# Each combination is a scan of the inverted index.
+# Each combination requires a scan of the inverted index.
 _MOST_LEVEL_COMBINATIONS: Final = 24
 _ABSENT: Final = -1
 _LEVELS: Final = range(_ABSENT, len(LEAST_WEIGHTS))
@@ -57,11 +57,11 @@ Levels = tuple[int, ...]
 def strong_words(
     terms: Sequence[tuple[int, float]], chunks_with: Mapping[int, float], chunks: float, most: float
 ) -> tuple[list[list[int]], float]:
-    """Selects combinations of term levels. Also estimates how many chunks match at least one of them.
+    """Selects combinations of term levels, and estimates how many chunks match at least one of them.
 
-    ``terms``: with their query weights; only the four heaviest count. ``chunks_with``: the number of ``chunks`` with
-    each number. Terms are assumed independent. Combinations with the highest scores come first, up to about ``most``
-    chunks; the best one is always included.
+    ``terms`` includes query weights; only the four heaviest terms count. ``chunks_with`` is the number of ``chunks`` by
+    term number. Assumes that terms are independent. Selects the combinations with the highest scores, up to about
+    ``most`` chunks but at least one combination.
     """
     if not chunks:
         return [], 0.0
@@ -82,21 +82,21 @@ def strong_words(
 
 
 def _shares(term: int, chunks_with: Mapping[int, float], chunks: float) -> dict[int, float]:
-    """The share of chunks that have the term at exactly each level."""
+    """Returns the share of chunks that have the term at exactly each level."""
     reached = [chunks_with.get(number_at(term, level), 0.0) / chunks for level in range(len(LEAST_WEIGHTS))]
     exactly = [max(0.0, lower - higher) for lower, higher in pairwise([1.0, *reached, 0.0])]
     return dict(zip(_LEVELS, exactly, strict=True))
 
 
 def _score(levels: Levels, terms: Sequence[tuple[int, float]]) -> float:
-    """The approximate minimum score of a chunk with the terms at these levels."""
+    """Returns the approximate minimum score of a chunk with the terms at these levels."""
     return sum(
         weight * LEAST_WEIGHTS[level] for level, (_, weight) in zip(levels, terms, strict=True) if level != _ABSENT
     )
 
 
 def _below(levels: Levels) -> Iterator[Levels]:
-    """The combinations with one term at the next lower level."""
+    """Yields the combinations in which one term is one level lower."""
     for place, level in enumerate(levels):
         if level != _ABSENT:
             yield (*levels[:place], level - 1, *levels[place + 1 :])
@@ -108,16 +108,19 @@ def _numbers(levels: Levels, terms: Sequence[tuple[int, float]]) -> list[int]:
 
 # On three labelled collections, ranking only chunks with these words changed nDCG@10 by at most 0.002.
 _TELLING_SHARE: Final = 0.7
-# Above this share, comparing all chunks is faster than fetching these one by one.
+# Above this share, comparing all chunks is faster than fetching the matching ones one by one.
 _MOST_OF_CHUNKS: Final = 0.3
-# As a rule, each scored chunk is on a different page.
+# Limited, because each scored chunk is usually on a different page.
 _MOST_CHUNKS: Final = 2_500
 _MOST_COMBINATIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Term frequencies. A missing term is in at most one of the `chunks`. ``have_levels``: includes terms at levels."""
+    """Term frequencies. A missing term is in at most one of the `chunks`.
+
+    ``have_levels``: whether ``of_terms`` includes terms at levels.
+    """
 
     of_terms: Mapping[int, float]
     chunks: float
@@ -126,9 +129,9 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class TellingWords:
-    """Matches chunks with one of the words ``alone``, or with all words of a combination in ``together``.
+    """Selects chunks with any word in ``alone``, or with all words of a combination in ``together``.
 
-    ``expected``: the approximate number of matches.
+    ``expected``: the approximate number of matching chunks.
     """
 
     alone: list[int]
@@ -137,10 +140,10 @@ class TellingWords:
 
 
 def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
-    """The rarest query words that carry most of its weight; other chunks are skipped.
+    """Selects the rarest words that carry most of the query's weight. Chunks without them are skipped.
 
-    Words in too many chunks are required in combination, since chunks that rank high have several of them. Returns None
-    if comparing all chunks is faster.
+    Words in too many chunks are required in combination, since high-ranking chunks contain several of them. Returns
+    None if comparing all chunks is faster.
     """
     if not seen.chunks:
         return None
@@ -153,7 +156,7 @@ def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
             break
         telling.append(term)
         missing -= weight_of[term]
-    # Words without a known frequency are in at most one chunk and cost nothing.
+    # Words without a known frequency are in at most one chunk, so including them is free.
     rare = [term for term in weight_of if term not in seen.of_terms]
     if not rare and not telling:
         return None
@@ -193,5 +196,5 @@ def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) ->
 
 
 def _expected(terms: Sequence[int], seen: Frequencies) -> float:
-    """The number of chunks with all of the terms, assuming independence."""
+    """Estimates the number of chunks with all of the terms, assuming that terms are independent."""
     return seen.chunks * prod(seen.of_terms[term] / seen.chunks for term in terms)

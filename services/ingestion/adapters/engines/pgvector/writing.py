@@ -17,16 +17,16 @@ Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 
 def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
-    """Counts the terms of chunks, drops duplicates, and sorts by key.
+    """Counts the chunks' terms, drops duplicates and sorts by key.
 
-    All writers lock the keys of an index in this order, so that two writers of the same chunks can't deadlock.
+    All writers lock an index's keys in this order, so two writers of the same chunks can't deadlock.
     """
     by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
     return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:
-    """Writes new chunks. A concurrent writer of the same chunks causes a unique violation."""
+    """Writes new chunks. Raises a unique violation if a concurrent writer adds the same chunks."""
     index = await required(connection, index_id)
     await prepare_bulk_append(connection, index, len(prepared))
     async with connection.transaction():
@@ -39,7 +39,7 @@ def _key(chunk: IndexedChunk) -> tuple[str, str]:
 
 async def _write(connection: Connection, index: Index, prepared: Prepared) -> None:
     if any(chunk.vector.shape != (index.table.dimensions,) for chunk, _ in prepared):
-        raise ValueError(f"the index takes vectors of {index.table.dimensions} dimensions")
+        raise ValueError(f"the index requires vectors with {index.table.dimensions} dimensions")
     found = await connection.execute(
         SQL("SELECT file_id, id FROM {} WHERE file_id = ANY(%s)").format(index.table.name),
         (list({chunk.file_id for chunk, _ in prepared}),),
@@ -55,7 +55,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(index.table.name, SQL(COLUMNS))
     async with connection.cursor().copy(statement) as copy:
         await copy.write(b"".join((HEADER, *rows, TRAILER)))
-    # Last, since other writers wait for this row until the commit.
+    # Updated last, because other writers wait for this row until the commit.
     await connection.execute(
         "UPDATE search.indexes SET passages = passages + %s, terms = terms + %s WHERE id = %s",
         (len(new), length, index.id),
@@ -66,7 +66,7 @@ async def delete_files(connection: Connection, index_id: str, file_ids: Sequence
     """Deletes the chunks of files. Raises ``IndexMissing``."""
     index = await required(connection, index_id)
     async with connection.transaction():
-        # Locked in the order of the keys, like every change of several rows.
+        # Lock in key order, as in every change of several rows.
         for statement in (
             "SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) ORDER BY file_id, id FOR UPDATE) AS held",
             "DELETE FROM {} WHERE file_id = ANY(%s)",

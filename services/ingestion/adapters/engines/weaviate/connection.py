@@ -1,4 +1,4 @@
-"""Connection to a Weaviate server, opened on first use and again after a loss."""
+"""Connects to a Weaviate server on first use and again after a connection loss."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,10 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` of the REST API; the gRPC API is on the same host. Timeouts in seconds, per whole call."""
+    """Address of a Weaviate server.
+
+    `url` is the REST API's; the gRPC API is on the same host. Timeouts are in seconds and apply to a whole call.
+    """
 
     url: str
     grpc_port: int = 50051
@@ -44,9 +47,9 @@ class Connection:
 
     @asynccontextmanager
     async def collection(self, index_id: str = "", *, writes: bool = True) -> AsyncIterator[CollectionAsync]:
-        """The collection that holds every index as a tenant. Translates failures to the port's errors."""
+        """Opens the collection, in which each index is a tenant. Converts failures to the port's errors."""
         try:
-            # The client alone would retry for minutes.
+            # Without this limit, the client would retry for minutes.
             async with asyncio.timeout(self._address.write_timeout if writes else self._address.query_timeout):
                 client = await self._connected()
                 yield client.collections.get(COLLECTION)
@@ -57,13 +60,13 @@ class Connection:
         except WeaviateBaseError as problem:
             reason = str(problem).lower()
             if any(words in reason for words in _COLLECTION_MISSING):
-                # The server was emptied; the next connection creates the collection.
+                # The server has lost its data. The next connection recreates the collection.
                 await self.close()
             if any(words in reason for words in _MISSING):
                 raise IndexMissing(index_id) from problem
-            # The client's message and the address go only to the log: callers get a general outage error.
+            # The client's message and the address are only logged. Callers get a general outage error.
             _log.warning("weaviate.not_answering", address=self._address.url, problem=str(problem)[:500])
-            raise EngineUnavailable("Weaviate doesn't respond.") from problem
+            raise EngineUnavailable("Weaviate isn't responding.") from problem
 
     async def ping(self) -> None:
         async with self.collection(writes=False):
@@ -103,6 +106,6 @@ class Connection:
             additional_config=AdditionalConfig(
                 timeout=Timeout(init=5, query=address.query_timeout, insert=address.write_timeout)
             ),
-            # Otherwise the client asks a package registry for a newer version.
+            # Otherwise, the client looks for a newer version in a package registry.
             skip_init_checks=True,
         )

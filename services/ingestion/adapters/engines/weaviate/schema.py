@@ -1,4 +1,4 @@
-"""Weaviate schema: one collection with a tenant per index, and chunks as objects."""
+"""Weaviate schema: one collection with a tenant per index. Chunks are its objects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -57,7 +57,7 @@ async def create_collection(client: weaviate.WeaviateAsyncClient) -> None:
         await client.collections.create(
             COLLECTION,
             properties=_PROPERTIES,
-            # No automatic tenants: a late write must not recreate a dropped index.
+            # Tenants aren't created automatically: a late write must not recreate a dropped index.
             multi_tenancy_config=Configure.multi_tenancy(
                 enabled=True, auto_tenant_creation=False, auto_tenant_activation=True
             ),
@@ -114,7 +114,7 @@ def refusal(index_id: str, messages: Iterable[str]) -> Exception:
     if "tenant not found" in reason or "not present in schema" in reason:
         return IndexMissing(index_id)
     if "dimensions do not match" in reason:
-        return ValueError("the index takes vectors of another number of dimensions")
+        return ValueError("the index requires vectors with a different number of dimensions")
     return EngineUnavailable(f"Weaviate rejected some passages: {reason[:300]}.")
 
 

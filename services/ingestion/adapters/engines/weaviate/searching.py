@@ -23,7 +23,7 @@ class WeaviateSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Candidates with the scores of the searches that found them."""
+        """Returns candidates with the scores of the searches that found them."""
         by_meaning, by_words = await asyncio.gather(self._by_meaning(query), self._by_words(query))
         properties = {uuid: found for uuid, (found, _) in [*by_meaning.items(), *by_words.items()]}
         return [
@@ -75,7 +75,7 @@ class WeaviateSearching:
 
 
 def _filter(selection: FileSelection) -> Any:
-    """A Weaviate filter, whose type has no public name."""
+    """Builds a Weaviate filter, whose type isn't public."""
     by_file = Filter.by_property("file_id")
     if selection.only is not None:
         return by_file.contains_any(sorted(selection.only - selection.without))

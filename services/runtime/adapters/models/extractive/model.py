@@ -86,9 +86,9 @@ class ExtractiveModel:
 
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
     """Cuts the answer at the first stop text, and to one call unless parallel calls are allowed."""
-    if request.parallel_tool_calls is False and len(answer.tool_calls) > 1:
+    if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
-    ends = [place for stop in request.stop if (place := answer.text.find(stop)) >= 0]
+    ends = [place for stop in request.settings.stop or () if (place := answer.text.find(stop)) >= 0]
     return replace(answer, text=answer.text[: min(ends)]) if ends else answer
 
 
@@ -117,8 +117,8 @@ def _answer(request: ModelRequest) -> ModelAnswer:
         *_texts(request, request.messages[:position], document),
     ]
     answer = _compose(question, results, sources, request)
-    if request.output_schema is not None:
-        return _as_output(answer, request.output_schema, request)
+    if request.settings.output_schema is not None:
+        return _as_output(answer, request.settings.output_schema, request)
     if name is None or request.answer_in_text or not _can_make(request, results):
         return answer
     made = ToolCall("call_file", "artifact_create", file_of(name, results, answer.text.removesuffix(_NOTE).strip()))
