@@ -1,4 +1,4 @@
-"""The files of this folder, studio and widget: read once, compressed once, versioned by one hash of all."""
+"""The files of this folder (studio and widget), read and compressed once, and versioned by a hash of all files."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, Final
 FOLDER: Final = Path(__file__).parent
 PREFIX: Final = "/studio"
 NO_PAGE: Final = "*"
-"""Stands for every address without a page."""
+"""Represents all addresses without a page of their own."""
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -33,7 +33,7 @@ _WIDGET_RULES: Final = "widget/rules.js"
 _STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
 _WIDGET_STYLES: Final = (*_STYLE_ORDER[1:], "chat/", _WIDGET)
 _COMMENT: Final = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/)$", re.DOTALL | re.MULTILINE)
-"""A comment on its own lines."""
+"""Matches a comment on lines of its own."""
 _CSS_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CSS_SPACE: Final = re.compile(r"\s*([{};,]|(?<=\w:)|\s)\s*")
 
@@ -50,8 +50,8 @@ class Asset:
 class Studio:
     """The document, its security policy, and its assets by path below ``/studio/assets/<version>/``.
 
-    ``pages``: the document by the first part of the address, which determines the preloaded modules. ``widget``: the
-    script that other pages embed; it loads the rest of the chat from the assets.
+    ``pages``: the document by the first part of the address, which determines the modules to preload. ``widget``: the
+    script that other pages embed, which loads the rest of the chat from the assets.
     """
 
     pages: Mapping[str, Asset]
@@ -94,19 +94,19 @@ def load() -> Studio:
 
 
 def vendored() -> list[dict[str, Any]]:
-    """Third-party packages: name, version, licence, files with their hashes, and import names."""
+    """Returns the third-party packages: name, version, licence, files with hashes, and import names."""
     packages: list[dict[str, Any]] = json.loads((FOLDER / "vendor/manifest.json").read_text())["packages"]
     return packages
 
 
 def _asset(content: bytes, media_type: str) -> Asset:
-    # Without a timestamp, so that every replica sends the same bytes.
+    # No timestamp, so that every replica sends the same bytes.
     compressed = gzip.compress(content, compresslevel=9, mtime=0)
     return Asset(media_type, content, compressed, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 def _module_of(rules: bytes) -> bytes:
-    """Style sheets as a module: a page may forbid the widget to load or inline them."""
+    """Returns style sheets as a module, because a page's policy may forbid the widget to load or inline styles."""
     text = _CSS_SPACE.sub(r"\1", _CSS_COMMENT.sub("", rules.decode())).strip()
     return f"export const RULES = {json.dumps(text, ensure_ascii=False)};\n".encode()
 
@@ -114,7 +114,7 @@ def _module_of(rules: bytes) -> bytes:
 def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Replaces package names with paths, so that pages need no import map, and strips comments.
 
-    Lines keep their numbers, so that browser errors match the source.
+    Keeps line numbers, so that errors in the browser match the source.
     """
     packages = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
 
@@ -136,13 +136,13 @@ def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """Modules imported for an address, by its first part: `pages/chat.js` for `chat/…`."""
+    """Returns the modules to load by the first part of an address: `pages/chat.js` for `chat/…`."""
     named = {posixpath.splitext(path)[0].removeprefix(_PAGES): [path] for path in files if path.startswith(_PAGES)}
     return {**named, "": named["overview"], NO_PAGE: []}
 
 
 def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """The static imports of each module."""
+    """Returns the static imports of each module."""
     found = {}
     for path, content in files.items():
         if path.endswith((".js", ".mjs")):
@@ -153,7 +153,7 @@ def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
-    """The modules and all their imports, nearest first."""
+    """Returns the modules and all their imports, nearest first."""
     found = list(roots)
     for path in found:
         found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
@@ -161,9 +161,9 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
 
 
 def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset:
-    """The document with an inline script for the theme: the first paint only waits for the styles.
+    """Returns the document. An inline script sets the theme, so that the first paint only waits for the styles.
 
-    It preloads the modules, because a browser would discover each one only after its importer.
+    The document preloads the modules, because a browser would discover each module only after its importer.
     """
     head = (
         f"<script>{theme}</script>",
@@ -176,13 +176,13 @@ def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset
 
 
 def _style_order(path: str) -> tuple[int, str]:
-    """Later rules win: vendored styles first, then tokens, elements and parts."""
+    """Returns a sort key: vendored styles first, then tokens, elements and parts, since later rules win."""
     rank = next((rank for rank, start in enumerate(_STYLE_ORDER) if path.startswith(start)), len(_STYLE_ORDER))
     return rank, path
 
 
 def _policy(theme: str) -> str:
-    """Allows only files from this address, and the inline script by its hash."""
+    """Returns a security policy that allows only files from this origin, and the inline script by its hash."""
     allowed = b64encode(hashlib.sha256(theme.encode()).digest()).decode()
     return "; ".join(
         (

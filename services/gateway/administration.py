@@ -1,6 +1,6 @@
-"""Companies, users and keys for operators, in the gateway's database rather than over HTTP.
+"""Lets operators manage companies, users and keys directly in the gateway's database.
 
-Events go to the outbox, from which a running gateway publishes them.
+Events are stored in the outbox, from which a running gateway publishes them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -44,18 +44,20 @@ _ADD_USER: Final = (
 
 
 class Administration:
-    """Operations on all companies. Companies and users are given by name or ID."""
+    """Manages all companies. Companies and users are identified by name or ID."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # A gateway's relay publishes what is stored.
+        # A running gateway relays the stored events.
         self._store = PostgresKeys(database, Outbox(database))
         self._keys = Keys(self._store, _now)
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """``rate_limit``: requests per minute and key, ``None`` for no limit. Raises ``Conflict``."""
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
-        await self._add(_ADD_COMPANY, asdict(company), f"There is a company '{company.name}' already.")
+        await self._add(
+            _ADD_COMPANY, asdict(company), f"A company named '{company.name}' already exists. Choose another name."
+        )
         return company
 
     async def companies(self) -> Sequence[Company]:
@@ -64,14 +66,16 @@ class Administration:
     async def company(self, company: str) -> Company:
         rows = await self._database.records(f"{_COMPANIES} WHERE {_column(company)} = %s", (company,))
         if not rows:
-            raise NotFound(f"There is no company '{company}'.")
+            raise NotFound(f"There is no company '{company}'. List them with 'aes companies list'.")
         return Company(**rows[0])
 
     async def create_user(self, company: str, name: str) -> User:
-        """Raises ``Conflict`` if the company already has a user of that name."""
+        """Raises ``Conflict`` if the company already has a user with this name."""
         owner = await self.company(company)
         user = User(id=new_id(), company_id=owner.id, name=_name(name), created_at=_now())
-        await self._add(_ADD_USER, asdict(user), f"There is a user '{user.name}' in this company already.")
+        await self._add(
+            _ADD_USER, asdict(user), f"This company already has a user named '{user.name}'. Choose another name."
+        )
         return user
 
     async def users(self, company: str) -> Sequence[User]:
@@ -95,7 +99,7 @@ class Administration:
         name: str = "",
         rate_limit: int | None = None,
     ) -> IssuedKey:
-        """``expires_at`` ``None``: never. ``rate_limit`` ``None``: the company's. The secret isn't stored."""
+        """Without ``expires_at``, the key never expires. ``rate_limit`` defaults to the company's."""
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
             raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
@@ -112,7 +116,7 @@ class Administration:
         )
 
     async def keys(self, company: str) -> Sequence[ApiKey]:
-        """All keys of a company, newest first, including invalid ones."""
+        """Returns all keys of a company, newest first, including expired and revoked ones."""
         operator = _write((await self.company(company)).id).identity
         keys: list[ApiKey] = []
         cursor: str | None = None
@@ -128,11 +132,11 @@ class Administration:
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
     async def revoke_key(self, key_id: str) -> None:
-        # The event removes the key from the caches of the gateway's replicas.
+        # The gateway's replicas drop the key from their caches when they receive the event.
         await self._keys.revoke(await self._write_to(key_id), key_id)
 
     async def is_valid(self, secret: str) -> bool:
-        """Whether a request with this secret would be authenticated."""
+        """Returns whether the gateway would accept a request with this secret."""
         return await self.valid_key(secret) is not None
 
     async def valid_key(self, secret: str) -> ApiKey | None:
@@ -140,7 +144,7 @@ class Administration:
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
     async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
-        """Replicas of the gateway that cache the key notice when their entry expires."""
+        """Adds scopes to a key. Gateways that have cached the key apply them once the entry expires."""
         await self._store.change_scopes(key, scopes)
 
     async def _add(self, statement: str, values: dict[str, Any], taken: str) -> None:
@@ -158,7 +162,7 @@ class Administration:
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[Administration]:
-    """Opens a gateway's migrated database."""
+    """Connects to a gateway's database, which must be migrated."""
     database = Database(database_url, name="gateway-administration", max_size=2, prepare=False)
     await database.open()
     try:
@@ -168,9 +172,10 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """Returns a secret of the development company's key: all scopes, including an operator's; no rate limit, no expiry.
+    """Returns the secret of a key of the development company. The key has all scopes, including an operator's, and
+    neither a rate limit nor an expiry.
 
-    Returns ``existing`` while it is valid, otherwise the secret of a new key, which the caller stores. An existing key
+    Returns ``existing`` if it's valid, or else the secret of a new key, which the caller has to store. An existing key
     gains the scopes introduced by an upgrade.
     """
     async with administration(database_url) as gateway:
@@ -195,12 +200,12 @@ def _column(name_or_id: str) -> str:
 
 def _name(text: str) -> str:
     if not 1 <= len(text.strip()) <= 200 or "\0" in text:
-        raise ValidationFailed("A name must have 1 to 200 characters.")
+        raise ValidationFailed("Invalid name. Use 1 to 200 characters.")
     return text.strip()
 
 
 def _write(company_id: str, user_id: str = "operator") -> Write:
-    """An operator's write, allowed to do everything in every company."""
+    """Returns an operator's write, which may change anything in the company."""
     identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=ALL_SCOPES)
     return Write(identity=identity, correlation_id=new_id())
 

@@ -1,4 +1,4 @@
-"""Builds the gateway from its parts."""
+"""Wires the gateway together."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -48,7 +48,7 @@ def build(settings: GatewaySettings) -> Service:
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
     service.ready_check("events", _started(sender))
-    # The remaining connections are for readers and for the processes of all services.
+    # Leaves connections for reads and for background work.
     idempotency = PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1))
     limits = PostgresSharedLimits(service.database, gateway_id=new_id())
     api = PublicApi(_dependencies(service, settings, sender, idempotency, limits))
@@ -74,9 +74,9 @@ def _serve(service: Service, api: PublicApi) -> None:
     service.http.add_route("/widget.js", widget_script, methods=["GET", "HEAD"], include_in_schema=False)
 
     async def drain() -> None:
-        # Requests that arrive later would end with the process.
+        # A request accepted after this point would be cut off when the process exits.
         service.stop_accepting()
-        # Timeline streams have no end of their own to wait for.
+        # Timeline streams never end on their own, so waiting for them would be in vain.
         api.feeds.stop()
         await api.in_flight.drain(service.seconds_to_stop() * 0.8)
 

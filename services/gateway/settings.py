@@ -1,4 +1,4 @@
-"""Settings of the gateway, from the environment."""
+"""The gateway's settings, read from the environment."""
 
 from dataclasses import replace
 from typing import Self
@@ -17,14 +17,14 @@ from libs.service_defaults import ServiceSettings
 class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
-    cors_origins: str = Field("", description="Comma-separated origins whose pages may read every response.")
+    cors_origins: str = Field("", description="Comma-separated origins whose web pages may read all responses.")
     replica_urls: str = Field(
-        "", description="Comma-separated `service=URL` of additional processes to include in health."
+        "", description="Additional processes to include in health, as comma-separated `service=URL` pairs."
     )
     operator_kafka_username: str = Field(
-        "", description="Kafka user for reading lag and dead letters; empty: the gateway's user."
+        "", description="Kafka user for reading lag and dead letters. Defaults to the gateway's user."
     )
-    operator_kafka_password: SecretStr = Field(SecretStr(""), description="Password of that user; secret.")
+    operator_kafka_password: SecretStr = Field(SecretStr(""), description="Password of that user. Secret.")
 
     @field_validator("cors_origins")
     @classmethod
@@ -36,7 +36,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
     def _check_replicas(cls, text: str) -> str:
         for service, url in _pairs(text):
             if not service or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-                raise ValueError("each is a service and an address, such as runtime=http://runtime-worker:8000")
+                raise ValueError("use comma-separated service=URL pairs, such as runtime=http://runtime-worker:8000")
         return text
 
     @model_validator(mode="after")
@@ -48,7 +48,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
         return self
 
     def replica_addresses(self) -> list[tuple[str, str]]:
-        """Services with the addresses of their processes; a service may have several."""
+        """Returns pairs of a service and the address of a process. A service can have several processes."""
         known = {**self.addresses()}
         if not known["gateway"] and self.port:
             known["gateway"] = f"http://127.0.0.1:{self.port}"

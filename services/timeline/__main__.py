@@ -3,7 +3,8 @@
 import gc
 
 if __name__ == "__main__":
-    # Imported objects live as long as the process, so collections needn't scan them. `serve` turns collection on again.
+    # Imported objects live as long as the process, so the garbage collector needn't scan them. `serve` enables it
+    # again.
     gc.disable()
     from libs.service_defaults import serve
     from services.timeline.bootstrap import LOG, WEBHOOKS, build, build_log, build_webhooks

@@ -43,7 +43,7 @@ _now: Final = partial(datetime.now, UTC)
 
 
 def build(settings: TimelineSettings) -> Service:
-    """The service, ready to run; role ``api`` serves pages and usage."""
+    """Returns the service, ready to run; role ``api`` serves pages and usage."""
     service = _service(settings)
     serve_events(service.http, PostgresTimeline(service.database))
     serve_usage(service.http, PostgresUsage(service.database))
@@ -54,14 +54,14 @@ def build(settings: TimelineSettings) -> Service:
 
 
 def build_log(settings: TimelineSettings) -> Service:
-    """A process that fills the log."""
+    """Returns a process that fills the log."""
     service = _service(settings)
     _fill_log(service, settings)
     return service
 
 
 def build_webhooks(settings: TimelineSettings) -> Service:
-    """A process that changes webhooks and delivers to them."""
+    """Returns a process that changes webhooks and delivers to them."""
     service = _service(settings)
     _serve_webhooks(service, settings)
     return service

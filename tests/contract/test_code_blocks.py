@@ -70,7 +70,7 @@ KINDS: Final = {
     "request": Kind(None, "A request line: compared with the routes.", r"\n(GET|POST|PUT|PATCH|DELETE) /"),
     "aes": Kind(None, "Reads or changes an installation: parsed as aes does.", r"(bash)?\n(printf .*\n)?\./aes "),
     "wire": Kind(7, "A part of a request or a reply, with … for the rest.", r'\n(x-api-key:|id: |event: |\{"|file )'),
-    "docker": Kind(13, "Needs Docker.", r"\n(cp \.env|docker|mkdir backup|AES_GATEWAY_PORTS)"),
+    "docker": Kind(11, "Needs Docker.", r"\n(cp \.env|docker|mkdir backup|AES_GATEWAY_PORTS)"),
     "kubernetes": Kind(9, "Needs a cluster, as tests/cluster has.", r"\n(kubectl |for name in gateway)"),
     "query": Kind(
         20,
@@ -83,7 +83,7 @@ KINDS: Final = {
     "account": Kind(
         3, "Needs a service of others.", r"python\nimport (asyncio|json|os)\n(.*\n)*.*(_client|_sdk|openai)"
     ),
-    "command": Kind(8, "Needs files or packages of the reader.", r"\n(curl|pip|printf|grep|KAFKA_PASSWORD|\.aes/venv)"),
+    "command": Kind(7, "Needs files or packages of the reader.", r"\n(curl|pip|printf|grep|KAFKA_PASSWORD|\.aes/venv)"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Reads the readiness of services' processes over HTTP."""
+"""Checks over HTTP whether each process of each service is ready."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ from libs.contracts.resources.operations import Replica
 from libs.diagnostics import Health, ask_health
 from services.gateway.domain.masking import mask_text
 
-# A process allows each of its checks three seconds.
+# A process gives each of its own checks three seconds, so its answer may take that long.
 _ANSWER_SECONDS: Final = 4.0
 _RESOLVE_SECONDS: Final = 2.0
 _MOST_REPLICAS: Final = 50
@@ -19,9 +19,9 @@ _LONGEST_REASON: Final = 1000
 
 
 async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Mapping[str, Sequence[Replica]]:
-    """``addresses``: base URLs of each service's processes.
+    """``addresses``: pairs of a service and the base URL of its processes.
 
-    A host name with several addresses, such as that of a scaled container, is asked at each of them.
+    If a host name has several addresses, such as that of a scaled container, asks each of them.
     """
     found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
     by_service: defaultdict[str, list[Replica]] = defaultdict(list)
@@ -40,11 +40,11 @@ async def _ask(service: str, url: str) -> Replica:
         async with asyncio.timeout(_ANSWER_SECONDS):
             health = await ask_health(url, service)
     except TimeoutError:
-        return _unreachable(url, "no answer in time")
+        return _unreachable(url, "it didn't answer in time")
     except (OSError, ValueError) as problem:
         return _unreachable(url, str(problem) or type(problem).__name__)
     if health is None:
-        return _unreachable(url, "another program answers there")
+        return _unreachable(url, "another program answers at this address")
     return Replica(
         address=_address(url),
         status="ready" if health.is_ready else "not ready",
@@ -54,7 +54,7 @@ async def _ask(service: str, url: str) -> Replica:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """A URL for each address of its host; the URL itself with TLS, whose certificate names the host."""
+    """Returns one URL per address of the host, or the URL itself for TLS, whose certificate is for the host name."""
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]
@@ -64,7 +64,7 @@ async def _targets(url: str) -> Sequence[str]:
                 parts.hostname, parts.port or 80, family=socket.AF_INET, type=socket.SOCK_STREAM
             )
     except (OSError, TimeoutError):
-        # The request itself will fail with the reason.
+        # The request to the unresolved URL will fail with the reason.
         return [url]
     hosts = sorted({str(address[0]) for *_, address in found})
     return [url] if len(hosts) < 2 else [f"http://{host}:{parts.port or 80}" for host in hosts]
@@ -79,7 +79,7 @@ def _address(url: str) -> str:
 
 
 def _waiting(health: Health) -> str:
-    return "; ".join(f"{name}: {state}" for name, state in health.waiting.items()) or "it does not say why"
+    return "; ".join(f"{name}: {state}" for name, state in health.waiting.items()) or "it doesn't say why"
 
 
 def _shown_reason(reason: str) -> str:

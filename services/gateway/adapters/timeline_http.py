@@ -1,4 +1,4 @@
-"""The timeline, over its service's internal API."""
+"""Reads the timeline over its service's internal API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,9 +17,9 @@ _NARROWED: Final = ("correlation_id", "session_id", "turn_id")
 
 
 class HttpTimeline:
-    """Reads events on behalf of a user or of the company.
+    """Reads events on behalf of a user or a company.
 
-    Every method raises ``ServiceUnavailable`` while the service doesn't answer.
+    Every method raises ``ServiceUnavailable`` if the service doesn't answer.
     """
 
     def __init__(self, upstreams: UpstreamClient) -> None:
@@ -54,7 +54,7 @@ class HttpTimeline:
 
 
 def _reader(company_id: str, user_id: str | None = None) -> Identity:
-    """Reads the events visible to that user, or to the whole company."""
+    """Returns an identity that sees the user's events, or those of the whole company."""
     scopes = frozenset[str]() if user_id is not None else frozenset({Scope.COMPANY_READ})
     return Identity(company_id=company_id, user_id=user_id or "gateway", key_id="gateway", scopes=scopes)
 
@@ -79,7 +79,7 @@ def _page(reply: bytes) -> TimelinePage:
 
 
 def _read(reply: bytes) -> tuple[list[TimelineEvent], dict[str, Any]]:
-    """Parses a page: a line with the heads of all events, then their payloads."""
+    """Parses a page: one line with the metadata of all events, followed by their payloads."""
     line, _, payloads = reply.partition(b"\n")
     facts: dict[str, Any] = orjson.loads(line)
     events, begin = [], 0

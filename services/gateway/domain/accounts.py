@@ -1,4 +1,4 @@
-"""Companies, users, their API keys with secrets and bearer tokens, and a request's principal."""
+"""Companies, users, API keys, bearer tokens, and the principal of a request."""
 
 import hashlib
 import re
@@ -13,11 +13,11 @@ from libs.contracts.timestamps import parse_time
 from services.gateway.domain.connections import PublicUse
 
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope if scope not in INSTALLATION_SCOPES)
-"""The scopes of one company."""
+"""Scopes within a single company."""
 OPERATOR_SCOPES: Final = ALL_SCOPES | frozenset(scope.value for scope in INSTALLATION_SCOPES)
-"""All scopes of a company, plus those of the whole installation."""
+"""All scopes within a company, plus those for the whole installation."""
 DEFAULT_RATE_LIMIT: Final = 600
-"""Requests a minute."""
+"""Requests per minute."""
 LONGEST_LIFETIME: Final = timedelta(days=3650)
 _MARK: Final = "aes_"
 _PREFIX_LENGTH: Final = len(_MARK) + 8
@@ -69,7 +69,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOwner:
-    """A key with the names of its company and user."""
+    """A key, together with the names of its company and user."""
 
     key: ApiKey
     company_name: str
@@ -78,7 +78,7 @@ class KeyOwner:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A new secret. People recognize the key by its ``prefix``; only the ``digest`` is stored."""
+    """A new secret. Only the ``digest`` is stored, and the ``prefix``, by which people recognize the key."""
 
     text: str
     prefix: str
@@ -86,7 +86,7 @@ class Secret:
 
 
 def new_secret() -> Secret:
-    """Generates 256 random bits, so that the digest needs neither salt nor a slow hash."""
+    """Generates a secret of 256 random bits, so that its digest needs neither salt nor a slow hash."""
     text = _MARK + secrets.token_urlsafe(32)
     return Secret(text, text[:_PREFIX_LENGTH], digest_of(text))
 
@@ -96,18 +96,18 @@ def digest_of(text: str) -> bytes:
 
 
 def is_secret(text: str) -> bool:
-    """Whether the text is an API key rather than a token."""
+    """Returns whether the text is an API key rather than a token."""
     return text.startswith(_MARK)
 
 
 def has_form(text: str) -> bool:
-    """Whether the text has the form of a secret; others are rejected without a database query."""
+    """Returns whether the text looks like a secret. Other texts are rejected without a database query."""
     return _FORM.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGrant:
-    """The rights of a bearer token: at most its key's current rights, until the key's expiry at the latest."""
+    """A bearer token's rights: a subset of its key's current rights. They end when the key expires, or earlier."""
 
     key_id: str
     scopes: frozenset[str]
@@ -115,13 +115,13 @@ class TokenGrant:
 
 
 def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> None:
-    """Ensures that nobody grants scopes they lack. Raises ``PermissionDenied`` with the refusal and those scopes."""
+    """Raises ``PermissionDenied``, with the refusal and the missing scopes, if callers grant scopes that they lack."""
     if beyond := sorted(wanted - own):
         raise PermissionDenied(f"{refusal}: {', '.join(beyond)}.")
 
 
 def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
-    """The limit of a new credential, by default its creator's. Raises ``PermissionDenied`` above that."""
+    """Returns a new credential's limit, by default its creator's. Raises ``PermissionDenied`` for a higher one."""
     if own is not None and wanted is not None and wanted > own:
         raise PermissionDenied(f"{refusal}, {own} a minute.")
     return own if wanted is None else wanted
@@ -143,8 +143,8 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
 class Principal:
     """The authenticated caller of a request; one shared object per cached key.
 
-    ``expires_at`` and ``rate_limit`` are those of the key. ``public`` is set for a public principal: anyone who opens a
-    web page with a public key in it.
+    ``expires_at`` and ``rate_limit`` are the key's. ``public`` is set for a public principal: anyone who opens a web
+    page that contains a public key.
     """
 
     identity: Identity

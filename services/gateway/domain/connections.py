@@ -13,7 +13,7 @@ _FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A public key for one agent. ``quota``: requests per minute of all its users together."""
+    """A public key for one agent. ``quota``: requests per minute, across everyone who uses the key."""
 
     id: str
     company_id: str
@@ -31,7 +31,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOwner:
-    """A connection with the names of its company and user."""
+    """A connection, together with the names of its company and user."""
 
     connection: Connection
     company_name: str
@@ -40,7 +40,7 @@ class ConnectionOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicUse:
-    """The restrictions of a public key. Its sessions are opened as ``sees_as``, an identity that can see the agent."""
+    """A public key's restrictions. Its sessions are opened as ``sees_as``, an identity that can see the agent."""
 
     agent_id: str
     agent_key: str
@@ -48,7 +48,7 @@ class PublicUse:
     sees_as: Identity
 
     def names_own_agent(self, wanted: dict[str, object]) -> bool:
-        """Whether a session's body names this agent, or none."""
+        """Returns whether the body of a new session specifies this agent, or no agent."""
         own: tuple[dict[str, object], ...] = ({}, {"agent_id": self.agent_id}, {"agent_key": self.agent_key})
         return wanted in own
 
@@ -58,5 +58,5 @@ def new_connection_key() -> str:
 
 
 def has_connection_form(text: str) -> bool:
-    """Whether the text has the form of a connection's key; others are rejected without a database query."""
+    """Returns whether the text looks like a connection's key. Other texts are rejected without a database query."""
     return _FORM.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Writes, and how a retry is recognized by its ``Idempotency-Key``."""
+"""Writes, and the records by which their retries are recognized."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from services.gateway.domain.inline_images import InlineImages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """A write with an ``Idempotency-Key``. ``body_hash`` distinguishes a retry from a different request."""
+    """A write with an ``Idempotency-Key``. Its ``body_hash`` distinguishes a retry from a different request."""
 
     company_id: str
     principal_id: str
@@ -21,9 +21,9 @@ class IdempotentRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """A request that changes something. A retry gets the ``correlation_id`` recorded first.
+    """A request that changes something. A retry gets the ``correlation_id`` of the first attempt.
 
-    ``command_id``: the ID of its command, unless random. ``images``: those in the request.
+    ``command_id``: its command's ID, random by default. ``images``: the images in the request.
     """
 
     identity: Identity
@@ -39,9 +39,10 @@ class Write:
         return self.images is not None and bool(self.images.waiting)
 
     def part(self, name: str) -> "Write":
-        """Another write of the same request, such as the session that a turn needs; a retry repeats each of them.
+        """Returns another write of the same request, such as the one that creates a turn's session. A retry repeats
+        both.
 
-        Names are stored: renaming one would execute its retries again.
+        Names are stored, so renaming a part would make its retries execute again.
         """
         request = self.request
         own = None if request is None else replace(request, path=f"{request.path}#{name}")
@@ -50,7 +51,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The IDs recorded for an idempotency key. ``repeated``: an earlier request recorded them."""
+    """The IDs recorded for an idempotency key. ``repeated`` means that an earlier request recorded them."""
 
     command_id: str
     correlation_id: str
@@ -58,7 +59,7 @@ class IdempotencyRecord:
 
 
 class KeyReused(Exception):
-    """The idempotency key was already recorded, with that entity and body hash."""
+    """Raised for an idempotency key that is already recorded, with the recorded entity and body hash."""
 
     def __init__(self, entity_id: str, body_hash: bytes) -> None:
         super().__init__(entity_id)
@@ -66,14 +67,14 @@ class KeyReused(Exception):
         self.body_hash = body_hash
 
     def require_same_body(self, write: Write) -> None:
-        """Raises ``OtherBody`` unless the write repeats the recorded one."""
+        """Raises ``OtherBody`` if the write's body differs from the recorded one."""
         if write.request is None or write.request.body_hash != self.body_hash:
             raise OtherBody from None
 
 
 class OtherBody(ValidationFailed):
     def __init__(self) -> None:
-        message = "The Idempotency-Key was used before with another body."
+        message = "This Idempotency-Key was already used with a different body."
         hint = "use a new key for another request"
         place: list[str | int] = ["header", "Idempotency-Key"]
         super().__init__(message, details=[ErrorDetail(loc=place, type="key_reused", message=message, hint=hint)])

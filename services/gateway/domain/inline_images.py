@@ -1,4 +1,4 @@
-"""Images inside a request, until they become artifacts of its session."""
+"""Images embedded in a request, until they're stored as artifacts of its session."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ _SHORT_URL: Final = re.compile(r"data:image/[a-z]+;sha256,[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class InlineImage:
-    """``place``: the path of its first occurrence in the body."""
+    """An embedded image. ``place``: the path of its first occurrence in the body."""
 
     extension: str
     content: bytes
@@ -41,9 +41,10 @@ class InlineImage:
 
 @dataclass(slots=True)
 class InlineImages:
-    """Images by the short URL that replaces each one in the decoded body; identical images share one.
+    """A request's images by the short URLs that replace them in the decoded body. Identical images share a URL.
 
-    ``waiting`` images aren't stored yet. ``slot`` is held until they are: bodies with images are large.
+    ``waiting``: images that aren't stored yet. ``slot`` is held until all are stored, because bodies with images are
+    large.
     """
 
     slot: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -51,9 +52,9 @@ class InlineImages:
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
     def take(self, given: str, place: Sequence[str | int]) -> str:
-        """Returns the short URL for an image, given as a ``data:`` URL or plain Base64.
+        """Adds an image, given as a ``data:`` URL or plain Base64, and returns its short URL.
 
-        Raises ``ValueError`` with a message for callers if it isn't an image.
+        Raises ``ValueError``, with a message for the caller, if it isn't an image.
         """
         content = _decoded(given)
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
@@ -62,13 +63,13 @@ class InlineImages:
         image = InlineImage(extension, content, tuple(place))
         url = f"data:{image.content_type};sha256,{image.digest}"
         if url not in self.waiting and len(self.waiting) == _MOST:
-            raise ValueError(f"a request has at most {_MOST} different images: upload them to the session")
+            raise ValueError(f"a request can have at most {_MOST} different images; upload further ones to the session")
         self.waiting.setdefault(url, image)
         return url
 
 
 def stands_for_image(url: str) -> bool:
-    """Whether ``InlineImages.take`` may have returned the URL."""
+    """Returns whether the URL could be one returned by ``InlineImages.take``."""
     return _SHORT_URL.fullmatch(url) is not None
 
 

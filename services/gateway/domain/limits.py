@@ -13,7 +13,7 @@ RATES: Final = (REQUESTS, TURNS)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Tokens taken from a bucket, fewer than requested if it runs empty, and the number ``left`` in it."""
+    """Tokens taken from a bucket, possibly fewer than requested, and the number ``left`` in the bucket."""
 
     granted: int
     left: float
@@ -21,23 +21,23 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class HeldPlaces:
-    """The slots that a gateway holds after asking, and those of the ``others``."""
+    """The number of slots that a gateway now holds, and the number held by the ``others``."""
 
     held: int
     others: int
 
 
 class SharedLimits(Protocol):
-    """The state of limits shared by all gateways. Every method takes at most one round trip."""
+    """Limits shared by all gateways. Each method takes at most one round trip to the store."""
 
     async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
-        """The bucket of a company or key holds a minute's worth and refills evenly."""
+        """Takes tokens from the bucket of a company or key. A bucket holds one minute's tokens and refills evenly."""
 
     async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
-        """Changes this gateway's slots to ``wanted``, or to what the others leave of the limit."""
+        """Changes this gateway's number of slots to ``wanted``, or to as many as the other gateways leave free."""
 
     async def renew_places(self, held: dict[str, int]) -> None:
-        """Reports this gateway's slots by company. Slots that aren't renewed for 30 s are free again."""
+        """Renews this gateway's slots, given by company. Slots become free if they aren't renewed for 30 s."""
 
     async def used(self, company_id: str, per_minute: dict[str, int]) -> dict[str, int]:
-        """Tokens missing in the buckets of those rates, and the slots held by all gateways."""
+        """Returns the number of tokens missing from each rate's bucket, and of slots held by all gateways."""

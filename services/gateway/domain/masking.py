@@ -1,4 +1,4 @@
-"""Masks secrets in displayed messages: whole values by name, and parts of texts by their form."""
+"""Masks secrets in displayed messages: values by their field's name, and parts of texts that look like secrets."""
 
 import re
 from typing import Any, Final
@@ -9,13 +9,13 @@ _NAMES: Final = re.compile(
     r"|api_?key|(^|_)tokens?$|^x_|^headers$",
     re.IGNORECASE,
 )
-# IDs aren't secret, and tell which secret is meant.
+# IDs and names aren't secret, and show which secret is meant.
 _HARMLESS: Final = re.compile(r"(_id|_ids|_name|_prefix|_hash)$", re.IGNORECASE)
 _FORMS: Final = (
     re.compile(r"\baes_[A-Za-z0-9_-]{20,}"),
     re.compile(r"\bwhsec_[A-Za-z0-9+/=_-]+"),
     re.compile(r"\b(?:sk|pk|ghp|gho|xox[abp])[-_][A-Za-z0-9_-]{16,}"),
-    # Compact JWS, and the credentials after the scheme of a header.
+    # Compact JWS tokens, and the credentials that follow a header's scheme.
     re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"),
     re.compile(r"(?<=\bbearer )\S+|(?<=\bbasic )\S+", re.IGNORECASE),
     re.compile(r"(?<=://)[^/\s@]+(?=@)"),
@@ -34,7 +34,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(value: Any) -> Any:
-    """A JSON value without its secrets. Numbers stay: ``input_tokens`` is a count."""
+    """Returns a JSON value with its secrets masked. Numbers are kept: ``input_tokens`` is a count."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, list):

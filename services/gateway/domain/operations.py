@@ -1,4 +1,4 @@
-"""The installation as operators and companies may see it."""
+"""The parts of the installation that operators and companies may see."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _ID: Final = re.compile(r"([a-z-]{1,100})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class OperationsView:
-    """A caller's view: everything, or one company's part."""
+    """The part of the installation that a caller may see: everything, or one company's data."""
 
     company_id: str | None
 
@@ -21,26 +21,26 @@ class OperationsView:
         return self.company_id is None
 
     def shows(self, company_id: str | None) -> bool:
-        """Whether the view includes data of that company; data of none or several is for operators only."""
+        """Returns whether the view includes the company's data. Only operators see data of no company or of several."""
         return self.company_id is None or company_id == self.company_id
 
 
 def view_of(reader: Identity) -> OperationsView:
-    """Raises ``PermissionDenied`` for a key that sees neither the installation nor its whole company."""
+    """Returns the caller's view. Raises ``PermissionDenied`` without a scope for the installation or company."""
     if reader.allows(Scope.INSTALLATION_READ):
         return OperationsView(None)
     if reader.reads_company:
         return OperationsView(reader.company_id)
-    raise PermissionDenied("The credential lacks the scope company:read, or installation:read.")
+    raise PermissionDenied("The credential needs the scope company:read or installation:read.")
 
 
 def replay_view_of(writer: Identity) -> OperationsView:
-    """The view on the dead letters that the caller may replay. Raises ``PermissionDenied`` if there are none."""
+    """Returns the dead letters that the caller may replay, as a view. Raises ``PermissionDenied`` for none."""
     if writer.allows(Scope.INSTALLATION_WRITE):
         return OperationsView(None)
     if writer.allows(Scope.COMPANY_WRITE):
         return OperationsView(writer.company_id)
-    raise PermissionDenied("The credential lacks the scope company:write, or installation:write.")
+    raise PermissionDenied("The credential needs the scope company:write or installation:write.")
 
 
 def letter_id(topic: str, offset: int) -> str:
@@ -48,7 +48,7 @@ def letter_id(topic: str, offset: int) -> str:
 
 
 def parse_letter_id(text: str) -> tuple[str, int]:
-    """Topic and offset of a dead letter. Raises ``NotFound``."""
+    """Returns a dead letter's topic and offset. Raises ``NotFound`` for an invalid ID."""
     found = _ID.fullmatch(text)
     if found is None:
         raise no_such_letter()
@@ -56,5 +56,5 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 
 def no_such_letter() -> NotFound:
-    """The same error for another company's dead letter and for a missing one."""
-    return NotFound("There is no dead letter with this ID.")
+    """Returns the error for a missing dead letter, which is also the one for another company's."""
+    return NotFound("There is no dead-lettered message with this ID.")

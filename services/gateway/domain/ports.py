@@ -1,4 +1,4 @@
-"""Interfaces of the gateway to its database and to the other services."""
+"""The gateway's interfaces to its database and to the other services."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 
 
 class KeyStore(Protocol):
-    """API keys. Every change is stored together with its event."""
+    """Stores API keys. Every change is stored together with its event."""
 
     async def find_by_digest(self, digest: bytes) -> KeyOwner | None: ...
     async def find_by_id(self, key_id: str) -> KeyOwner | None: ...
@@ -26,10 +26,10 @@ class KeyStore(Protocol):
         """Returns a page of the keys that the reader may see, newest first, and their total number."""
 
     async def count_valid(self, company_id: str) -> int:
-        """The company's keys that are neither revoked nor expired."""
+        """Returns the number of the company's keys that are neither revoked nor expired."""
 
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
-        """Raises ``KeyReused``, without storing anything, if the same write was recorded before.
+        """Raises ``KeyReused``, without storing anything, if the same write was already recorded.
 
         Raises ``QuotaExceeded`` if the company already has ``most`` valid keys, even if several are added concurrently.
         """
@@ -44,17 +44,17 @@ class KeyStore(Protocol):
         old_expires_at: datetime,
         most: int | None = None,
     ) -> bool:
-        """Stores the successor and lets the old key expire; False if that was rotated or revoked in the meantime.
+        """Stores the successor and lets the old key expire. Returns False if that was since rotated or revoked.
 
         Raises ``KeyReused`` and ``QuotaExceeded`` like ``add_key``.
         """
 
     async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:
-        """Does nothing for a revoked key."""
+        """Revokes a key, unless it's already revoked."""
 
 
 class ConnectionStore(Protocol):
-    """Connections. Every change is stored together with its event."""
+    """Stores connections. Every change is stored together with its event."""
 
     async def by_key(self, key: str) -> ConnectionOwner | None: ...
     async def connection(self, company_id: str, connection_id: str) -> Connection | None: ...
@@ -65,49 +65,49 @@ class ConnectionStore(Protocol):
         """Returns a page of the connections that the reader may see, newest first, and their total number."""
 
     async def add(self, connection: Connection, write: Write) -> None:
-        """Raises ``KeyReused``, without storing anything, if the same write was recorded before."""
+        """Raises ``KeyReused``, without storing anything, if the same write was already recorded."""
 
     async def delete(self, connection: Connection, write: Write) -> None:
-        """Does nothing for a deleted connection."""
+        """Deletes a connection, unless it's already deleted."""
 
 
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        """Records these IDs, or returns those that an earlier request recorded.
+        """Records these IDs, or returns the IDs that an earlier request recorded.
 
-        Raises ``KeyReused`` if that request had another body.
+        Raises ``KeyReused`` if that request had a different body.
         """
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """The command ID recorded for the key, whatever the body."""
+        """Returns the command ID recorded for the key, regardless of the body."""
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        """Replaces the refused command ID of a recorded request, unless another retry was faster.
+        """Replaces the refused command ID of a recorded request, unless another retry has already replaced it.
 
-        ``correlation_id`` is the recorded one, in case the record was purged in the meantime.
+        ``correlation_id`` is the recorded one, needed if the record has since been purged.
         """
 
 
 class Timeline(Protocol):
     """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log is unreachable.
 
-    A company's positions have no gaps, and an event is stored before the one at the next position. So a reader at a
-    position has seen every event below it.
+    A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
+    has seen every event below it.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """The newest position of each company that has events."""
+        """Returns the newest position of each company that has events."""
 
     async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
-        """The last event that matches the filter, among the newest 5,000 found by an index."""
+        """Returns the newest event that matches the filter, examining at most 5,000 events found by an index."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Events with positions above ``after``, in order, and where the next page starts."""
+        """Returns events with positions above ``after``, in order, and the start of the next page."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Events with positions below ``before``, or the last ones, newest first, and where the next page starts."""
+        """Returns events before a position or from the end, newest first, and the start of the next page."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
-        """Recorded events of the turn, with sequences above ``after_sequence``, in order."""
+        """Returns the turn's recorded events with sequences above ``after_sequence``, in order."""

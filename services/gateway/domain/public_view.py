@@ -1,8 +1,8 @@
 """Turns, events and errors as public principals see them.
 
-Anyone can open a page that contains a public key, so its view is limited to the conversation. It leaves out tools and
+Anyone can open a page that contains a public key, so public principals only see the conversation. Hidden are tools and
 their results, models, costs, the company's users and keys, and error texts meant for operators. Calls of client tools
-stay, since the page runs them.
+are visible, since the page runs them.
 """
 
 from collections.abc import Callable, Collection
@@ -14,18 +14,18 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.resources.messages import RequestedToolCall
 from libs.contracts.resources.turns import RequiredAction
 
-_FAILED: Final = "The assistant cannot answer right now. Please try again later."
-_TOO_MANY: Final = "There are too many requests right now. Please try again in a moment."
+_FAILED: Final = "The assistant can't answer right now. Please try again later."
+_TOO_MANY: Final = "Too many requests at the moment. Please try again shortly."
 _NEUTRAL: Final = {
     ErrorKind.BUDGET: _FAILED,
     ErrorKind.INTERNAL: _FAILED,
     ErrorKind.MODEL: _FAILED,
-    ErrorKind.QUOTA: "Nothing more can be stored right now.",
+    ErrorKind.QUOTA: "No more data can be stored right now.",
     ErrorKind.RATE_LIMIT: _TOO_MANY,
     ErrorKind.TIMEOUT: _FAILED,
     ErrorKind.UNAVAILABLE: _FAILED,
 }
-"""Kinds whose texts describe the installation or the company; others are about the visitor's request."""
+"""Neutral messages for errors whose own texts describe the installation or the company."""
 _TOOL: Final = "tool"
 _UNCHANGED: Final = frozenset(
     {
@@ -43,18 +43,18 @@ _ATTRIBUTION: Final[dict[str, Any]] = {"agent_id": None, "model": "", "user_id":
 
 
 def public_error(error: ErrorInfo) -> ErrorInfo:
-    """The error with a neutral message where its own is for the owner. The correlation ID stays, for reference."""
+    """Returns the error, with a neutral message if its own is meant for the key's owner. Keeps the correlation ID."""
     message = _NEUTRAL.get(error.type)
     if error.type is ErrorKind.VALIDATION and not error.details:
-        # The message doesn't fit the agent's model, which visitors don't know of.
-        message = "The assistant cannot accept this message."
+        # The agent's model can't handle the message, but visitors mustn't learn about the model.
+        message = "The assistant can't accept this message."
     if message is None:
         return error
     return error.model_copy(update={"message": message, "details": None})
 
 
 def public_event(event_type: str, data: bytes, own_tools: Collection[str] = ()) -> bytes:
-    """The payload of an event by its public name. ``own_tools``: tools named by the visitor's client."""
+    """Returns an event's visible payload. ``own_tools``: the tools that the visitor's client defines."""
     if event_type in _UNCHANGED:
         return data
     given: dict[str, Any] = orjson.loads(data)
@@ -65,7 +65,7 @@ def public_event(event_type: str, data: bytes, own_tools: Collection[str] = ()) 
 
 
 def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
-    """A turn's state."""
+    """Returns a turn's visible state."""
     shown = {name: value for name, value in turn.items() if name not in ("toolsets", "options", "usage")}
     if shown.get("reply"):
         shown["reply"] = _reply(shown["reply"])
@@ -75,7 +75,7 @@ def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
-    """A queued turn, or the event about it."""
+    """Returns the visible part of a queued turn, or of the event about it."""
     if not shown.get("blocked_by"):
         return shown
     blocking = shown["blocked_by"]
@@ -84,7 +84,7 @@ def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_reply(reply: bytes) -> bytes:
-    """The body of an ``execute`` response."""
+    """Returns the visible part of an ``execute`` response's body."""
     return orjson.dumps(_reply(orjson.loads(reply)))
 
 
@@ -93,7 +93,7 @@ def _reply(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_action(action: RequiredAction) -> RequiredAction:
-    """An approval without its call, which only concerns the company; the page runs the other calls."""
+    """Hides an approval's call, which only concerns the company. The page sees the other calls, since it runs them."""
     if action.kind != "approval":
         return action
     call = RequestedToolCall(id=action.tool_call.id, name=_TOOL, arguments={})
@@ -132,4 +132,4 @@ _VIEWS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "turn.tool_call.failed": lambda event: {**event, "name": _TOOL, "reason": ""},
     "turn.tool_call.started": lambda event: {**event, "name": _TOOL, "arguments": {}},
 }
-"""The public view of events by type; other events show only their IDs."""
+"""Functions that return an event's visible part, by event type. Other events show only their IDs."""

@@ -1,7 +1,7 @@
-"""Orders the events of a session and the texts of its turns for one reader.
+"""Orders a session's events and its turns' texts for one reader.
 
-Recorded events come in the order of the company's timeline, the same for every reader. A turn's text comes between
-the turn's own events, in an order that ``TurnStream`` determines.
+Recorded events come in the order of the company's timeline, which is the same for every reader. ``TurnStream``
+determines where a turn's text comes between the turn's own events.
 """
 
 import re
@@ -20,12 +20,12 @@ _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _BEGINNINGS: Final = frozenset({"turn.queued", "turn.started", "turn.restarted"})
 _MOST_EARLY_TURNS: Final = 4
 _MOST_EARLY_TEXTS: Final = 2000
-_NO_CURSOR: Final = "Invalid message: after is not the id of a message that was received."
+_NO_CURSOR: Final = "Invalid message: after must be the id of a message that you received."
 _CURSOR: Final = re.compile(r"([0-9]{1,19})(?:/([0-9a-f-]{36})/([0-9.d]{1,60}))?", re.ASCII)
 
 
 class SessionCursor(NamedTuple):
-    """A position in a session's stream: the last timeline event, and the position in the running turn's stream."""
+    """A position in a session's stream: that of the last timeline event, and that in the running turn's stream."""
 
     position: int
     turn_id: str = ""
@@ -50,7 +50,7 @@ class SessionCursor(NamedTuple):
 
 
 class SessionMessage(NamedTuple):
-    """``id``: the position right after it. ``turn_id`` is empty for events that don't belong to a turn."""
+    """A message of the stream. ``id``: the position after it. ``turn_id``: empty for events outside of turns."""
 
     id: SessionCursor
     type: str
@@ -59,10 +59,10 @@ class SessionMessage(NamedTuple):
 
 
 class SessionStream:
-    """A session's stream after a cursor.
+    """A session's stream, starting after a cursor.
 
-    A turn whose beginning was missed appears with its events only, since the rest of a text is useless alone. An event
-    whose turn lacks text holds later events back until ``take_recorded`` supplies it.
+    If the beginning of a turn was missed, only its events appear: without its start, the rest of a text is useless. If
+    an event's turn lacks text, later events are held back until ``take_recorded`` supplies the text.
     """
 
     def __init__(self, after: SessionCursor) -> None:
@@ -77,18 +77,18 @@ class SessionStream:
 
     @property
     def open_turns(self) -> Mapping[str, TurnStream]:
-        """Turns shown with their texts that haven't ended."""
+        """The unfinished turns that are shown with their texts."""
         return self._turns
 
     @property
     def incomplete_turn(self) -> str | None:
-        """Turns with a missing earlier event or piece of text, most of which is still on its way."""
+        """The turns that lack an earlier event or piece of text, which is usually still on its way."""
         if self._waiting:
             return self._waiting[0].subject
         return next((turn_id for turn_id, turn in self._turns.items() if turn.is_incomplete), None)
 
     def take_event(self, event: TimelineEvent) -> list[SessionMessage]:
-        """Takes the next event of the timeline; returns the messages to send now."""
+        """Takes the timeline's next event. Returns the messages to send now."""
         self._waiting.append(event)
         if _is_of_turn(event):
             turn = self._turn_of(event)
@@ -100,7 +100,7 @@ class SessionStream:
         return list(self._release())
 
     def take_text(self, received: Received) -> list[SessionMessage]:
-        """Takes a piece of a turn's text, which may arrive before the event it follows."""
+        """Takes a piece of a turn's text, which may arrive before the event that precedes it."""
         turn_id = received.envelope.subject
         turn = self._turns.get(turn_id)
         if turn is not None:
@@ -115,14 +115,14 @@ class SessionStream:
         return []
 
     def take_recorded(self, turn_id: str, texts: Mapping[int, str], through: int) -> list[SessionMessage]:
-        """Takes the recorded texts of a turn's finished steps, up to that sequence of the turn."""
+        """Takes the recorded texts of a turn's finished steps, up to the turn's sequence ``through``."""
         turn = self._turns.get(turn_id)
         if turn is not None:
             self._made[turn_id] += turn.take_history((), texts, through, is_all=False)
         return list(self._release())
 
     def _turn_of(self, event: TimelineEvent) -> TurnStream | None:
-        """The stream of the event's turn; None for a turn that began before this stream did."""
+        """Returns the stream of the event's turn, or None for a turn that began before this stream."""
         turn = self._turns.get(event.subject)
         if turn is None and event.subject not in self._known_turns and event.type in _BEGINNINGS:
             turn = self._turns[event.subject] = TurnStream(Cursor(sequence=event.sequence - 1))
@@ -144,7 +144,7 @@ class SessionStream:
                 if not any(each.id.position == event.position for each in made):
                     if turn.at.sequence < event.sequence:
                         return
-                    # This stream's first cursor was after it.
+                    # This stream began after the event.
                     self.at = self.at._replace(position=event.position)
                 if event.type in END_NAMES:
                     self._turns.pop(event.subject)
@@ -154,7 +154,7 @@ class SessionStream:
             yield from self._texts_of(turn_id)
 
     def _made_up_to(self, event: TimelineEvent) -> Iterator[SessionMessage]:
-        """Yields the messages of the turn up to that event."""
+        """Yields the turn's messages up to the event."""
         yield from self._texts_of(event.subject)
         made = self._made[event.subject]
         if made:

@@ -1,4 +1,4 @@
-"""The timeline: events as readers get them, a caller's filter, and why reading may end early."""
+"""Timeline events and pages for readers, callers' filters, and errors that end a reader early."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ from services.gateway.domain.accounts import Principal
 
 @dataclass(slots=True, kw_only=True)
 class TimelineEvent(RecordedEvent):
-    """An event that several readers share."""
+    """An event, possibly shared by several readers."""
 
     _kept: "dict[Form, bytes] | None" = field(default=None, init=False, repr=False, compare=False)
 
     def share(self) -> None:
-        """Makes ``rendered_as`` cache its results."""
+        """Marks the event as shared, so that ``rendered_as`` caches its results."""
         self._kept = {}
 
     def rendered_as(self, form: "Form") -> bytes:
-        """The event in that form; rendered once if the event is shared."""
+        """Returns the event in the given form, rendered only once if the event is shared."""
         if self._kept is None:
             return form(self)
         kept = self._kept.get(form)
@@ -34,9 +34,9 @@ Form = Callable[[TimelineEvent], bytes]
 
 @dataclass(frozen=True, slots=True)
 class TimelinePage:
-    """A stretch of the timeline. The next one starts after ``next``; without ``has_more`` there is none yet.
+    """A page of the timeline. The next page starts after ``next``. Without ``has_more``, there's no next page yet.
 
-    Read backwards, newest first, the next one starts before ``next``.
+    When reading backwards, newest first, the next page starts before ``next``.
 
     A page may be short, even empty, while more follow: each read examines a bounded number of events.
     """
@@ -48,7 +48,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """The caller's criteria, all of which an event must match. ``types``: names, or prefixes ending in ``*``."""
+    """A caller's filter; events must match all of its criteria. ``types``: names, or prefixes ending in ``*``."""
 
     correlation_id: str | None = None
     session_id: str | None = None
@@ -56,12 +56,12 @@ class TimelineQuery:
     types: tuple[str, ...] = ()
 
     def visible_to(self, caller: Principal) -> TimelineFilter:
-        """These criteria, restricted to events that the caller may see.
+        """Returns this filter, restricted to events that the caller may see.
 
-        Raises ``PermissionDenied`` for a public principal that names no session, since it has nothing else.
+        Raises ``PermissionDenied`` for a public principal without a ``session_id``, since it may only read sessions.
         """
         if caller.public is not None and self.session_id is None:
-            raise PermissionDenied("A public key can only read the events of one session. Name it with session_id.")
+            raise PermissionDenied("A public key can only read the events of one session. Set session_id.")
         identity = caller.identity
         return TimelineFilter(
             company_id=identity.company_id,
@@ -75,4 +75,4 @@ class TimelineQuery:
 
 class Restarting(ServiceUnavailable):
     def __init__(self) -> None:
-        super().__init__("The service is restarting. Reconnect with the id of your last event.", retry_after=2)
+        super().__init__("The service is restarting. Reconnect with the ID of your last event.", retry_after=2)

@@ -1,4 +1,4 @@
-"""Bearer tokens as signed JWTs."""
+"""Encodes bearer tokens as signed JWTs."""
 
 import hashlib
 import hmac
@@ -15,9 +15,9 @@ _PURPOSE: Final = b"aes bearer tokens"
 
 
 class JwtTokens:
-    """Signs with a key derived for this purpose, so that no token can pass for a service's signature.
+    """Signs tokens with a key derived for this purpose, so that a token can't be used as a service's signature.
 
-    Tokens signed with one of ``accepted``, the next or previous keys of a rotation, are valid, too.
+    During a rotation, tokens signed with one of the ``accepted`` next or previous keys are valid, too.
     """
 
     def __init__(self, signing_key: str, *accepted: str) -> None:
@@ -28,7 +28,7 @@ class JwtTokens:
         return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
-        """Doesn't check the expiry. Raises ``AuthenticationFailed`` unless this installation issued the token."""
+        """Verifies all but the expiry. Raises ``AuthenticationFailed`` unless this installation issued the token."""
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:

@@ -1,4 +1,4 @@
-"""Checks of a turn's options beyond their schema, and who may set any."""
+"""Checks turn options beyond their schema, including who may set them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,15 +9,14 @@ from services.gateway.domain.accounts import Principal
 
 
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
-    """Raises ``ValidationFailed`` for an invalid JSON Schema and for client tools with the same name.
+    """Raises ``ValidationFailed`` for an invalid JSON Schema, and for two client tools with the same name.
 
-    Raises ``PermissionDenied`` for public keys: an agent's owner decides how it answers visitors and what that may
-    cost.
+    Raises ``PermissionDenied`` for public keys: the agent's owner decides how it answers visitors, and at what cost.
     """
     if options is None:
         return
     if caller.public is not None:
-        raise PermissionDenied("A public key cannot send options. The agent's own settings apply.")
+        raise PermissionDenied("A public key can't send options. The agent's own settings apply.")
     if findings := list(_findings(options)):
         place = ".".join(str(part) for part in findings[0].loc)
         raise ValidationFailed(f"Invalid body: {place}: {findings[0].message}.", details=findings)
@@ -31,8 +30,8 @@ def _findings(options: TurnOptions) -> Iterator[ErrorDetail]:
         loc: list[str | int] = ["options", "client_tools", number]
         yield from _schema_findings(tool.parameters, [*loc, "parameters"])
         if tool.name in names:
-            message = f"there are two tools named {tool.name!r}"
-            yield ErrorDetail(loc=[*loc, "name"], type="duplicate", message=message, hint="give each its own name")
+            message = f"two tools have the name {tool.name!r}"
+            yield ErrorDetail(loc=[*loc, "name"], type="duplicate", message=message, hint="rename one of them")
         names.add(tool.name)
 
 
@@ -40,5 +39,5 @@ def _schema_findings(schema: dict[str, object], loc: Sequence[str | int]) -> Ite
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:
-        hint = "give a JSON Schema, draft 4 to 2020-12"
+        hint = "use a JSON Schema of draft 4 to 2020-12"
         yield ErrorDetail(loc=[*loc, *problem.path], type="json_schema", message=str(problem), hint=hint)

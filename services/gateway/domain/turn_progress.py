@@ -17,11 +17,11 @@ TURN_EVENTS: Final = {
 
 
 class TurnProgress(NamedTuple):
-    """An event of a turn. ``at``: the position right after it, the same on every replica and after a restart.
+    """An event of a turn. ``at``: the position after it, which is the same on every replica and after a restart.
 
-    ``TurnRestarted`` discards the texts of steps after ``resumed_from_step``; ``OutputInvalid`` discards that of its
-    step, since the model is asked again. The other texts of a completed turn, in order, are the model's output; those
-    before a tool call aren't part of the reply.
+    ``TurnRestarted`` discards the texts of steps after ``resumed_from_step``. ``OutputInvalid`` discards its step's
+    text, since the model is asked again. The remaining texts of a completed turn, in order, are the model's output.
+    Texts before a tool call aren't part of the reply.
     """
 
     at: Cursor
@@ -29,7 +29,7 @@ class TurnProgress(NamedTuple):
 
 
 def typed(streamed: StreamedEvent) -> TurnProgress | None:
-    """Parses an event; None for one that this release doesn't know."""
+    """Parses an event. Returns None for a type that this release doesn't know."""
     model = TURN_EVENTS.get(streamed.type)
     return None if model is None else TurnProgress(streamed.id, model.decode(streamed.payload))
 
@@ -37,7 +37,7 @@ def typed(streamed: StreamedEvent) -> TurnProgress | None:
 async def typed_events(
     events: AsyncGenerator[StreamedEvent | None, None],
 ) -> AsyncGenerator[TurnProgress | None, None]:
-    """The typed events of an ``EventReader``'s turn; ``None`` stays, as a keep-alive."""
+    """Parses the events of an ``EventReader``'s turn. Passes ``None`` on as a keep-alive."""
     async with aclosing(events):
         async for streamed in events:
             progress = None if streamed is None else typed(streamed)

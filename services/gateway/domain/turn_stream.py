@@ -1,8 +1,8 @@
-"""Orders a turn's events for its stream, with positions from which any replica can resume it.
+"""Orders a turn's events for streaming, with positions from which any replica can resume the stream.
 
-Recorded events are numbered (``sequence``) and come in that order. The text of a step follows one of them, named in
-the envelope of its deltas, and precedes the next. So every replica produces the same stream of a turn, however things
-arrive there; only the deltas may be cut differently.
+Recorded events come in the order of their ``sequence``. A step's text comes between two recorded events; the envelopes
+of its deltas identify the first of the two. So every replica produces the same stream of a turn, whatever the order of
+arrival. Only the boundaries of deltas may differ.
 """
 
 import re
@@ -31,18 +31,18 @@ from services.gateway.domain.turn_ends import END_TYPES
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _OF_STEPS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE, OutputInvalid.TYPE})
 _AFTER_TEXT: Final = frozenset({ToolCallStarted.TYPE, OutputInvalid.TYPE})
-"""Events that tell the length of the previous step's text."""
+"""Events that state the length of the previous step's text."""
 _MAX_HELD: Final = 10_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
-# A reply has at most 8 Mi characters; twice that plus one fits below.
+# A reply has at most 8 Mi characters, and twice that plus one is less than this.
 _NUMBERS_PER_EVENT: Final = 2**25
 
 
 class Cursor(NamedTuple):
-    """A position in a turn's stream; everything up to it has been sent.
+    """A position in a turn's stream. Everything before it has been sent.
 
-    ``sequence``: the last recorded event. ``attempt`` and ``step``: the step whose text follows, of which ``offset``
-    characters were sent, or all (``is_done``). The cursors of a turn increase.
+    ``sequence``: the last recorded event. ``attempt`` and ``step``: the step whose text comes next. Of that text,
+    ``offset`` characters were sent, or all if ``is_done``. A turn's cursors increase.
     """
 
     sequence: int = 0
@@ -60,13 +60,13 @@ class Cursor(NamedTuple):
         """Raises ``InvalidRequest`` for an invalid cursor."""
         matched = _CURSOR.fullmatch(text)
         if matched is None:
-            raise InvalidRequest("The Last-Event-ID is not the id of an event of this stream.")
+            raise InvalidRequest("Invalid Last-Event-ID. It must be the ID of an event of this stream.")
         sequence, attempt, step, offset, end = matched.groups()
         return cls(int(sequence), int(attempt), int(step), int(offset), end is not None)
 
     @property
     def number(self) -> int:
-        """An increasing number for the cursor, below 2^53 for turns of up to 2^28 events."""
+        """The cursor as an increasing number, below 2^53 for turns of up to 2^28 events."""
         return self.sequence * _NUMBERS_PER_EVENT + 2 * self.offset + self.is_done
 
     def _at_step(self, attempt: int, step: int) -> "Cursor":
@@ -75,7 +75,7 @@ class Cursor(NamedTuple):
         return Cursor(self.sequence, attempt, step)
 
     def after(self, event: Received) -> "Cursor":
-        """The position right after the next recorded event."""
+        """Returns the position after the next recorded event."""
         following = self._replace(sequence=event.envelope.sequence)
         event_type = event.envelope.type
         if event_type in _OF_STEPS:
@@ -86,7 +86,7 @@ class Cursor(NamedTuple):
             restarted = orjson.loads(event.payload)
             return following._at_step(restarted["attempt"], restarted["resumed_from_step"] + 1)
         if event_type in END_TYPES:
-            # Replicas differ in how much of a failed turn's text they have seen.
+            # Replicas may have seen different amounts of a failed turn's text.
             return Cursor(following.sequence, self.attempt, self.step)
         return following
 
@@ -95,7 +95,7 @@ START: Final = Cursor()
 
 
 class StreamedEvent(NamedTuple):
-    """An event of a turn's stream. ``id``: the position right after it."""
+    """An event of a turn's stream. ``id``: the position after it."""
 
     id: Cursor
     type: str
@@ -103,11 +103,11 @@ class StreamedEvent(NamedTuple):
 
 
 class TurnStream:
-    """The stream of one turn after a cursor, assembled from whatever arrives.
+    """One turn's stream, starting after a cursor, assembled from events and texts in any order of arrival.
 
-    Holds recorded events back until their predecessors are there, and text until the event that it follows. Drops
-    duplicates and the text of abandoned attempts. Completes a step's text before the next event: before tool calls from
-    the step's recorded text, before the turn's end from the reply.
+    Holds recorded events back until their predecessors have arrived, and text until the event before it has arrived.
+    Drops duplicates and the text of abandoned attempts. Completes a step's text before the next event: from the step's
+    recorded text before tool calls, and from the reply before the turn's end.
     """
 
     def __init__(self, after: Cursor = START) -> None:
@@ -121,16 +121,16 @@ class TurnStream:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier event or piece of text is missing, most of which is still on its way."""
+        """Whether an earlier event or piece of text is missing. It is usually still on its way."""
         return bool(self._events or self._texts) or self._longest > self.at.offset
 
     @property
     def newest(self) -> int:
-        """The highest sequence of the recorded events that have arrived."""
+        """The highest sequence among the recorded events that have arrived."""
         return max(self._events, default=self.at.sequence)
 
     def take(self, received: Received) -> list[StreamedEvent]:
-        """Returns, in order, the events to send after this one has arrived."""
+        """Takes an arriving event. Returns the events to send now, in order."""
         if self.has_ended:
             return []
         if received.envelope.type in _TEXT:
@@ -144,9 +144,9 @@ class TurnStream:
     def take_history(
         self, events: Iterable[Received], texts: Mapping[int, str], through: int, *, is_all: bool
     ) -> list[StreamedEvent]:
-        """Takes missed events and the texts of finished steps, recorded up to the sequence ``through``.
+        """Takes missed events, and the texts of finished steps recorded up to the sequence ``through``.
 
-        ``is_all``: recorded events missing here no longer exist, and are skipped.
+        With ``is_all``, recorded events that are missing here no longer exist and are skipped.
         """
         if self.has_ended:
             return []
@@ -183,7 +183,7 @@ class TurnStream:
                 yield from self._text(each)
 
     def _text_before(self, event: Received) -> "_Text | None":
-        """The rest of the text of the step that the event ends; None if it has to be waited for."""
+        """Returns the rest of the text of the step that the event ends, or None if it hasn't arrived yet."""
         event_type = event.envelope.type
         if event_type in _AFTER_TEXT:
             return self._text_of_step(event)
@@ -201,11 +201,11 @@ class TurnStream:
             return _Text(None, about)
         if about["step"] in self._recorded:
             return _Text(self._recorded[about["step"]], about)
-        # A session deleted in the meantime has no steps.
+        # If the session has since been deleted, its steps no longer exist.
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 
     def _reply(self, event: Received) -> dict[str, Any] | None:
-        """The reply that the event belongs to. Citations are recorded together with it, right before it."""
+        """Returns the reply in the event, or the reply that a citation belongs to, which is recorded right after it."""
         sequence = event.envelope.sequence
         while event.envelope.type == CitationAdded.TYPE:
             sequence += 1
@@ -217,7 +217,7 @@ class TurnStream:
         return reply if event.envelope.type == TurnCompleted.TYPE else {**reply, "response": {"content": ""}}
 
     def _whole(self, text: "_Text") -> Iterator[StreamedEvent]:
-        """Makes deltas of the unsent part of the step's text."""
+        """Yields the unsent part of the step's text as deltas."""
         if text.about is None or self.at.is_done:
             return
         place = {
@@ -229,7 +229,7 @@ class TurnStream:
         offset = self.at.offset
         if text.content is not None and (rest := text.content[offset:]):
             yield self._delta(OutputTextDelta(**place, offset=offset, text=rest))
-        # Text shorter than what was sent is a different text.
+        # A text that is shorter than the sent part is a different text.
         if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
             yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
 
@@ -241,7 +241,7 @@ class TurnStream:
         if place < own or follows < sequence:
             return []
         if place > own or follows > sequence:
-            # The limit only keeps a broken producer from exhausting memory.
+            # The limit only protects memory against a broken producer.
             if len(self._texts) < _MAX_HELD:
                 self._texts.append(received)
             return []
@@ -269,7 +269,7 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """The whole text of a step, and the event that names session and turn; no content if it was sent completely."""
+    """A step's whole text, and the event that identifies its turn. No content if the text was sent completely."""
 
     content: str | None
     about: dict[str, Any] | None
@@ -279,7 +279,7 @@ _NO_TEXT: Final = _Text(None, None)
 
 
 def as_received(event: TimelineEvent) -> Received:
-    """A turn's recorded event, as received from Kafka."""
+    """Converts a turn's event from the timeline into the form received from Kafka."""
     envelope = Envelope(
         id=event.id,
         type=f"aes.runtime.{event.type}.v{event.version}",

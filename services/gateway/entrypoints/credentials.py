@@ -1,4 +1,4 @@
-"""Events about keys, connections and agents that end credentials or change their rights."""
+"""Handles events about keys, connections and agents that end credentials or change their rights."""
 
 from dataclasses import dataclass
 
@@ -14,32 +14,32 @@ from services.gateway.use_cases.principals import Principals
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Notifies caches of credentials, by credential ID; an agent stands for its public key."""
+    """Drops changed credentials from caches and ends their streams, by ID. An agent's ID identifies its public key."""
 
     principals: Principals
     agents: Agents
     streams: EventStreams
 
     def changed(self, identifier: str) -> None:
-        """It must be looked up again."""
+        """Drops the credential from the caches, so that it's looked up again."""
         self.principals.forget(identifier)
         self.agents.forget(identifier)
 
     def withdrawn(self, identifier: str) -> None:
-        """It is suspended, and its streams end."""
+        """Suspends the credential and ends its streams."""
         self.changed(identifier)
         self.streams.end(identifier)
 
     def revoked(self, identifier: str) -> None:
-        """It has ended for good, and its streams end."""
+        """Ends the credential's streams and refuses new ones."""
         self.changed(identifier)
         self.streams.refuse(identifier)
 
     def listen(self, sender: CommandSender) -> None:
-        """The subject of each such event is the credential's ID."""
+        """Subscribes to the events, whose subject is the credential's ID."""
         for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
             sender.on_event(event.TYPE, lambda envelope, _: self.revoked(envelope.subject))
-        # A page may have used an agent's key before the agent existed.
+        # A page may have used the key before the agent existed, and the miss is cached.
         sender.on_event(AgentCreated.TYPE, lambda envelope, _: self.changed(envelope.subject))
         sender.on_event(AgentUpdated.TYPE, self._agent_updated)
 

@@ -1,4 +1,4 @@
-"""The public API and the other protocols, built from use cases on real or fake dependencies."""
+"""Builds the public API and the other protocols from use cases, on real or fake dependencies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,12 +54,12 @@ PROTOCOLS: Final[tuple[Callable[[Door], ProtocolApplication], ...]] = (
     AGUIApplication,
     McpApplication,
 )
-"""Applications at the server's root, next to the public API."""
+"""Protocols mounted at the server's root, next to the public API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """Stores, clients and clocks of the public API, real or fake."""
+    """The public API's stores, clients and clocks, real or fake."""
 
     keys: KeyStore
     connections: ConnectionStore
@@ -80,7 +80,7 @@ class Dependencies:
 
 
 class PublicApi:
-    """``application`` serves ``/api/v1``, each of ``protocols`` the paths below its prefix."""
+    """``application`` serves ``/api/v1``. Each of ``protocols`` serves the paths below its prefix."""
 
     def __init__(self, outside: Dependencies) -> None:
         now, monotonic, upstreams, limits = outside.now, outside.monotonic, outside.upstreams, outside.limits

@@ -1,4 +1,4 @@
-"""Stored agents, and the initial configurations of sessions."""
+"""Finds stored agents and models, and builds the initial configurations of sessions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -23,11 +23,10 @@ _Asked = tuple[Identity, bytes]
 
 
 class Agents:
-    """Reads agents from the registry, and models of the providers from the runtime.
+    """Reads agents from the registry, and the providers' models from the runtime.
 
-    Caches normalised configurations for 30 s or until an event about the agent (``forget``), so that sessions with the
-    same agent don't cost a request each. Configurations that reference the company's knowledge bases or toolsets are
-    validated every time.
+    Caches normalized configurations for 30 s, or until an event about the agent (``forget``), so that opening a session
+    doesn't always cost a request. Configurations that reference knowledge bases or toolsets are validated every time.
     """
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
@@ -35,29 +34,29 @@ class Agents:
         self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic, size=_REMEMBERED)
 
     async def visible_to(self, identity: Identity, *, limit: int | None = None) -> list[Agent]:
-        """The stored agents that the caller can see, newest first."""
+        """Returns the stored agents that the caller can see, newest first."""
         params = None if limit is None else {"limit": limit}
         reply = await self._upstreams.request("GET", "registry", "/internal/agents", identity, params=params)
         return _AGENTS.validate_json(checked(reply))
 
     async def provider_models(self, identity: Identity) -> list[str]:
-        """The listed models of the configured providers, as ``provider:name``."""
+        """Returns the listed models of the configured providers, as ``provider:name``."""
         reply = checked(await self._upstreams.request("GET", "runtime", "/internal/models", identity))
         providers = orjson.loads(reply)["providers"]
         return [model["name"] for each in providers if each["configured"] for model in each["models"]]
 
     async def find(self, identity: Identity, agent_key: str) -> Agent:
-        """Raises ``NotFound`` for an agent that doesn't exist or is invisible to the caller."""
+        """Raises ``NotFound`` for an agent that doesn't exist or that the caller can't see."""
         return await self._by_key(identity, "by-key", agent_key)
 
     async def find_public(self, agent_key: str) -> Agent:
-        """For callers without a credential. Raises ``NotFound`` unless it is a public agent's key."""
+        """Finds an agent for callers without a credential. Raises ``NotFound`` unless the agent is public."""
         return await self._by_key(GATEWAY, "public", agent_key, {"in_web_pages": "false"})
 
     async def beginning_of(self, identity: Identity, model: str) -> SessionBeginning:
-        """The initial configuration for an agent's key, or for ``provider:name`` without instructions.
+        """Returns the initial configuration for an agent's key, or one without instructions for ``provider:name``.
 
-        Raises ``NotFound`` for a model that is neither, or not available to the caller.
+        Raises ``NotFound`` for any other model, or one that isn't available to the caller.
         """
         wanted = _wanted(model)
         if wanted is None:
@@ -73,7 +72,7 @@ class Agents:
             raise NotFound(problem.message, details=[_unknown(model)]) from None
 
     async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
-        """The initial configuration from a body: complete, or a stored agent's; raises the registry's errors."""
+        """Returns the configuration given in full or by a stored agent's ID or key. Raises the registry's errors."""
         asked = (identity, orjson.dumps(wanted))
         found = await (self._known.find(asked) if _may_be_kept(wanted, asked[1]) else self._look_up(asked))
         assert found is not None
@@ -91,7 +90,7 @@ class Agents:
         return await self._upstreams.read(Agent, "registry", path, identity, params)
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
-        """Never None: a missing agent raises and isn't cached, as it may be created at any moment."""
+        """Never returns None. A missing agent raises ``NotFound``, which isn't cached: the agent may soon exist."""
         identity, body = asked
         reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)
         return SessionBeginning.model_validate_json(checked(reply))

@@ -1,4 +1,4 @@
-"""Budgets, which start with the usage of the current period."""
+"""Creates budgets, which start with the current period's usage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Budgets:
     now: Callable[[], datetime]
 
     async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
-        """Raises ``ValidationFailed`` for a user or key that the company doesn't have.
+        """Raises ``ValidationFailed`` for a user or key that isn't the company's.
 
-        Raises ``ServiceUnavailable`` while the usage of the day or month is unknown.
+        Raises ``ServiceUnavailable`` if the usage of the current day or month can't be read.
         """
         owner_id = await self._owner(company_id, body)
         if body.period == "total":
@@ -35,15 +35,15 @@ class Budgets:
         return CreateBudget(budget=body, used=used, period_started_at=format_time(begin), owner_id=owner_id)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
-        """The user of the budget, or the owner of its key; empty for the company's budget."""
+        """Returns the ID of the budget's user or of its key's owner, or an empty string for a company's budget."""
         if body.key_id is not None:
             key = await self.keys.key(company_id, body.key_id) if is_id(body.key_id) else None
             if key is None:
-                raise invalid_field(["key_id"], "there is no such key", kind="not_found")
+                raise invalid_field(["key_id"], "the company has no such key", kind="not_found")
             return key.user_id
         if body.user_id is not None:
             if not is_id(body.user_id) or not await self.keys.has_user(company_id, body.user_id):
-                raise invalid_field(["user_id"], "there is no such user", kind="not_found")
+                raise invalid_field(["user_id"], "the company has no such user", kind="not_found")
             return body.user_id
         return ""
 
@@ -55,7 +55,7 @@ class Budgets:
             "limit": 1,
             **{name: value for name, value in whose.items() if value is not None},
         }
-        # Of all users: creating budgets doesn't require the right to see others' usage.
+        # Reads all users' usage: creating a budget doesn't require the right to see it.
         reader = Identity(company_id=company_id, user_id="gateway", key_id="gateway", scopes={Scope.COMPANY_READ})
         totals = (await self.upstreams.read(UsageReport, "timeline", "/internal/usage", reader, params)).totals
         return BudgetUse(cost=totals.cost, tokens=totals.input_tokens + totals.output_tokens)

@@ -1,4 +1,4 @@
-"""Converts a write into a command to its upstream and waits for the terminal event."""
+"""Turns a write into a command to its upstream, and waits for the command's terminal event."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -30,14 +30,14 @@ _TRANSIENT: Final = frozenset(
     {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
 )
 Make = Callable[[str], Command | Awaitable[Command]]
-"""Builds the command with the given ID; may call other services, and raises errors for the caller."""
+"""Builds the command with the given ID. May call other services and raise errors for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandDispatcher:
-    """Sends commands and waits for their outcomes; a retried request finds the original command.
+    """Sends commands and waits for their outcomes. A retried request finds the original command.
 
-    ``installed``: whether the installation has the service of that name. ``rates`` count turns of every protocol.
+    ``installed`` returns whether the installation has a service. ``rates`` count the turns of all protocols.
     """
 
     bus: CommandSender
@@ -52,15 +52,16 @@ class CommandDispatcher:
         *,
         accepted_within: float | None = None,
     ) -> Received:
-        """Returns the command's terminal event; raises its error after a refusal or failure.
+        """Returns the command's terminal event. Raises its error if the command was refused or failed.
 
-        ``accepted_within``: seconds for an upstream that calls others before it accepts the command; ten by default.
+        ``accepted_within``: the timeout in seconds, ten by default, for an upstream that calls other systems before it
+        accepts the command.
         """
         dispatched = self.dispatch(write, type(command), lambda _: command)
         return await self._outcome(dispatched, accepted_within)
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
-        """Like ``run``, for an entity that gets the command's ID, so that a retried creation finds it."""
+        """Like ``run``, for creating an entity. The entity gets the command's ID, so a retry finds it."""
         return await self._outcome(self.dispatch(write, command, make))
 
     async def _outcome(
@@ -69,7 +70,7 @@ class CommandDispatcher:
         accepted_within = accepted_within or _ACCEPTANCE_SECONDS
         async with dispatched as replies:
             received = await replies.outcome(accepted_within)
-            # An upstream that has accepted the command will end it; otherwise it may never have seen it.
+            # An upstream that has accepted the command will finish it. Otherwise the upstream may never have seen it.
             if received is None and replies.state is not ReplyState.WAITING:
                 received = await replies.outcome(_DONE_SECONDS - accepted_within)
             if received is None:
@@ -84,16 +85,16 @@ class CommandDispatcher:
         command: type[Command],
         make: Make,
     ) -> AsyncIterator[Replies]:
-        """Sends the command, unless its upstream already has it, and listens for its events."""
+        """Sends the command, unless its upstream already has it, and listens for the command's events."""
         if not self.installed(command.TOPIC.owner):
-            raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
+            raise ServiceUnavailable(f"This installation doesn't include the {command.TOPIC.owner} service.")
         company_id = write.identity.company_id
         if command is ExecuteTurn and self.rates.has_full_backlog(company_id) and not await self._may_be_repeat(write):
-            # Before the row of a new key: in a flood, each refusal would write one.
+            # Checked before a new key's row is written: otherwise, each refusal during a flood would write a row.
             self.rates.check_backlog(company_id)
         record = await self._record(write)
         while True:
-            # Subscribe before the look-up, so that an outcome is either received or found.
+            # Subscribe before the look-up, so that the outcome is either received or found.
             async with self.bus.replies(record.command_id, command, write.identity) as replies:
                 outcome = await replies.look_up() if record.repeated else None
                 if not _is_refused_for_now(outcome):
@@ -111,7 +112,7 @@ class CommandDispatcher:
                             raise self.rates.backlog_is_full(company_id, refusal) from None
                         raise
                     return
-            # Nothing was done, and the upstream keeps refusing this command ID: give the retry another one.
+            # The upstream did nothing and will keep refusing this command ID, so the retry needs a new one.
             record = await self._renewed(write, record)
 
     async def _send(self, write: Write, record: IdempotencyRecord, command: Command) -> None:
@@ -132,7 +133,7 @@ class CommandDispatcher:
 
     async def _record(self, write: Write) -> IdempotencyRecord:
         if write.command_id is not None:
-            # Any request may have been the first one with this ID.
+            # Unknown whether this is the first request with this ID, so treat it as a retry.
             return IdempotencyRecord(command_id=write.command_id, correlation_id=write.correlation_id, repeated=True)
         command_id = new_id()
         if write.request is None:
@@ -149,7 +150,7 @@ class CommandDispatcher:
 
     async def _renewed(self, write: Write, refused: IdempotencyRecord) -> IdempotencyRecord:
         if write.request is None:
-            # Concurrent retries may send several commands; only one of them creates the entity.
+            # Concurrent retries may send several commands, but only one of them creates the entity.
             return IdempotencyRecord(command_id=new_id(), correlation_id=write.correlation_id)
         return await self.idempotency.renew(
             write.request,
@@ -160,14 +161,14 @@ class CommandDispatcher:
 
 
 def _is_refused_for_now(outcome: Received | None) -> bool:
-    """Whether the upstream did nothing and may accept the same command later."""
+    """Returns whether the upstream did nothing and may accept the same command later."""
     if outcome is None or not outcome.envelope.type.endswith(".rejected.v1"):
         return False
     return CommandRejected.decode(outcome.payload).error.type in _TRANSIENT
 
 
 def raise_failure(received: Received) -> None:
-    """Raises the error of a refusal, failure or cancellation; does nothing on success."""
+    """Raises the error if the command was refused, failed or was cancelled."""
     event_type = received.envelope.type
     if event_type.endswith(".rejected.v1"):
         raise error_from(CommandRejected.decode(received.payload).error)

@@ -1,4 +1,4 @@
-"""Connections: public keys for web pages. Those of other users require a ``company:…`` scope."""
+"""Connections: public keys for web pages. Other users' connections require a ``company:…`` scope."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _ABOVE: Final = "A connection can't have a higher quota than its creator's rate 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``forget`` is called with a connection whose key has ended."""
+    """Creates, reads and deletes connections. ``forget`` is called with the ID of each deleted connection."""
 
     store: ConnectionStore
     upstreams: UpstreamClient
@@ -33,10 +33,10 @@ class Connections:
         return await self.store.connections(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: CreateConnectionBody) -> Connection:
-        """A retried request gets the connection created by the first one.
+        """Creates a connection, or returns the one that the first attempt of a retried request created.
 
-        Raises ``NotFound`` for an agent invisible to the creator, ``PermissionDenied`` for scopes or a quota beyond the
-        creator's own.
+        Raises ``NotFound`` for an agent that the creator can't see, and ``PermissionDenied`` for scopes or a quota
+        beyond the creator's own.
         """
         identity, now = maker.identity, self.now()
         expires_at = expiry(wanted.expires_at, now)
@@ -68,12 +68,12 @@ class Connections:
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
-        """Ends the connection's key. Its sessions stay."""
+        """Deletes the connection, whose key stops working. Its sessions remain."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
             raise NotFound("There is no connection with this ID.")
         await self.store.delete(connection, write)
-        # This replica doesn't wait for its own event.
+        # Takes effect in this replica immediately, without waiting for the event.
         self.forget(connection.id)
 
     async def _agent(self, maker: Identity, wanted: CreateConnectionBody) -> Agent:
@@ -95,6 +95,6 @@ class Connections:
 def _within(maker: Identity, given: Collection[str] | None) -> frozenset[str]:
     wanted = maker.scopes & PUBLIC_SCOPES if given is None else frozenset(given)
     if not wanted:
-        raise PermissionDenied("Visitors need scopes for sessions or artifacts, and your credential has none.")
+        raise PermissionDenied("Visitors need scopes for sessions or artifacts, which your credential lacks.")
     check_scopes(wanted, maker.scopes, "A connection can't have scopes that its creator lacks")
     return wanted

@@ -1,4 +1,4 @@
-"""Dead-lettered messages of all topics: lists them newest first, in bounded pages, and replays them."""
+"""Lists dead-lettered messages of all topics, newest first, in bounded pages, and replays them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,42 +24,42 @@ from services.gateway.domain.operations import OperationsView, no_such_letter, p
 from services.gateway.use_cases.health import answered_within
 
 MOST_EXAMINED: Final = 500
-"""Messages read per page, including other companies' and filtered ones."""
+"""Maximum number of messages read per page, including those that the caller can't see or that the filter excludes."""
 _AT_ONCE: Final = 25
 _READERS: Final = 2
 _LIST_SECONDS: Final = 15.0
 _GET_SECONDS: Final = 12.0
 _REPLAY_SECONDS: Final = 20.0
-# Then the page ends with the messages found, and says where to continue.
+# After this time, the page ends with the messages found so far, and with the position to continue from.
 _ENOUGH_SECONDS: Final = 6.0
-# Concurrent replays fence each other off, so they retry at different times.
+# Concurrent replays fence each other off, so their retries are spread out.
 _RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
 _log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
-"""By topic, the offset where the next page begins, exclusive. Topics that are missing were read to their end."""
+"""The offset, by topic, before which the next page starts. Topics that aren't included were read completely."""
 
 
 class DeadLetterSession(Protocol):
-    """A connection to the dead-letter topics."""
+    """Reads and replays messages over one connection to the dead-letter topics."""
 
     async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """The state of each requested topic that exists."""
+        """Returns the content of each requested topic, except missing topics."""
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
-        """Messages with offsets from ``first`` up to but excluding ``end``, oldest first, without payloads."""
+        """Returns messages with offsets from ``first`` up to but excluding ``end``, oldest first, without payloads."""
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
         """Raises ``NotFound`` if there is none."""
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Sends the message to its original topic, unless it was replayed before.
+        """Sends the message to its original topic, unless it was already replayed.
 
-        Raises ``ReplayOvertaken``, without sending, if another process started to replay the topic.
+        Raises ``ReplayOvertaken``, without sending, if another process has started to replay from the topic.
         """
 
 
 OpenDeadLetters = Callable[[], AbstractAsyncContextManager[DeadLetterSession]]
-"""Connects. Raises ``BusUnavailable``, also if the broker fails later."""
+"""Connects to the broker. Raises ``BusUnavailable``, also if the broker fails after connecting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,9 @@ class ListedLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """``next`` is None at the end. ``contents``: the topics' contents, for operators only.
+    """``next``: where the next page starts, or None on the last page. ``contents``: set for operators only.
 
-    A page may have fewer messages than requested, even none, without being the last.
+    A page can have fewer messages than requested, or even none, without being the last one.
     """
 
     letters: Sequence[ListedLetter]
@@ -97,7 +97,7 @@ class DeadLetterPage:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """``repeated``: the message was replayed before, so nothing was sent."""
+    """A replayed message. ``repeated`` means that it had been replayed before and wasn't sent again."""
 
     listed: ListedLetter
     repeated: bool
@@ -105,10 +105,10 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class VisibleDeadLetters:
-    """Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
+    """The dead-lettered messages that a caller may see. Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
 
-    Few readers run at the same time; others wait within their timeout. This process replays one message at a time, and
-    retries while another process replays the same topic.
+    Only a few readers run at the same time; others wait until their timeout. This process replays one message at a
+    time, and retries while another process replays from the same topic.
     """
 
     connect: OpenDeadLetters
@@ -127,18 +127,17 @@ class VisibleDeadLetters:
             return DeadLetterPage(letters, merge.positions(), contents if view.is_whole else None)
 
     async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
-        """Includes the payload. Raises ``NotFound``."""
+        """Returns a message with its payload. Raises ``NotFound``."""
         view = view_of(reader)
-        # Reject invalid IDs without a request to Kafka.
+        # Rejects invalid IDs without a request to Kafka.
         parse_letter_id(letter_id)
         async with answered_within(_GET_SECONDS), self.permits, self.connect() as session:
             return await _find(session, view, letter_id)
 
     async def replay(self, writer: Identity, letter_id: str) -> Replayed:
-        """Sends a message to its original topic, once. Raises ``NotFound``, and ``Conflict`` for one that can't be
-        replayed.
+        """Sends a message to its original topic, once. Raises ``NotFound``, or ``Conflict`` if it can't be replayed.
 
-        After ``ServiceUnavailable`` it may have been sent; retrying is safe.
+        After ``ServiceUnavailable``, the message may have been sent. Retrying is safe.
         """
         view = replay_view_of(writer)
         parse_letter_id(letter_id)
@@ -173,12 +172,12 @@ class VisibleDeadLetters:
 
 
 async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str) -> ListedLetter:
-    """Raises the same ``NotFound`` for a missing message and for one invisible to the caller."""
+    """Raises the same ``NotFound`` for a missing message as for one that the caller can't see."""
     name, offset = parse_letter_id(letter_id)
     try:
         topic = dead_letter_topic_named(name)
         content = (await session.contents([topic])).get(topic)
-        # Reading a missing topic would wait for it.
+        # Reading from a missing topic would block until the topic exists.
         letter = None if content is None else await session.message(topic, offset)
     except NotFound:
         raise no_such_letter() from None
@@ -196,13 +195,13 @@ def _begin(topic: DeadLetterTopic, content: TopicContent, query: DeadLetterQuery
 
 @dataclass
 class _Tail:
-    """The rest of a topic, read from its end. ``before``: messages from this offset on were handed out."""
+    """A topic read backwards from its end. ``before``: messages from this offset on were already returned."""
 
     topic: DeadLetterTopic
     content: TopicContent
     before: int
     letters: list[DeadLetter] = field(default_factory=list)
-    """Read but not handed out yet, newest last."""
+    """Messages that were read but not returned yet, newest last."""
 
     @property
     def is_over(self) -> bool:
@@ -225,7 +224,7 @@ class _Merge:
             return None
         newest = max(left, key=lambda tail: (tail.letters[-1].arrived, tail.topic.name))
         letter = newest.letters.pop()
-        # After a gap without messages, the next read begins below the last one.
+        # Offsets can have gaps, so the next read starts below the oldest message found.
         newest.before = letter.offset
         self.examined += 1
         return ListedLetter(newest.topic, letter, letter.offset in newest.content.replayed)

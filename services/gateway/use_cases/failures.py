@@ -1,4 +1,4 @@
-"""Internal errors reported by the services' events."""
+"""Reads the internal errors that services have recorded."""
 
 import asyncio
 from dataclasses import dataclass

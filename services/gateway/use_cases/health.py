@@ -1,4 +1,4 @@
-"""Health of the services, and the lag of their consumer groups."""
+"""Reports the services' health and their consumer groups' lag."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ _LAG_SECONDS: Final = 12.0
 ReadReplicas = Callable[[], Awaitable[Mapping[str, Sequence[Replica]]]]
 """All processes with known addresses, by service. Never raises, and answers within a few seconds."""
 ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
-"""Raises ``BusUnavailable``."""
+"""Returns the lag of the consumer groups. Raises ``BusUnavailable``."""
 
 
 class Health:
-    """Caches health for two seconds and lag for five, so that open pages cost next to nothing."""
+    """Caches health for two seconds and lag for five, so that many open pages cost next to nothing."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Health:
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
     async def services(self, reader: Identity) -> ServiceStates:
-        """The health of each replica for operators, of each service for companies. Raises ``PermissionDenied``."""
+        """Returns the health by replica for operators, and by service for companies. Raises ``PermissionDenied``."""
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()
         services = [_state(name, each, view.is_whole) for name, each in replicas.items()]
         return ServiceStates(services=services, checked_at=checked_at)
 
     async def lag(self) -> ConsumerStates:
-        """The lag of consumer groups. Raises ``ServiceUnavailable``."""
+        """Returns the lag of consumer groups. Raises ``ServiceUnavailable``."""
         return await self._lag.get()
 
     async def _look(self) -> tuple[Mapping[str, Sequence[Replica]], str]:
@@ -68,9 +68,9 @@ class Health:
 
 
 class SharedAnswer(Generic[T]):
-    """Asks once for all waiting callers, and returns the same answer until it is ``seconds`` old.
+    """Asks once on behalf of all waiting callers, and returns the same answer until it's ``seconds`` old.
 
-    A failure is raised for every waiting caller, and isn't cached.
+    Raises a failure for every waiting caller, and doesn't cache it.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, monotonic: Callable[[], float]) -> None:
@@ -83,7 +83,7 @@ class SharedAnswer(Generic[T]):
     async def get(self) -> T:
         if self._asking is None or self._is_over(self._asking):
             self._asking = asyncio.create_task(self._run())
-        # One of several callers may leave while the others still wait.
+        # Shielded: one caller may disconnect while others are still waiting.
         return await asyncio.shield(self._asking)
 
     async def _run(self) -> T:
@@ -100,19 +100,17 @@ class SharedAnswer(Generic[T]):
 
 @asynccontextmanager
 async def answered_within(seconds: float) -> AsyncIterator[None]:
-    """Limits the time of an operator's request to Kafka.
+    """Limits the duration of an operator's request to Kafka.
 
-    Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses, or takes longer.
+    Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses the request, or takes longer.
     """
     try:
         async with asyncio.timeout(seconds):
             yield
     except (BusUnavailable, TimeoutError) as problem:
-        # Addresses and user names are only for the log.
+        # The reason may contain addresses and user names, which only belong in the log.
         _log.warning("operations.kafka_unavailable", problem=str(problem) or type(problem).__name__)
-        raise ServiceUnavailable(
-            "Kafka can't be reached. See the gateway's log for the reason.", retry_after=5
-        ) from problem
+        raise ServiceUnavailable("Can't reach Kafka. See the gateway's log for the reason.", retry_after=5) from problem
 
 
 def _state(name: str, replicas: Sequence[Replica], is_whole: bool) -> ServiceState:

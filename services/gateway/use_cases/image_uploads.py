@@ -1,4 +1,4 @@
-"""Stores a request's images as artifacts of its session, and replaces them with references in its messages."""
+"""Stores the images in a request as artifacts of its session, and replaces them with references in the messages."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class ImageUploads:
-    """Retries find the first artifact: within a session, an image's digest is its idempotency key."""
+    """Uploads images. Their digests are idempotency keys within a session, so a retry finds the first artifact."""
 
     upstreams: UpstreamClient
 
     async def content(
         self, write: Write, session_id: str, content: str | Sequence[ContentBlock]
     ) -> str | list[ContentBlock]:
-        """A turn's content. Raises ``PermissionDenied``, and refusals of uploads."""
+        """Returns a turn's content without inline images. Raises ``PermissionDenied`` and errors of uploads."""
         if isinstance(content, str):
             return content
         return [await self._stored(write, session_id, block, _named) for block in content]
@@ -42,7 +42,7 @@ class ImageUploads:
     async def history(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[HistoryMessage]:
-        """Messages of the imported history. Raises like ``content``."""
+        """Returns an imported history without inline images. Raises like ``content``."""
         return [await self._message(write, session_id, message) for message in messages]
 
     async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:
@@ -83,7 +83,7 @@ class ImageUploads:
         if answer.status >= 400:
             problem = refusal(answer.status, reply)
             if isinstance(problem, ValidationFailed | UnsupportedMediaType):
-                # The error describes a form that the caller didn't send.
+                # The upstream's error describes a form, but the caller sent an image in a body.
                 detail = ErrorDetail(loc=list(image.place), type="invalid_image", message=problem.message)
                 raise ValidationFailed(problem.message, details=[detail])
             raise problem
@@ -98,7 +98,7 @@ async def _form(image: InlineImage, boundary: str) -> AsyncIterator[bytes]:
 
 
 async def _forget(images: InlineImages, url: str) -> None:
-    """Releases the bytes, and with the last ones the slot for large bodies."""
+    """Releases an image's bytes and, with the last image, the slot for large bodies."""
     del images.waiting[url]
     if not images.waiting:
         await images.slot.aclose()

@@ -1,4 +1,4 @@
-"""API keys and bearer tokens. Keys of other users require the scope ``company:write``."""
+"""API keys and bearer tokens. Other users' keys require the scope ``company:write``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``limits``: those of companies, or none for operators. ``forget`` is called with a key that has ended."""
+    """``limits``: the companies' limits, None for operators. ``forget`` is called with the ID of each revoked key."""
 
     store: KeyStore
     now: Callable[[], datetime]
@@ -82,7 +82,7 @@ class Keys:
         expires_at: datetime | None,
         rate_limit: int | None,
     ) -> IssuedKey:
-        """Creates a key exactly as granted. The caller has checked the rights."""
+        """Creates a key with the given rights, which the caller must have checked."""
         secret = new_secret()
         key = ApiKey(
             id=new_id(),
@@ -102,13 +102,13 @@ class Keys:
         return IssuedKey(key, secret.text)
 
     async def rotate(self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int) -> IssuedKey:
-        """Replaces a key with one of the same rights; the old one stays valid for ``grace_seconds``.
+        """Replaces a key with a new one that has the same rights. The old key stays valid for ``grace_seconds``.
 
-        Without ``expires_at``, the new key gets the lifetime of the old one.
+        Without ``expires_at``, the new key has the same lifetime as the old one.
         Raises ``Conflict`` if the old key is already revoked, expired or rotated.
         """
         old = await self._changeable(write.identity, key_id)
-        # Otherwise keys:write would be enough to get a secret with the scopes of someone else's key.
+        # Otherwise, anyone with keys:write could get a secret with the scopes of someone else's key.
         check_scopes(old.scopes, write.identity.scopes, _BEYOND)
         now, secret = self.now(), new_secret()
         successor = replace(
@@ -119,7 +119,7 @@ class Keys:
             expires_at=expires_at or _same_lifetime(old, now),
         )
         ends = now + timedelta(seconds=grace_seconds)
-        # Old keys are valid during their grace period; a company at its limit must be able to replace each key.
+        # Old keys count during their grace period, but a company at its limit must still be able to rotate each key.
         most = self._most(old.company_id)
         try:
             if old.state(now) != "expired" and await self.store.replace_key(
@@ -133,7 +133,7 @@ class Keys:
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
         await self.store.revoke_key(key, write, at=self.now())
-        # This replica doesn't wait for its own event.
+        # Takes effect in this replica immediately, without waiting for the event.
         self.forget(key.id)
 
     async def _changeable(self, writer: Identity, key_id: str) -> ApiKey:

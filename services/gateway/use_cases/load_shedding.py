@@ -1,4 +1,4 @@
-"""Load shedding: an overloaded gateway delays or rejects requests of the company that uses the most time."""
+"""Load shedding: an overloaded gateway delays or rejects requests of the company that sends the most."""
 
 import asyncio
 import math
@@ -14,13 +14,13 @@ from libs.contracts.errors import ErrorDetail, RateLimited
 _log = structlog.get_logger("gateway.load")
 TICK_SECONDS: Final = 0.1
 LEAST_PER_SECOND: Final = 20.0
-"""Requests per second that a gateway always accepts from a company."""
+"""Requests per second up to which a company is never throttled."""
 _OTHERS_PER_SECOND, _FORGOTTEN_BELOW = 0.25, 0.02
-# A single stall, caused by another program on the machine, counts as one second and throttles nobody by itself.
+# Lateness counts up to a maximum, so that a single stall caused by another program doesn't throttle anyone.
 _LATE_SECONDS, _LATEST_SECONDS = 0.003, 0.02
 _SHORT_SECONDS, _LONG_SECONDS = 0.5, 5.0
 _LESS, _MORE = 0.8, 1.02
-# Some of a second's requests may come at once; the others are delayed.
+# A burst of 0.2 s worth of requests passes without delay. Another 0.8 s worth is delayed, and the rest rejected.
 _BURST_SECONDS, _PAUSE_SECONDS = 0.2, 0.8
 _LONGEST_RETRY, _LONGEST_HOLD, _MOST_HELD = 10, 3, 1000
 _BUSY: Final = "The service is busy, and your company uses it most. Try again later."
@@ -28,7 +28,7 @@ _BUSY: Final = "The service is busy, and your company uses it most. Try again la
 
 @dataclass(slots=True)
 class _Sender:
-    """Requests of this tick, and rates per second: over the last five seconds, and accepted over the last half."""
+    """A company's requests in this tick, and per second: received over five seconds, accepted over half a second."""
 
     came: int = 0
     passed: int = 0
@@ -39,10 +39,10 @@ class _Sender:
 
 
 class LoadShedding:
-    """Throttles the busiest company while an event loop is late and other companies have requests.
+    """Throttles the busiest company while the event loop is late and other companies send requests.
 
-    Never throttles a company that is alone or whose neighbours request next to nothing, and none below
-    ``LEAST_PER_SECOND``. While there is enough time, bounds rise until they have no effect.
+    Never throttles a company while the others send next to nothing, nor below ``LEAST_PER_SECOND``. While the event
+    loop is on time, bounds rise until they have no effect.
     """
 
     def __init__(self, *, on_refused: Callable[[], None] = lambda: None) -> None:
@@ -54,14 +54,14 @@ class LoadShedding:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The throttled companies, with their requests per second."""
+        """The throttled companies and the requests per second that each may send."""
         return {company: each.allowed for company, each in self._senders.items() if each.allowed < math.inf}
 
     async def admit(self, company_id: str) -> None:
-        """Counts a request, and delays it for less than a second.
+        """Counts a request, and delays it by less than a second if the company is throttled.
 
-        Raises ``RateLimited`` after up to three seconds, or immediately while very many are held back: the delay slows
-        callers that retry immediately.
+        Raises ``RateLimited`` for a rejected request, after up to three seconds to slow down callers that retry
+        immediately. While very many requests are held back, raises it without delay.
         """
         pause, wait = self.take(company_id)
         if len(self._senders) > 1:
@@ -83,21 +83,21 @@ class LoadShedding:
         raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
 
     def take(self, company_id: str) -> tuple[float, int]:
-        """Counts a request: returns its delay in seconds and, if it is rejected, the seconds until a retry."""
+        """Counts a request. Returns its delay in seconds and, if it's rejected, the seconds until a retry."""
         sender = self._senders.setdefault(company_id, _Sender())
         if len(self._senders) == 1:
             sender.came = sender.passed = 0
         sender.came += 1
         if sender.tokens < 1 - sender.allowed * _PAUSE_SECONDS:
             wait = min(math.ceil(sender.coming / sender.allowed), _LONGEST_RETRY // 2)
-            # Spread the retries.
+            # Spreads the retries.
             return 0.0, wait + random.randint(0, wait)
         sender.passed += 1
         sender.tokens -= 1
         return max(-sender.tokens, 0.0) / sender.allowed, 0
 
     async def run(self) -> None:
-        """Watches the event loop while several companies use it, until cancelled."""
+        """Measures the event loop's lateness while several companies send requests. Runs until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             await self._shared.wait()
@@ -106,7 +106,7 @@ class LoadShedding:
             self.observe(clock() - began - TICK_SECONDS)
 
     def observe(self, late: float) -> None:
-        """Adapts the bounds to a tick that ended so many seconds late."""
+        """Adapts the bounds to a tick that ended ``late`` seconds late."""
         elapsed = TICK_SECONDS + late
         short, long = min(elapsed / _SHORT_SECONDS, 1.0), min(elapsed / _LONG_SECONDS, 1.0)
         self._lateness += TICK_SECONDS / _SHORT_SECONDS * (min(late, _LATEST_SECONDS) - self._lateness)
@@ -118,7 +118,7 @@ class LoadShedding:
         coming = [sender.coming for sender in self._senders.values()]
         is_shared = sum(coming) - max(coming, default=0.0) >= _OTHERS_PER_SECOND
         if len(coming) < 2:
-            # Observation pauses here: today's numbers must not count against anyone later.
+            # Observation pauses here, and outdated numbers mustn't count against anyone when it resumes.
             self._senders, self._lateness = {}, 0.0
             self._shared.clear()
         elif is_shared and self._lateness > _LATE_SECONDS:
@@ -139,6 +139,6 @@ class LoadShedding:
             first.allowed = first.tokens = first.passing
         less = max(first.allowed * _LESS, LEAST_PER_SECOND)
         if first.tokens < 0:
-            # Waiting requests keep their delay: at the new rate, the old debt would block all others for seconds.
+            # Scale the debt of waiting requests: at the new rate, the old debt would block later requests for seconds.
             first.tokens *= less / first.allowed
         first.allowed = less

@@ -1,4 +1,4 @@
-"""Slots for the open streams of each company, across all gateways."""
+"""Slots for each company's open streams, across all gateways."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ _REFUSED_SECONDS: Final = 1.0
 
 
 class StreamPlaces:
-    """Each gateway holds slots in blocks, and reports their number every 10 s.
+    """Limits the open streams of each company. Each gateway reserves slots in blocks, and renews them every 10 s.
 
     While the database is unreachable, every stream gets a slot.
     """
@@ -31,16 +31,16 @@ class StreamPlaces:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        # A lock lives while a task holds it or waits for it.
+        # A lock exists as long as a task holds it or waits for it.
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._full_until: dict[str, float] = {}
 
     @asynccontextmanager
     async def taken(self, company_id: str) -> AsyncIterator[None]:
-        """Raises ``RateLimited`` if the company has as many open streams as allowed."""
+        """Holds a slot. Raises ``RateLimited`` if the company has as many open streams as allowed."""
         limit = self._limits.of(company_id, STREAMS)
         if limit is not None and company_id:
-            # Check again after each wait: others may have entered.
+            # Checks again after each wait, since other streams may have taken the slots.
             while self._open[company_id] >= self._held[company_id]:
                 await self._more(company_id, limit)
         self._open[company_id] += 1
@@ -61,7 +61,7 @@ class StreamPlaces:
                 _log.warning("limits.not_renewed", problem=str(problem).strip())
 
     async def close(self) -> None:
-        """Returns all slots: clients that reconnect elsewhere need them there."""
+        """Frees all slots, so that clients can reconnect to other gateways."""
         try:
             await self._shared.renew_places(dict.fromkeys(self._held, 0))
         except StoreUnavailable as problem:
@@ -71,7 +71,8 @@ class StreamPlaces:
         now = asyncio.get_running_loop().time()
         self._full_until = {company_id: until for company_id, until in self._full_until.items() if until > now}
         async with AsyncExitStack() as locks:
-            # A block taken during the report would be missing from it, and be given to others as well.
+            # Without the locks, a block taken during the renewal would be missing from it, and other gateways would get
+            # it too.
             stated = list(self._held)
             for company_id in stated:
                 await locks.enter_async_context(self._lock(company_id))
@@ -79,7 +80,7 @@ class StreamPlaces:
                 limit = self._limits.of(company_id, STREAMS)
                 spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
                 self._held[company_id] = min(self._held[company_id], self._open[company_id] + spare)
-            # Send counts of 0 once more, so that their slots are free immediately.
+            # Counts of 0 are sent once, so that the slots are free immediately.
             await self._shared.renew_places({company_id: self._held[company_id] for company_id in stated})
             self._held = +self._held
 
@@ -87,7 +88,7 @@ class StreamPlaces:
         return self._asking.setdefault(company_id, asyncio.Lock())
 
     async def _more(self, company_id: str, limit: int) -> None:
-        """Requests a block of slots, unless another task has just done so. Raises ``RateLimited``."""
+        """Requests a block of slots, unless another task has just done so. Raises ``RateLimited`` if none is free."""
         loop = asyncio.get_running_loop()
         async with self._lock(company_id):
             taken = self._open[company_id]
@@ -103,6 +104,6 @@ class StreamPlaces:
                 return
             self._held[company_id] = places.held
             if places.held <= self._open[company_id]:
-                # A flood of rejected requests must not become a flood of look-ups.
+                # Keeps a flood of rejected requests from becoming a flood of queries.
                 self._full_until[company_id] = loop.time() + _REFUSED_SECONDS
                 raise rate_exceeded(STREAMS, limit, places.held + places.others, _RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Finds the principal of a credential: an API key, a bearer token created with one, or a public key."""
+"""Finds the principal of an API key, a bearer token or a public key."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
@@ -21,7 +21,7 @@ from services.gateway.domain.tokens import JwtTokens
 CACHE_SECONDS: Final = 30.0
 MISS_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
-# Of no company: the response is public, and names the agent's company.
+# Belongs to no company: the registry's response is public and contains the agent's company.
 GATEWAY: Final = Identity(company_id="", user_id="gateway", key_id="gateway", scopes=frozenset())
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -34,9 +34,10 @@ class _Known:
 
 
 class Principals:
-    """All users of a public key share one identity: each can open any of its sessions by ID.
+    """Finds and caches principals. All users of a public key share one identity: each can open any of its sessions by
+    ID.
 
-    An agent's own key works while the agent is public, from the agent's allowed origins.
+    An agent's own key works while the agent is public, and only from the agent's allowed origins.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class Principals:
         return self._valid(await self._by_digest.find(digest_of(secret)) if has_form(secret) else None)
 
     async def by_token(self, token: str) -> Principal:
-        """Raises ``AuthenticationFailed`` for a token that is invalid or expired, or whose key is."""
+        """Raises ``AuthenticationFailed`` if the token or its key is invalid or expired."""
         grant = self._tokens.decode(token)
         if grant.expires_at <= self._now():
             raise AuthenticationFailed("The bearer token has expired.")
         principal = self._valid(await self._by_id.find(grant.key_id))
         identity = principal.identity
-        # The key's scopes may have been reduced: a token never allows more than its key does now.
+        # The key's scopes may have been reduced, and a token never allows more than its key does now.
         narrowed = identity.model_copy(update={"scopes": identity.scopes & grant.scopes})
         return replace(principal, identity=narrowed, expires_at=grant.expires_at)
 
@@ -92,7 +93,7 @@ class Principals:
         return found
 
     def forget(self, identifier: str) -> None:
-        """Drops a key, connection or agent from the caches, including the result of a running look-up."""
+        """Drops a key, connection or agent from the caches, including the result of a look-up in progress."""
         for cache in (self._by_digest, self._by_id, self._by_connection, self._by_agent):
             cache.forget(identifier)
 
@@ -123,10 +124,10 @@ class Principals:
 
 
 class TTLCache(Generic[K, V]):
-    """Caches found values for 30 s, or until an event about them (``forget``).
+    """Caches found values for 30 s, or until an event about the value (``forget``).
 
-    Caches misses for 5 s, or until any event: a page with an ended key keeps asking.
-    While the bus isn't ``fresh``, events may be missed, so every value is looked up again.
+    Caches misses for 5 s, or until any event, because a page with an invalid key keeps sending requests.
+    While the bus isn't ``fresh``, events may be missed, so values are looked up each time.
     """
 
     def __init__(
@@ -157,9 +158,9 @@ class TTLCache(Generic[K, V]):
         return await self._load(presented)
 
     def forget(self, identifier: str) -> None:
-        """Drops the values of that ID, including the result of a running look-up."""
+        """Drops the values with this ID, including the result of a look-up in progress."""
         self._forgotten += 1
-        # The event may be about any of the misses, which have no IDs.
+        # Misses have no IDs, so the event may be about any of them.
         self._missed.clear()
         for presented in self._by_id.pop(identifier, ()):
             self._found.pop(presented, None)
@@ -167,7 +168,7 @@ class TTLCache(Generic[K, V]):
     async def _load(self, presented: K) -> V | None:
         forgotten = self._forgotten
         value = await self._look_up(presented)
-        # Possibly read before the event: valid for this equally early request, but not to be cached.
+        # The value may predate the event: it's valid for this request, which does too, but mustn't be cached.
         if forgotten != self._forgotten:
             return value
         if value is None:

@@ -16,23 +16,23 @@ _log = structlog.get_logger("gateway.limits")
 _IDLE_SECONDS: Final = 60.0
 _PRUNE_ABOVE: Final = 10_000
 _OUTAGE_SECONDS: Final = 5.0
-# A flood of rejected requests must not become one of look-ups, or of turns that workers refuse.
+# Keeps a flood of rejected requests from becoming a flood of queries, or of turns that workers refuse.
 _SHORTEST_SECONDS: Final = 0.2
 _BACKLOG_SECONDS: Final = 0.5
-# How many callers of a company with a full backlog get the same Retry-After, and the longest value.
+# If a company's backlog is full, this many rejected callers get the same Retry-After, up to the longest value.
 _RETRIES_PER_SECOND: Final = 20
 _LONGEST_RETRY: Final = 7
 _BLOCKS: Final = 20
 
 
 def block_of(limit: int) -> int:
-    """The number of tokens or slots that a gateway takes at once: few enough that unused ones hardly matter."""
+    """Returns the number of tokens or slots that a gateway takes at once: a twentieth, since some may go unused."""
     return max(1, limit // _BLOCKS)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Tokens that this gateway has taken but not used; it requests none before ``empty_until``."""
+    """Tokens that this gateway has taken but not used. It requests no more before ``empty_until``."""
 
     tokens: int = 0
     empty_until: float = 0.0
@@ -42,7 +42,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _FullBacklog:
-    """The time until which turns are rejected without asking; ``refused`` counts the rejected callers."""
+    """The time until which turns are rejected without asking the runtime. ``refused`` counts the rejected callers."""
 
     refusal: ErrorInfo
     until: float
@@ -51,10 +51,11 @@ class _FullBacklog:
 
 
 class Rates:
-    """Each gateway takes tokens in blocks, and the next block in advance, so that requests rarely wait.
+    """Limits requests and turns. Each gateway takes tokens in blocks, and fetches the next block early, so that
+    requests rarely wait.
 
-    While the database is unreachable, each gateway counts the requests of keys by itself, and company rates reject
-    nothing.
+    While the database is unreachable, each gateway enforces the keys' limits by itself, and companies' rates aren't
+    enforced.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:
@@ -65,41 +66,42 @@ class Rates:
         self._backlogs: dict[str, _FullBacklog] = {}
 
     async def take_of_key(self, key_id: str, per_minute: int | None) -> None:
-        """Takes a token for a request of the key, limited to ``per_minute``. Raises ``RateLimited``."""
+        """Takes a token for a request with the key, which allows ``per_minute``. Raises ``RateLimited``."""
         if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
-            raise RateLimited(f"The key allows {per_minute} requests a minute.", retry_after=wait)
+            raise RateLimited(f"The key allows {per_minute} requests per minute.", retry_after=wait)
 
     async def take(self, company_id: str, name: str) -> None:
-        """Takes a token of the company. Raises ``RateLimited`` if there is none."""
+        """Takes a token from the company's bucket. Raises ``RateLimited`` if it's empty."""
         limit = self._limits.of(company_id, name)
         if limit is not None and company_id and (wait := await self._take(company_id, name, limit)):
             raise rate_exceeded(name, limit, limit, wait)
 
     async def take_turn(self, company_id: str) -> None:
-        """Takes a token for a turn. Raises ``RateLimited``, also for a moment after ``backlog_is_full``."""
+        """Takes a token for a turn. Raises ``RateLimited``, also shortly after ``backlog_is_full`` was called."""
         self.check_backlog(company_id)
         await self.take(company_id, TURNS)
 
     def check_backlog(self, company_id: str) -> None:
-        """Raises ``RateLimited`` while the backlog is full."""
+        """Raises ``RateLimited`` while the company's backlog is full."""
         if self.has_full_backlog(company_id):
             raise self._refused(self._backlogs[company_id])
 
     def has_full_backlog(self, company_id: str) -> bool:
-        """Whether a turn of the company would be rejected now, since the runtime has just refused one."""
+        """Returns whether the company's turns are rejected now, because the runtime has just refused one."""
         full = self._backlogs.get(company_id)
         return full is not None and self._monotonic() < full.until
 
     def backlog_is_full(self, company_id: str, refusal: RateLimited) -> RateLimited:
-        """Records that the company has as many active turns as allowed: more are rejected here for a moment.
+        """Records that the company has as many active turns as allowed. Further turns are rejected here for half a
+        second.
 
-        Returns the caller's error; the more callers were rejected, the later it tells them to retry.
+        Returns the error for the caller. Its ``retry_after`` grows with the number of rejected callers.
         """
         now = self._monotonic()
         self._backlogs = {
             company: full for company, full in self._backlogs.items() if now < full.until + _LONGEST_RETRY
         }
-        # Not the exception, whose traceback holds the request.
+        # Keeps the error's fields instead of the exception, whose traceback would keep the request in memory.
         full = self._backlogs.setdefault(company_id, _FullBacklog(refusal.info(), 0.0, 0.0, now))
         full.refusal, full.until = refusal.info(), now + _BACKLOG_SECONDS
         return self._refused(full)
@@ -113,13 +115,13 @@ class Rates:
         return RateLimited(full.refusal.message, details=full.refusal.details, retry_after=wait)
 
     async def _take(self, holder: str, name: str, per_minute: int) -> int:
-        """Takes one token. Returns 0, or the whole seconds until there is one."""
+        """Takes one token and returns 0, or returns the whole seconds until one is available."""
         now = self._monotonic()
         bucket = self._bucket(holder, name, now)
         while bucket.tokens == 0:
             if (wait := bucket.empty_until - self._monotonic()) > 0:
                 return math.ceil(wait)
-            # Shielded: a caller that gives up must not cancel the request that others wait for.
+            # Shielded: a caller that gives up mustn't cancel the request that others are waiting for.
             await asyncio.shield(self._ask(bucket, holder, name, per_minute))
         bucket.tokens -= 1
         if bucket.tokens < block_of(per_minute) // 2 and bucket.empty_until <= now:
@@ -143,7 +145,7 @@ class Rates:
         }
 
     def _ask(self, bucket: _Bucket, holder: str, name: str, per_minute: int) -> asyncio.Task[None]:
-        """The running request for a block, or a new one."""
+        """Returns the pending request for a block, or starts one."""
         if bucket.asking is None:
             bucket.asking = asyncio.create_task(self._refill(bucket, holder, name, per_minute))
         return bucket.asking
@@ -161,7 +163,7 @@ class Rates:
         else:
             bucket.tokens += grant.granted
             if grant.granted < block:
-                # The time until there is a token, not a block: several gateways share the supply.
+                # The time until one token is available, not a block: several gateways share the bucket.
                 wait = max(_SHORTEST_SECONDS, (1 - grant.left) * 60 / per_minute)
                 bucket.empty_until = self._monotonic() + wait
         finally:

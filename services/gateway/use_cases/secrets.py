@@ -1,4 +1,4 @@
-"""Users' secrets, encrypted by the gateway before anything else sees them."""
+"""Users' secrets, which the gateway encrypts before it passes them on."""
 
 import base64
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 class SecretsUnavailable(ServiceUnavailable):
     def __init__(self) -> None:
-        super().__init__("Secrets can't be stored without an encryption key. Set AES_SECRETS_KEY.")
+        super().__init__("Can't store secrets without an encryption key. Set AES_SECRETS_KEY.")
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Commands carry the ciphertext: the value leaves this process in no other form."""
+    """Encrypts and stores secrets. Values leave this process only as ciphertexts, inside commands."""
 
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
     async def put(self, write: Write, name: str, value: str) -> Received:
-        """Raises ``SecretsUnavailable`` without a key, ``Conflict`` if the company has too many."""
+        """Raises ``SecretsUnavailable`` without an encryption key, ``Conflict`` if the company has too many secrets."""
         if self.cipher is None:
             raise SecretsUnavailable
         ciphertext = self.cipher.encrypt(value, place=secret_place(write.identity.company_id, name))

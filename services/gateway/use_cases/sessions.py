@@ -38,7 +38,7 @@ _LAST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Every method that names a session raises ``NotFound`` if it doesn't exist or is invisible to the caller."""
+    """Methods that take a session raise ``NotFound`` if it doesn't exist or the caller can't see it."""
 
     commands: CommandDispatcher
     agents: Agents
@@ -54,13 +54,13 @@ class Sessions:
         *,
         session_id: str | None = None,
     ) -> SessionCreated:
-        """Opens a session with a configuration, or with a stored agent that ``seen_by`` can see.
+        """Opens a session with a configuration, or with a stored agent visible to ``seen_by``.
 
-        ``messages``: its initial conversation. ``session_id``: by default the command's ID.
+        ``messages``: the initial conversation. ``session_id`` defaults to the command's ID.
         """
 
         async def make(command_id: str) -> Command:
-            # The session stores its configuration, so turns never need the registry.
+            # The session stores the configuration, so its turns don't need the registry.
             beginning = await self.agents.normalized(seen_by, wanted)
             given = {**dict(beginning), "messages": list(messages)}
             return CreateSession.model_construct(session_id=session_id or command_id, **given)
@@ -69,12 +69,12 @@ class Sessions:
         return SessionCreated.decode(created.payload)
 
     async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
-        """Opens a session under the caller's name for it, or finds the one opened before. Returns its ID.
+        """Opens a session under a name chosen by the caller, or finds the one opened before. Returns its ID.
 
-        The session's ID is derived from company, user, agent and name, so concurrent first requests create one session.
-        ``public``: a public principal's session, with its own agent.
+        The session's ID is derived from company, user, agent and name, so concurrent first requests create a single
+        session. ``public``: a public principal's restrictions. Its session uses its own agent.
 
-        Raises ``NotFound`` for an unknown agent, and ``Conflict`` for a name whose session was deleted.
+        Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session with this name was deleted.
         """
         session_id = named_session_id(write.identity, agent_key, name)
         if not await self._is_there(write.identity, session_id):
@@ -83,20 +83,20 @@ class Sessions:
                 if public is None
                 else ({"agent_id": public.agent_id}, public.sees_as)
             )
-            # Not the session's own ID, under which a refusal would be its first event.
+            # Uses another ID than the session's. Otherwise, a refusal would become the session's first event.
             own = replace(write, request=None, command_id=str(uuid5(UUID(session_id), "create")))
             try:
                 await self.open(own, wanted, sees_as, session_id=session_id)
             except Conflict:
-                # After a transient refusal, each of several retries sends its own command.
+                # After a transient refusal, each concurrent retry sends its own command.
                 if not await self._is_there(write.identity, session_id):
                     raise
         return session_id
 
     async def begin(self, write: Write, beginning: SessionBeginning) -> str:
-        """Opens a session with a history, metadata or an expiry. Returns its ID.
+        """Opens a session that can have a history, metadata and an expiry. Returns its ID.
 
-        Images of the history are stored in the session, so the history is added after it is created.
+        A history's images are stored in the session, so the history is added after the session is created.
         """
         later = beginning.messages if write.has_images else ()
         begun = beginning.model_copy(update={"messages": []}) if later else beginning
@@ -119,9 +119,10 @@ class Sessions:
         before_turn_id: str | None = None,
         expires_after: int | None = None,
     ) -> SessionCreated:
-        """Opens a session with a copy of the history up to a turn, or before one.
+        """Opens a session with a copy of the history, up to and including a turn or before a turn.
 
-        ``expires_after``: seconds until it is deleted; it isn't listed. Raises ``Conflict`` while that turn runs.
+        With ``expires_after`` in seconds, the fork is deleted after that time and isn't listed. Raises ``Conflict``
+        while the turn runs.
         """
         source = id_of(session_id, "session")
         limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
@@ -148,9 +149,9 @@ class Sessions:
     async def add_messages(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[Message]:
-        """Adds to the history between turns. Raises ``Conflict`` while a turn is active.
+        """Appends messages to the history between turns. Raises ``Conflict`` while a turn is active.
 
-        Returns the messages as listed from now on.
+        Returns the messages as lists will show them.
         """
         session_id = id_of(session_id, "session")
         history = await self.images.history(write, session_id, messages)
@@ -159,7 +160,7 @@ class Sessions:
         return SessionUpdated.decode(outcome.payload).messages
 
     async def delete(self, write: Write, session_id: str) -> None:
-        """Deletes a session with its turns; cancels a running one first."""
+        """Deletes a session and its turns. Cancels a running turn first."""
         command = DeleteSession(session_id=id_of(session_id, "session"))
         await self.commands.run(write, command)
 
@@ -172,14 +173,14 @@ class Sessions:
         return await self.upstreams.read(MessagePage, "runtime", path, identity, page)
 
     async def last_messages(self, identity: Identity, session_id: str) -> Sequence[Message]:
-        """The session's last twenty messages, oldest first."""
+        """Returns the session's last twenty messages, oldest first."""
         total = (await self.messages(identity, session_id, limit=1, offset=0)).total
         if total == 0:
             return ()
         return (await self.messages(identity, session_id, limit=_LAST, offset=max(0, total - _LAST))).messages
 
     async def open_actions(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
-        """The open actions of the session's turn."""
+        """Returns the open actions of the session's waiting turn."""
         params = {"session_id": session_id, "limit": 200}
         return (await self.upstreams.read(ActionPage, "runtime", "/internal/actions", identity, params)).actions
 

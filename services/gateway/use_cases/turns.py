@@ -1,4 +1,4 @@
-"""Turns: started, awaited, answered and cancelled, for every protocol."""
+"""Starts, awaits, follows, answers and cancels turns, for every protocol."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
@@ -46,7 +46,7 @@ from services.gateway.use_cases.sessions import Sessions
 
 _ACCEPTANCE_SECONDS: Final = 5.0
 _LOOK_UP_SECONDS: Final = 2.6
-"""A little longer than the silence after which the upstream is queried."""
+"""Slightly longer than the silence after which the upstream is asked."""
 _STATUS: Final[dict[str, TurnStatus]] = {
     TurnQueued.TYPE: "queued",
     TurnStarted.TYPE: "running",
@@ -55,14 +55,14 @@ _STATUS: Final[dict[str, TurnStatus]] = {
     TurnCancelled.TYPE: "cancelled",
 }
 TurnPart = TurnProgress | Turn | None
-"""An event, the waiting turn, or ``None`` as a keep-alive."""
+"""An event, a waiting turn, or ``None`` as a keep-alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The last known status of an unfinished turn.
+    """An unfinished turn and its last known status.
 
-    Includes the actions it waits for, or those of the waiting turn that it is queued behind.
+    Includes the actions that it, or the waiting turn ahead of it, needs answers to.
     """
 
     status: TurnStatus
@@ -76,7 +76,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTurn:
-    """A submitted turn; call exactly one of ``finish``, ``accepted`` and ``follow``."""
+    """A submitted turn. Call exactly one of ``finish``, ``accepted`` and ``follow``."""
 
     replies: Replies
     session_id: str
@@ -87,9 +87,9 @@ class SubmittedTurn:
         return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` for the completed turn, or until it needs answers from outside.
+        """Waits up to ``seconds`` until the turn completes or needs answers from outside.
 
-        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` if the runtime hasn't accepted it
+        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` if the runtime doesn't accept it
         within 5 s.
         """
         loop = asyncio.get_running_loop()
@@ -116,7 +116,7 @@ class SubmittedTurn:
                 return await self._state(now)
 
     async def accepted(self) -> Unfinished:
-        """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` like ``finish``."""
+        """Waits until the turn is stored. Raises its refusal, and ``TimedOut`` like ``finish``."""
         received = await self._await_acceptance()
         if received is None:
             return await self._state(Unfinished("queued"))
@@ -126,9 +126,9 @@ class SubmittedTurn:
         return Unfinished(status or "running", blocked_by=_blocked_by(received))
 
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
+        """Yields the turn's events up to the terminal event, and ``None`` after every 15 s without an event.
 
-        Before the first event it raises like ``accepted``.
+        Before the first event, raises like ``accepted``.
         """
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
@@ -138,7 +138,7 @@ class SubmittedTurn:
                 yield event
 
     async def _state(self, last_known: Unfinished) -> Unfinished:
-        """The turn from the runtime, or its last known state if the runtime can't tell."""
+        """Returns the turn's state from the runtime, or the last known state if the runtime doesn't answer."""
         try:
             turn = await self.reader.turn_state(self.replies.identity, self.session_id, self.command_id)
         except (ServiceUnavailable, NotFound):
@@ -154,13 +154,13 @@ class SubmittedTurn:
                 raise TimedOut(NOT_ACCEPTED)
             if (received := await self.replies.next(min(left, _LOOK_UP_SECONDS))) is not None:
                 return received
-        # Events that have arrived are returned immediately; silence means that the turn is running.
+        # Returns an event only if one has already arrived. Otherwise the turn is running.
         return await self.replies.wait(0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Every method that names a turn raises ``NotFound`` if it doesn't exist or is invisible to the caller."""
+    """Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it."""
 
     commands: CommandDispatcher
     idempotency: IdempotencyStore
@@ -183,12 +183,12 @@ class Turns:
     ) -> AsyncIterator[SubmittedTurn]:
         """Sends a message to the runtime. The turn's ID is the command's.
 
-        ``session``: its ID, or the beginning of a session that is created with its first turn, in one command. That
-        session's ID is derived from the command's, so that a retry finds both. With images, the session is created
-        first, since they belong to it.
+        ``session``: its ID, or the beginning of a session to create together with its first turn, in one command. That
+        session's ID is derived from the command's, so that a retry finds both. If there are images, the session is
+        created first, because images are stored in a session.
 
-        ``position``: raises a conflict unless the turn gets this position in its session. ``client_calls``,
-        ``whole_history``: see ``ExecuteTurn``.
+        With ``position``, the turn is refused with a conflict unless it gets this position in its session.
+        ``client_calls``, ``whole_history``: see ``ExecuteTurn``.
         """
         if not isinstance(session, str) and write.has_images:
             session, write = await self.sessions.begin(write.part("session"), session), write.part("turn")
@@ -198,7 +198,7 @@ class Turns:
             content = await self.images.content(write, session_id, content)
 
         def make(command_id: str) -> ExecuteTurn:
-            # The content was already validated as part of the body.
+            # The content was validated with the body.
             return ExecuteTurn.model_construct(
                 session_id=session_id or _session_of(command_id),
                 content=content,
@@ -222,11 +222,11 @@ class Turns:
     ) -> AsyncGenerator[TurnPart, None]:
         """Follows a turn for protocols whose streams end when the turn needs an answer from outside.
 
-        Yields events up to the terminal one, or up to the waiting turn, which comes last.
+        Yields events up to the terminal event, or until the turn is waiting. In that case, the waiting turn comes last.
 
-        Skips waits that are over. ``known``: IDs of open actions that the reader leaves to others. ``answered``:
-        actions whose answers the reader starts with; events before the last of them are left out, except the turn if it
-        waits for another answer.
+        Skips waits that are over. ``known``: IDs of open actions that this reader doesn't answer. ``answered``: IDs of
+        actions that the reader has just answered. Events before the last of these answers are omitted, except the turn
+        if it's waiting for another answer.
         """
         awaited = set(answered)
         async with aclosing(typed_events(events)) as progress:
@@ -243,25 +243,25 @@ class Turns:
                     return
 
     async def read(self, identity: Identity, turn_id: str) -> Turn:
-        """A turn by its ID alone, for protocols whose turn IDs don't include the session."""
+        """Returns a turn by its ID alone, for protocols that don't state the session."""
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
         return await self.upstreams.read(Turn, "runtime", path, identity)
 
     async def page(self, identity: Identity, **criteria: str | int | None) -> TurnPage:
-        """The caller's turns with an agent, most recently changed first."""
+        """Returns the caller's turns with an agent, most recently changed first."""
         given = {name: value for name, value in criteria.items() if value is not None}
         return await self.upstreams.read(TurnPage, "runtime", "/internal/turns", identity, given)
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """The ID of a turn from the last days, given only its request's idempotency key."""
+        """Returns the ID of the turn that a request of the last days started, found by its idempotency key."""
         return await self.idempotency.find(request)
 
     async def answer(
         self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
     ) -> Turn:
-        """Answers an open action of a waiting turn. Entrypoints check the scope for the answer.
+        """Answers an open action of a waiting turn. Entrypoints check the scope that the answer requires.
 
-        Returns the turn afterwards. Raises ``Conflict`` for an action that was answered differently, or is over.
+        Returns the turn's new state. Raises ``Conflict`` if the action was answered differently or is no longer open.
         """
         command = ResolveAction(
             session_id=id_of(session_id, "session"),
@@ -275,26 +275,26 @@ class Turns:
         return ResolveActionAccepted.decode((await self.commands.run(write, command)).payload).turn
 
     async def cancel(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
-        """Raises ``Conflict`` for a turn that has ended."""
+        """Raises ``Conflict`` if the turn has ended."""
         command = CancelTurn(session_id=id_of(session_id, "session"), turn_id=id_of(turn_id, "turn"))
         accepted = await self.commands.run(write, command)
         return CancelTurnAccepted.decode(accepted.payload)
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:
-        """The turn, if the event says that it waits for an unknown action and it still does."""
+        """Returns the turn if the event says that it's waiting for an unknown action, and it still is."""
         if not isinstance(event, TurnActionRequired) or event.action.action_id in known:
             return None
         try:
             turn = await self.read(identity, event.turn_id)
         except (ServiceUnavailable, NotFound):
-            # Unknown whether it still waits: the stream continues, and its reader can ask.
+            # Unknown whether the turn is still waiting, so the stream continues, and its reader can ask.
             return None
         is_open = any(action.action_id == event.action.action_id for action in turn.required_actions)
         return turn if is_open else None
 
 
 def scope_to_answer(answer: ResolveActionBody) -> Scope:
-    """The scope required to answer an action."""
+    """Returns the scope required to answer an action."""
     return Scope.RUNTIME_EXECUTE if answer.decision is None else Scope.RUNTIME_APPROVE
 
 
@@ -303,5 +303,5 @@ def _blocked_by(received: Received) -> BlockedBy | None:
 
 
 def _session_of(command_id: str) -> str:
-    """The ID of the session that a turn creates: as recent as the turn's, but different."""
+    """Returns the ID of the session that a turn creates: the turn's ID with one bit changed."""
     return str(UUID(int=UUID(command_id).int ^ 1))

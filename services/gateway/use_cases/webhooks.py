@@ -1,4 +1,4 @@
-"""Webhook secrets, created and encrypted by the gateway before anything else sees them."""
+"""Creates webhook secrets, and encrypts them before they leave the gateway."""
 
 import base64
 import secrets
@@ -31,7 +31,7 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(slots=True)
 class NewSecret:
-    """A secret in the format of Standard Webhooks; ``id`` is empty until a command was created with it."""
+    """A new secret in the format of Standard Webhooks. ``id`` is empty until the secret is put into a command."""
 
     cipher: SecretCipher
     text: str
@@ -47,7 +47,7 @@ class NewSecret:
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
     def shown(self, stored_id: str | None, what: str) -> str:
-        """The text, if it was stored. Raises ``Conflict`` if an earlier request created it."""
+        """Returns the secret if this request stored it. Raises ``Conflict`` if an earlier request stored its own."""
         if self.id != stored_id:
             raise Conflict(
                 f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
@@ -57,9 +57,9 @@ class NewSecret:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Commands carry ciphertexts: a secret leaves this process only in the response.
+    """Creates webhooks and rotates their secrets. A secret leaves this process only in the response, or encrypted.
 
-    Without a key for secrets, both methods raise ``SecretsUnavailable``.
+    Without an encryption key, both methods raise ``SecretsUnavailable``.
     """
 
     commands: CommandDispatcher
@@ -89,9 +89,9 @@ class Webhooks:
         )
 
     async def rotate_secret(self, write: Write, webhook: Webhook, *, grace_seconds: int) -> IssuedWebhookReply:
-        """Adds a secret; the previous one also signs for ``grace_seconds``.
+        """Adds a secret. Deliveries are signed with the previous one, too, for ``grace_seconds``.
 
-        Raises ``Conflict`` if too many secrets sign.
+        Raises ``Conflict`` if the webhook has too many valid secrets.
         """
         secret = self._new_secret()
 

@@ -28,7 +28,7 @@ _BEHIND: Final = Gauge(
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 
-# Export zeros: to Prometheus, a counter that first appears as 1 hasn't risen.
+# Exports zeros, because Prometheus doesn't see an increase if a counter first appears as 1.
 for _result in _RESULTS:
     _ATTEMPTS.labels(_result)
 

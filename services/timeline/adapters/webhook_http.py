@@ -81,7 +81,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """The first bytes as text. A longer or slower rest isn't read: its connection is closed.
+    """Returns the first bytes as text. A longer or slower rest isn't read: its connection is closed.
 
     The status alone is the receiver's verdict on the event.
     """

@@ -134,7 +134,7 @@ def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptO
 
 
 def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
-    """When a failed attempt is retried. A test isn't retried: its sender waits for the answer."""
+    """Returns when a failed attempt is retried. A test isn't retried: its sender waits for the answer."""
     final = delivery.event is None or delivery.type == TEST_EVENT or answer.status == _GONE
     return None if final or delivery.attempts >= len(RETRY_DELAYS) else now + RETRY_DELAYS[delivery.attempts]
 
@@ -147,7 +147,7 @@ class FailureStreak:
     last: datetime | None = None
 
     def is_fresh(self, now: datetime) -> bool:
-        """Whether it's too early to check if attempts still fail."""
+        """Returns whether it's too early to check if attempts still fail."""
         if self.since is None or self.last is None:
             return False
         return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
@@ -159,14 +159,14 @@ class FailureStreak:
         return FailureStreak(self.since if goes_on else now, now)
 
     def verdict(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> DisabledReason | None:
-        """Why the webhook is disabled after these outcomes, which the streak includes."""
+        """Returns why the webhook is disabled after these outcomes, which the streak includes."""
         if any(each.answer.status == _GONE for each in outcomes):
             return DisabledReason.GONE
         return DisabledReason.UNREACHABLE if self.since is not None and now - self.since >= GIVE_UP_AFTER else None
 
 
 def test_event(*, event_id: str, webhook_id: str, correlation_id: str, time: str) -> bytes:
-    """The JSON of a test event. It isn't on the timeline, so it has no position."""
+    """Returns the JSON of a test event. It isn't on the timeline, so it has no position."""
     return orjson.dumps(
         {
             "id": event_id,

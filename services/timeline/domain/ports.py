@@ -21,22 +21,22 @@ class Timeline(Protocol):
     """
 
     async def head(self, company_id: str) -> int:
-        """The newest position of the company; 0 before its first event."""
+        """Returns the newest position of the company; 0 before its first event."""
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """The newest position of each company that has events."""
+        """Returns the newest position of each company that has events."""
 
     async def newest(self, where: TimelineFilter) -> RecordedEvent | None:
-        """The last event that matches the filter, among the newest 5,000 found by an index."""
+        """Returns the last event that matches the filter, among the newest 5,000 found by an index."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Events with positions above ``after``, in order, and where the next page starts."""
+        """Returns events with positions above ``after``, in order, and where the next page starts."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Events with positions below ``before``, or the last ones, newest first, and where the next page starts."""
+        """Returns events before a position or from the end, newest first, and the start of the next page."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[RecordedEvent]:
-        """Recorded events of the turn, with sequences above ``after_sequence``, in order."""
+        """Returns recorded events of the turn, with sequences above ``after_sequence``, in order."""
 
 
 class TimelinePartitions(Protocol):
@@ -95,7 +95,7 @@ class WebhookWriter(Protocol):
         """
 
     async def is_revoked(self, key_id: str) -> bool:
-        """Whether the key was revoked. It can't be until the end of the transaction; lock webhooks after this."""
+        """Returns whether the key was revoked. Blocks revocations until the transaction ends. Call before ``lock``."""
 
     async def revoke(self, key_id: str, at: datetime) -> None:
         """Remembers that the key was revoked: older commands may still arrive."""
@@ -117,7 +117,7 @@ class ClaimedWebhook:
     several_fail: bool
 
     def is_resting(self, now: datetime) -> bool:
-        """Whether only explicit requests are delivered now: tests and redeliveries."""
+        """Returns whether only explicit requests are delivered now: tests and redeliveries."""
         return self.several_fail and self.streak.is_fresh(now)
 
     @property
@@ -158,7 +158,8 @@ class WebhookQueue(Protocol):
     async def due(
         self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
     ) -> Sequence[Sequence[DueDelivery]]:
-        """The first deliveries, in order, of chains whose next attempt is due, except the chains in ``without``.
+        """Returns the first deliveries, in order, of chains whose next attempt is due, except the chains in
+        ``without``.
 
         The longest overdue come first. For a failing webhook the newest come first, so that tests and redeliveries
         don't wait behind the backlog. While it pauses, only first attempts of tests and redeliveries are due.
@@ -190,7 +191,7 @@ class WebhookMaintenanceStore(Protocol):
     """Periodic work on all webhooks, which any number of processes may do concurrently."""
 
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        """Secrets under other keys, ordered by ID, with IDs above ``after``."""
+        """Returns secrets under other keys, ordered by ID, with IDs above ``after``."""
 
     async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
         """Does nothing if the secret was changed in the meantime."""
@@ -214,4 +215,4 @@ class WebhookClient(Protocol):
         """Makes one attempt, within its time limit; a missing response has no status. Never raises for a bad one."""
 
     async def refusal(self, url: str) -> str | None:
-        """Why this URL must not be called, found without calling it; None if it may be."""
+        """Returns why this URL must not be called, found without calling it; None if it may be."""

@@ -84,7 +84,7 @@ class Webhook:
         return WebhookDisabled(webhook_id=self.id, user_id=self.user_id, reason=reason)
 
     def may_be_changed_by(self, identity: Identity) -> bool:
-        """Whether a change reveals no events that someone may not see."""
+        """Returns whether a change reveals no events that someone may not see."""
         return identity.reads_company or not self.sees_company
 
 

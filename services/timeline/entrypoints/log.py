@@ -30,7 +30,7 @@ class TimelineLog(Protocol):
     """Fills the numbered log of events."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """The next offset to store of each partition with stored events."""
+        """Returns the next offset to store of each partition with stored events."""
 
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
         """Numbers and stores new events, and moves the offsets, in one transaction.
@@ -68,7 +68,7 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """The event with its filter fields. Raises ``PoisonMessage`` unless the payload is a JSON object."""
+    """Returns the event with its filter fields. Raises ``PoisonMessage`` unless the payload is a JSON object."""
     if not 0 <= envelope.sequence < _ENDLESS:
         raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:

@@ -284,7 +284,7 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
 
 
 def _own(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """A webhook that the caller may change."""
+    """Returns a webhook that the caller may change."""
     if webhook is None or not writer.may_write_of(webhook.user_id):
         raise WebhookNotFound
     return webhook

@@ -172,7 +172,7 @@ async def test_repeats_find_what_was_stored(public: Gateway, artifacts: Artifact
     assert [type(sent.command) for sent in public.bus.sent] == [CreateSession, ExecuteTurn]
     assert len(set(artifacts.sessions)) == 1
     assert len({headers["Idempotency-Key"] for headers, _ in public.upstreams.uploaded}) == 1
-    with pytest.raises(openai.BadRequestError, match="used before with another body"):
+    with pytest.raises(openai.BadRequestError, match="already used with a different body"):
         await client.chat.completions.create(
             model="support", messages=asking(picture(data_url(JPEG))), extra_headers={"Idempotency-Key": "again"}
         )

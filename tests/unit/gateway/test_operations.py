@@ -188,7 +188,7 @@ async def test_a_company_sees_its_own_letters_and_no_others(
     for hidden in (others, nobodys, f"{EVENTS}.99", "no-such-topic.0", "nonsense"):
         absent = await company.get(f"{LETTERS}{hidden}/", 404)
         refused = await company.post(f"{LETTERS}{hidden}/replay/", 404)
-        assert absent["message"] == refused["message"] == "There is no dead letter with this ID."
+        assert absent["message"] == refused["message"] == "There is no dead-lettered message with this ID."
     assert public.dead_letters.sent == []
 
 

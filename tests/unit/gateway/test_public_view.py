@@ -47,7 +47,7 @@ ERROR = ErrorInfo(
     details=[ErrorDetail(loc=["model"], type="model", message="10.0.0.9 is away")],
 )
 SPENT = ErrorInfo(type=ErrorKind.BUDGET, message="cost 25.37 of 1", details=ERROR.details)
-NEUTRAL = "The assistant cannot answer right now. Please try again later."
+NEUTRAL = "The assistant can't answer right now. Please try again later."
 ATTRIBUTION = {"model": "openai:gpt", "user_id": "user-of-the-company", "key_id": "user-of-the-company"}
 
 
@@ -134,7 +134,7 @@ async def test_a_failure_is_told_in_neutral_words_with_a_reference(public: Gatew
     assert "details" not in error
     streamed = await public.client.post(PATH, params=key, json={"content": "Hi"}, headers=STREAM)
     check(streamed.text)
-    assert "cannot answer right now" in streamed.text
+    assert "can't answer right now" in streamed.text
 
 
 async def test_a_key_of_the_company_is_told_why(public: Gateway) -> None:

@@ -79,6 +79,6 @@ def test_visitors_see_no_tools(run: Run) -> None:
 
 
 def test_a_failure_has_a_reference(run: Run) -> None:
-    error = {"message": "The assistant cannot answer right now.", "correlation_id": "label-1"}
+    error = {"message": "The assistant can't answer right now.", "correlation_id": "label-1"}
     failed = told(run, ("turn.failed", {"error": error}))
-    assert "The assistant cannot answer right now. Reference: label-1" in failed
+    assert "The assistant can't answer right now. Reference: label-1" in failed

@@ -1,4 +1,4 @@
-"""Tables of the gateway with rows that expire, and those of the subjects of its events."""
+"""The gateway's tables with expiring rows, and the tables of the entities that its events are about."""
 
 from typing import Final
 

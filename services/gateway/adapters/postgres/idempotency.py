@@ -11,7 +11,7 @@ from libs.persistence import Connection, Database
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
 _WAIT_SECONDS: Final = 5.0
-# Connections kept free for other companies from one that uses its half.
+# Connections that stay free for other companies when one company has used up its half.
 _SPARE: Final = 2
 _RETRY_AFTER: Final = 2
 _RECORD: Final = """
@@ -30,7 +30,7 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
   AND path = %(path)s AND key = %(key)s
 """
 
-# Guarded by the refused ID: one of several concurrent retries renews it, the others find its command.
+# The refused ID guards the update: one of several concurrent retries renews it, and the others find the new command.
 _RENEW: Final = """
 UPDATE idempotency_keys SET command_id = %(command_id)s
 WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
@@ -46,10 +46,10 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 
 
 class PostgresIdempotency:
-    """``connections``: how many all companies together may use for this.
+    """``connections``: the number of connections that all companies together may use for idempotency keys.
 
-    Every write starts here, so a burst of one company could take every connection and block the others. A company gets
-    half of them, and more only while no other company waits and two stay free.
+    Every write starts here, so one company's burst could take every connection and block the others. A company gets
+    half of the connections, and more only while no other company waits and two connections stay free.
     """
 
     def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:
@@ -59,14 +59,12 @@ class PostgresIdempotency:
 
     @property
     def waiting(self) -> int:
-        """The number of writes that wait for their company's turn rather than for a connection."""
+        """The number of writes waiting for their company's turn, not counting those waiting for a connection."""
         return self._permits.waiting
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Raises ``ServiceUnavailable`` if the company's turn doesn't come in time, ``StoreUnavailable`` if there is no
-        connection then.
-        """
+        """Raises ``ServiceUnavailable`` for too many writes, or ``StoreUnavailable`` if no connection is free."""
         has_turn = False
         async with AsyncExitStack() as held:
             try:
@@ -76,7 +74,7 @@ class PostgresIdempotency:
                     connection = await held.enter_async_context(self._database.connection())
             except TimeoutError:
                 if has_turn:
-                    raise StoreUnavailable(f"no connection within {self._seconds:g} s") from None
+                    raise StoreUnavailable(f"no free connection within {self._seconds:g} s") from None
                 message = "The company has too many writes in progress."
                 raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from None
             yield connection
@@ -98,7 +96,7 @@ class PostgresIdempotency:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
                 return IdempotencyRecord(command_id=str(row[0]), correlation_id=row[1])
-            # Another retry was first, or the row was purged: record as for a first request.
+            # Another retry renewed the row first, or the row was purged: record as for a first request.
             return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
 
@@ -113,7 +111,7 @@ async def _record(
     }
     row = None
     while row is None:
-        # A row that another request is committing conflicts but isn't in this statement's snapshot: retry.
+        # A row that another request has just committed conflicts but isn't in this statement's snapshot: retry.
         row = await (await connection.execute(_RECORD, values)).fetchone()
     recorded_id, recorded_correlation, body_hash, repeated = row
     if bytes(body_hash) != request.body_hash:
@@ -122,7 +120,7 @@ async def _record(
 
 
 async def claim(connection: Connection, write: Write, entity_id: str) -> None:
-    """Records that this write creates that entity. Raises ``KeyReused`` if it was recorded before."""
+    """Records that this write creates the entity. Raises ``KeyReused`` if the write was already recorded."""
     if write.request is None:
         return
     record = await _record(connection, write.request, command_id=entity_id, correlation_id=write.correlation_id)

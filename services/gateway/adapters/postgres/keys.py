@@ -34,7 +34,7 @@ _SUPERSEDE: Final = """
 UPDATE api_keys SET successor_id = %s, expires_at = least(expires_at, %s)
 WHERE company_id = %s AND id = %s AND successor_id IS NULL AND revoked_at IS NULL
 """
-# Lock a number derived from the company, not its row, which other rows reference.
+# Locks a number derived from the company: locking its row would block inserts that reference it.
 _LOCK_COMPANY: Final = "SELECT pg_advisory_xact_lock(hashtextextended('api_keys/' || %s, 0))"
 _COUNT_VALID: Final = """
 SELECT count(*) FROM api_keys
@@ -120,11 +120,11 @@ class PostgresKeys:
 
 
 class _Superseded(Exception):
-    """Another request rotated or revoked the key in the meantime; rolls the transaction back."""
+    """Rolls the transaction back because another request has rotated or revoked the key."""
 
 
 async def _check_quota(transaction: Transaction, company_id: str, most: int | None) -> None:
-    """Raises ``QuotaExceeded``. Keys of a company are added one at a time."""
+    """Raises ``QuotaExceeded``. A lock ensures that a company's keys are added one at a time."""
     if most is None:
         return
     await transaction.connection.execute(_LOCK_COMPANY, (company_id,))

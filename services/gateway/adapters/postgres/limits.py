@@ -1,4 +1,4 @@
-"""Limits shared by all gateways, in PostgreSQL."""
+"""Stores the limits shared by all gateways in PostgreSQL."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from services.gateway.domain.limits import STREAMS, Grant, HeldPlaces
 _AVAILABLE: Final = """
     least(%(limit)s, r.tokens + %(limit)s / 60.0 * greatest(0, extract(epoch FROM now() - r.refilled_at)))
 """
-# ``granted`` is the last grant, so that the statement can return it.
+# The column ``granted`` only exists so that RETURNING can report the grant.
 _TAKE: Final = f"""
     INSERT INTO rates AS r (holder, name, tokens, granted, refilled_at)
     VALUES (%(holder)s, %(name)s, %(limit)s - least(%(wanted)s, %(limit)s), least(%(wanted)s, %(limit)s), now())
@@ -47,7 +47,7 @@ _USED: Final = """
     SELECT %(streams)s, coalesce(sum(places), 0)::bigint FROM company_streams
     WHERE company_id = %(company)s AND expires_at > now()
 """
-# An unused bucket is full after two minutes, like one without a row.
+# A bucket unused for two minutes is full, so it doesn't need its row.
 _PURGE: Final = (
     "DELETE FROM rates WHERE refilled_at < now() - interval '2 min'",
     "DELETE FROM company_streams WHERE expires_at < now() - interval '2 min'",
@@ -67,7 +67,7 @@ class PostgresSharedLimits:
     async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
         parameters = {"company": company_id, "gateway": self._gateway_id, "wanted": wanted, "limit": limit}
         async with self._database.transaction() as connection:
-            # A separate statement, so that the next one's snapshot includes what others have taken.
+            # A separate statement, so that the next one's snapshot includes the slots that other gateways have taken.
             await connection.execute(_LOCK, (company_id,))
             row = await (await connection.execute(_HOLD, parameters)).fetchone()
         assert row is not None
@@ -85,6 +85,6 @@ class PostgresSharedLimits:
         return dict.fromkeys(per_minute, 0) | dict(rows)
 
     async def purge(self) -> None:
-        """Deletes rows without information."""
+        """Deletes full buckets and expired slots."""
         for statement in _PURGE:
             await self._database.execute(statement)

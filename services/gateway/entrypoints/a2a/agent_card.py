@@ -1,4 +1,4 @@
-"""An agent's card: how A2A clients reach it and what it accepts."""
+"""The card that tells A2A clients how to reach an agent and what it accepts."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 def card_of(agent: Agent, address: str) -> dict[str, Any]:
-    """``address``: the agent's URL. The card omits instructions and tools, since cards may be public."""
+    """Returns an agent's card. ``address``: the agent's URL. Omits instructions and tools: cards can be public."""
     return {
         "name": agent.name,
         "description": f"Talks with {agent.name}.",

@@ -1,4 +1,4 @@
-"""``/a2a/{agent_key}``: every agent as an A2A server, over JSON-RPC and HTTP+JSON, and its card."""
+"""``/a2a/{agent_key}``: serves every agent and its card to A2A clients, over JSON-RPC and HTTP+JSON."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -50,7 +50,7 @@ HttpCall = Annotated[Call, Depends(_http_json)]
 
 @router.get("/.well-known/agent-card.json")
 async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Response:
-    """Without a credential, returns the card of a public agent, and doesn't reveal whether others exist."""
+    """Returns an agent's card. Without a credential, only public agents are found."""
     if "x-api-key" in request.headers or "authorization" in request.headers:
         caller = await authenticated(request, [Scope.AGENTS_READ])
         agent = await door.agents.find(caller.identity, agent_key)

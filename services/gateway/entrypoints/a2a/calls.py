@@ -1,4 +1,4 @@
-"""Calls of A2A clients, from a request in either of the protocol's bindings to its response."""
+"""Answers the calls of A2A clients, over either of the protocol's bindings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -57,11 +57,11 @@ _METHODS: Final[Mapping[str, tuple[type[Message], Scope, Callable[[Operations, A
 }
 _ABOUT_PUSH: Final = ("TaskPushNotificationConfig", "TaskPushNotificationConfigs")
 _OF_BEFORE: Final = "0.3"
-"""The protocol's default version for requests that don't specify one."""
+"""The version that the protocol assumes if a request doesn't specify one."""
 
 
 class Binding(Protocol):
-    """Renders the outcome of a call."""
+    """Renders the outcomes of calls."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -69,13 +69,13 @@ class Binding(Protocol):
 
 
 class JsonRpc:
-    """A single address for all methods. Failed methods return status 200."""
+    """JSON-RPC: one URL for all methods. Failed methods return status 200."""
 
     def __init__(self) -> None:
         self._id: str | int | None = None
 
     def open(self, request: Any) -> tuple[str, Any]:
-        """The method and its parameters. Raises ``InvalidRequestError``."""
+        """Parses a request into its method and parameters. Raises ``InvalidRequestError``."""
         if not isinstance(request, dict):
             raise InvalidRequestError("A request must be a single object. Batches aren't supported.")
         request_id = request.get("id")
@@ -84,7 +84,7 @@ class JsonRpc:
         elif request_id is not None:
             raise InvalidRequestError("id must be a string or an integer.")
         if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
-            raise InvalidRequestError('A request needs jsonrpc "2.0" and a method.')
+            raise InvalidRequestError('A request must have jsonrpc "2.0" and a method.')
         return request["method"], request.get("params", {})
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class JsonRpc:
 
 
 class HttpJson:
-    """An address per method; failures return HTTP statuses."""
+    """HTTP+JSON: one URL per method. Failed methods return HTTP statuses."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
         return result
@@ -110,14 +110,14 @@ def check_version(request: Request) -> None:
     given = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER) or _OF_BEFORE
     if given.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
         raise VersionNotSupportedError(
-            f"A2A {given[:20]} isn't supported: send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
+            f"A2A {given[:20]} isn't supported. Send the header {VERSION_HEADER}: {PROTOCOL_VERSION}."
         )
 
 
 def parsed(values: Any, model: type[M]) -> M:
-    """Parses a method's parameters. Ignores fields of newer releases, as the protocol says.
+    """Parses a method's parameters. Ignores unknown fields of newer releases, as the protocol requires.
 
-    Raises ``InvalidParamsError`` for invalid ones.
+    Raises ``InvalidParamsError`` for invalid parameters.
     """
     if not isinstance(values, dict):
         raise InvalidParamsError("params must be an object.")
@@ -143,7 +143,7 @@ def json_of(body: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A caller's request to an agent, over one of the bindings."""
+    """A caller's request to an agent, over one of the two bindings."""
 
     request: Request
     agent_key: str
@@ -153,7 +153,7 @@ class Call:
     binding: Binding
 
     async def answer(self, method: str, values: Any) -> Response:
-        """Executes the method. Raises failures that aren't the protocol's own."""
+        """Executes the method and renders the response. Raises errors for which the protocol has no code."""
         try:
             check_version(self.request)
             if method.endswith(_ABOUT_PUSH):
@@ -198,7 +198,7 @@ class Call:
 
 
 def address_of(request: Request) -> str:
-    """The gateway's address as the caller sees it; a proxy that terminates TLS forwards it."""
+    """Returns the gateway's URL as the caller sees it, which a proxy that terminates TLS forwards."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
     scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
     return f"{scheme}://{request.url.netloc}"

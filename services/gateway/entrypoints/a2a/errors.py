@@ -1,4 +1,4 @@
-"""Errors in A2A's formats, with the codes from which clients derive their error classes."""
+"""Renders errors in A2A's formats, with the codes from which clients derive their error classes."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -45,19 +45,19 @@ _OF_OPERATIONS: Final = frozenset(
 
 
 def a2a_error(problem: ServiceError) -> A2AError | None:
-    """The protocol's own error; None for one that has only an HTTP status, such as a missing scope or an outage."""
+    """Returns the protocol's error, or None for errors with only an HTTP status, such as outages."""
     return _translated(problem.info()) if problem.kind in _OF_OPERATIONS else None
 
 
 def json_rpc_error(request_id: str | int | None, error: A2AError) -> dict[str, Any]:
-    """The JSON-RPC response to a failed request."""
+    """Returns the JSON-RPC response to a failed request."""
     code = JSON_RPC_ERROR_CODE_MAP.get(type(error), -32603)
     fields = {"code": code, "message": error.message, "data": build_error_details(error)}
     return {"jsonrpc": "2.0", "id": request_id, "error": fields}
 
 
 def http_error(error: A2AError) -> tuple[int, dict[str, Any]]:
-    """The status and HTTP+JSON body for a failed request."""
+    """Returns the status and HTTP+JSON body for a failed request."""
     payload = build_rest_error_payload(error)
     return payload["error"]["code"], payload
 
@@ -72,7 +72,7 @@ def _translated(info: ErrorInfo) -> A2AError:
 
 
 def _outside_of_operations(info: ErrorInfo) -> dict[str, Any]:
-    # The ID of the JSON-RPC request, if it is one, is unknown here. HTTP+JSON clients read ``details``.
+    # The ID of a JSON-RPC request is unknown here. HTTP+JSON clients read ``details``.
     response = json_rpc_error(None, _translated(info))
     response["error"]["details"] = response["error"]["data"]
     return response
@@ -82,4 +82,4 @@ SHAPE: Final = ErrorShape(
     body=lambda info: orjson.dumps(_outside_of_operations(info)),
     event=lambda info: render_event("error", orjson.dumps(_outside_of_operations(info))),
 )
-"""For failures outside an operation: authentication, limits, outages, shutdown."""
+"""The format of errors outside of operations: authentication, limits, outages, shutdown."""

@@ -1,4 +1,4 @@
-"""Messages of A2A clients: the content of a new turn, and answers to a waiting one."""
+"""Converts A2A messages into the content of a new turn, or into answers to a waiting turn."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -26,7 +26,7 @@ _ANY: Final = ("*/*", "text", "text/*")
 
 
 def check_configuration(configuration: SendMessageConfiguration) -> None:
-    """Rejects features that no agent supports, by name."""
+    """Rejects unsupported features with a specific error."""
     if configuration.HasField("task_push_notification_config"):
         raise PushNotificationNotSupportedError(NO_PUSH_NOTIFICATIONS)
     accepted = configuration.accepted_output_modes
@@ -35,7 +35,7 @@ def check_configuration(configuration: SendMessageConfiguration) -> None:
 
 
 def content_of(message: Message) -> MessageBlocks:
-    """The content of a turn. Agents get data as its JSON."""
+    """Returns the content of a turn. Data parts become JSON text."""
     blocks = list(_blocks(message))
     try:
         return _BLOCKS.validate_python(blocks)
@@ -44,7 +44,7 @@ def content_of(message: Message) -> MessageBlocks:
 
 
 def find_raw_image(part: dict[str, Any]) -> Found | None:
-    """The image in a part of a message, given by its URL."""
+    """Finds the image in a part of a message."""
     raw, media_type = part.get("raw"), part.get("mediaType", part.get("media_type"))
     if not isinstance(media_type, str) or not media_type.startswith("image/"):
         return None
@@ -60,13 +60,13 @@ def find_raw_image(part: dict[str, Any]) -> Found | None:
 
 
 def answers_of(message: Message) -> dict[str, ResolveActionBody]:
-    """Answers by action ID: data parts ``{action_id, decision | output | error}``."""
+    """Returns answers by action ID, from data parts ``{action_id, decision | output | error}``."""
     answers: dict[str, ResolveActionBody] = {}
     for number, part in enumerate(message.parts):
         data = _data(part)
         if not isinstance(data, dict) or not isinstance(action_id := data.pop("action_id", None), str):
             raise InvalidParamsError(
-                f"message.parts.{number}: answer the task with a data part for each action. It is {{action_id,"
+                f"message.parts.{number}: answer the task with a data part for each action: {{action_id,"
                 " decision | output | error}."
             )
         try:
@@ -77,7 +77,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 
 
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
-    """The first finding, with its location."""
+    """Converts the first finding into an error with its location."""
     found = problem.errors(include_url=False)[0]
     place = ".".join(map(str, (*within, *found["loc"])))
     return InvalidParamsError(f"{place}: {validation_message(found)}.")
@@ -94,7 +94,7 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield {"type": "image_url", "image_url": {"url": part.url}}
         else:
             raise ContentTypeNotSupportedError(
-                f"message.parts.{number}: must be a text, data or an image. Upload other files with POST"
+                f"message.parts.{number}: must be text, data or an image. Upload other files with POST"
                 " /api/v1/sessions/{contextId}/artifacts/."
             )
 
@@ -104,7 +104,7 @@ def _data(part: Part) -> Any:
 
 
 def _with_integers(value: Any) -> Any:
-    """The protocol's data has only floats; whole numbers become integers again."""
+    """Converts whole numbers back into integers: in the protocol's data, all numbers are floats."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A2A's operations on one agent, for one caller."""
+"""Implements A2A's operations on one agent, for one caller."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -49,7 +49,7 @@ _LARGEST_PAGE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """``base``: the gateway's own address. ``headers`` of the response are filled along the way."""
+    """``base``: the gateway's own URL. ``headers``: the response's headers, which the operation fills."""
 
     door: Door
     caller: Principal
@@ -59,7 +59,7 @@ class Operations:
     headers: dict[str, str]
 
     async def send(self, params: SendMessageRequest) -> SendMessageResponse:
-        """Raises the refusal of the message; a failed turn becomes a failed task."""
+        """Sends a message and returns its task, even if the turn failed. Raises if the message is refused."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:
@@ -81,7 +81,7 @@ class Operations:
             return self._sent(params, await self._read(submitted.command_id, problem))
 
     async def stream(self, params: SendMessageRequest) -> AsyncGenerator[StreamResponse | None, None]:
-        """The task, then its updates, until it ends or needs an answer."""
+        """Yields the task, then its updates until the task ends or needs an answer."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:
@@ -110,7 +110,7 @@ class Operations:
         return self._task(await self._turn(params.id))
 
     async def list_tasks(self, params: ListTasksRequest) -> ListTasksResponse:
-        """Newest first. Raises ``InvalidParamsError`` for an invalid page."""
+        """Lists tasks, newest first. Raises ``InvalidParamsError`` for an invalid page."""
         size = params.page_size if params.HasField("page_size") else _PAGE
         if not 1 <= size <= _LARGEST_PAGE:
             raise InvalidParamsError(f"pageSize must be from 1 to {_LARGEST_PAGE}.")
@@ -143,7 +143,7 @@ class Operations:
         return self._task(await self._turn(params.id))
 
     async def subscribe(self, params: SubscribeToTaskRequest) -> AsyncGenerator[StreamResponse | None, None]:
-        """The task, then all of its updates from the beginning."""
+        """Yields the task, then all of its updates from the beginning."""
         turn = await self._turn(params.id)
         if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is already {turn.status}. Get it instead.")
@@ -153,7 +153,7 @@ class Operations:
             yield update
 
     async def _turn(self, turn_id: str) -> Turn:
-        """Raises ``TaskNotFoundError``, also for a turn of another agent."""
+        """Reads the turn. Raises ``TaskNotFoundError``, also for a turn of another agent."""
         try:
             turn = await self.door.turns.read(self.caller.identity, turn_id)
             session = await self.door.sessions.read(self.caller.identity, turn.session_id)
@@ -165,7 +165,7 @@ class Operations:
         return turn
 
     async def _session(self, message: Message) -> str:
-        """The context's session, or a new one. A retried message finds the session created for it."""
+        """Returns the context's session, or creates one. A retried message finds the session created for it."""
         session_id = message.context_id
         if not session_id:
             wanted = {"agent_key": self.agent.agent_key}
@@ -183,7 +183,7 @@ class Operations:
         return session_id
 
     async def _answered(self, message: Message) -> tuple[Turn, Collection[str]]:
-        """The turn after the answers in the message, and the IDs of the answered actions."""
+        """Applies the answers in a message. Returns the turn and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
             raise InvalidParamsError("message.contextId doesn't match the task's context.")
@@ -201,7 +201,7 @@ class Operations:
         return turn, answers.keys()
 
     async def _settled(self, turn: Turn) -> Turn:
-        """The turn once it has ended or needs an answer, or its state after ten minutes."""
+        """Waits until the turn has ended or needs an answer, for up to ten minutes. Returns the turn."""
         if turn.status in ("queued", "running"):
             try:
                 async with asyncio.timeout(MAX_WAIT):
@@ -213,7 +213,7 @@ class Operations:
         return await self.door.turns.read(self.caller.identity, turn.turn_id)
 
     async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
-        """The turn, which may have failed. Raises the error of a refused one."""
+        """Returns the turn, even if it failed. Raises the error if the turn was refused."""
         try:
             return await self.door.turns.read(self.caller.identity, turn_id)
         except NotFound:
@@ -251,7 +251,7 @@ class Operations:
         return self.door.turns.up_to_wait(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
-        """The write of a message, executed once per message ID."""
+        """Returns the message's write, which is executed once per message ID."""
         values: Mapping[str, object] = MessageToDict(message)
         path = f"/a2a/{self.agent.agent_key}"
         return replace(self.write, request=repeatable(self.caller, "POST", path, message.message_id, values))

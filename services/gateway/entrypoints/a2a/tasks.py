@@ -1,4 +1,4 @@
-"""A turn in A2A's terms: its task, and the task's updates from the turn's events."""
+"""Converts a turn into an A2A task, and the turn's events into updates of the task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -37,9 +37,9 @@ from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress
 
 REPLY: Final = "reply"
-"""The ID of the artifact with the model's text; at the turn's end exactly the reply."""
+"""The ID of the artifact with the model's text. At the turn's end, it contains exactly the reply."""
 OUTPUT: Final = "output"
-"""The ID of the artifact with the value of an agent that has an output schema."""
+"""The ID of the artifact with the structured value, for agents with an output schema."""
 STATES: Final[Mapping[TurnStatus, TaskState]] = {
     "queued": TaskState.TASK_STATE_SUBMITTED,
     "running": TaskState.TASK_STATE_WORKING,
@@ -48,11 +48,11 @@ STATES: Final[Mapping[TurnStatus, TaskState]] = {
     "failed": TaskState.TASK_STATE_FAILED,
     "cancelled": TaskState.TASK_STATE_CANCELED,
 }
-_ANSWER_BY: Final = "Answer with a message of this task that has a data part for each action."
+_ANSWER_BY: Final = "Answer with a message to this task that contains a data part for each action."
 
 
 def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
-    """``files``: the address below which the agent's artifacts are found by ID."""
+    """``files``: the URL below which the agent's artifacts are available by ID."""
     status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at)
     if turn.status == "waiting":
         status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
@@ -63,20 +63,20 @@ def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_art
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
-    """The task of a new turn."""
+    """Returns a new turn's task."""
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
 
 
 def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """The reply's text, the value of its output schema, and the files created by the agent."""
+    """Returns the reply's text and structured value, and the files that the agent created."""
     return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
 class TaskUpdates:
     """Converts a turn's events, in order, into updates of its task.
 
-    The first piece of each step's text replaces the artifact ``reply``; further pieces are appended. So a client that
-    applies all updates ends with exactly the reply, even if an attempt was abandoned.
+    The first piece of each step's text replaces the artifact ``reply``, and further pieces are appended. So a client
+    that applies all updates ends up with exactly the reply, even if an attempt was abandoned.
     """
 
     def __init__(self, session_id: str, turn_id: str, files: str) -> None:
@@ -87,7 +87,7 @@ class TaskUpdates:
         self._length = 0
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
-        """The update of a turn that needs these answers."""
+        """Returns the update for a turn that needs these answers."""
         status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
         status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
         return self._status_update(status)
@@ -126,7 +126,7 @@ class TaskUpdates:
     def _end(self, event: TurnCompleted | TurnFailed | TurnCancelled) -> Iterator[StreamResponse]:
         if isinstance(event, TurnCompleted):
             text = event.response.content
-            # The pieces were the whole text, unless nothing streamed them or the final step has none.
+            # The streamed pieces are the whole text, unless nothing was streamed or the final step has no text.
             is_whole = 0 < self._length == len(text)
             last = _reply("" if is_whole else text, _facts_of(event))
             yield self._artifact_update(last, append=is_whole, last_chunk=True)

@@ -1,4 +1,4 @@
-"""``/ag-ui/{agent_key}``: every agent as an AG-UI agent, with one request per run."""
+"""``/ag-ui/{agent_key}``: serves every agent to AG-UI clients, with one request per run."""
 
 from typing import Annotated, Final
 
@@ -25,7 +25,7 @@ from services.gateway.entrypoints.door.writes import PlainWrite
 PREFIX: Final = "/ag-ui"
 router: Final = protocol_router(PREFIX + "/{agent_key}")
 _MAX_BODY: Final = 4 * 1024 * 1024
-"""A client sends its whole history with every run."""
+"""Large, because a client sends its whole history with every run."""
 _ENCODER: Final = EventEncoder()
 Caller = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE])]
 
@@ -35,7 +35,7 @@ def _rendered(event: BaseEvent) -> bytes:
 
 
 SHAPE: Final = ErrorShape(error_body, lambda info: _rendered(run_error(info)))
-"""Streams end with the protocol's event; refused requests get the errors of ``/api/v1``."""
+"""Ends streams with the protocol's error event. Rejected requests get errors like those of ``/api/v1``."""
 
 
 class AGUIApplication(ProtocolApplication):

@@ -1,4 +1,4 @@
-"""A turn in AG-UI's terms: the events of a run."""
+"""Converts the events of a turn into those of an AG-UI run."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -51,7 +51,7 @@ from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 
 APPROVAL: Final = "tool_approval"
-"""The reason of interrupts that request an approval."""
+"""The reason given in interrupts that request an approval."""
 _DECISION: Final = {
     "type": "object",
     "properties": {"decision": {"enum": ["approve", "deny"]}, "reason": {"type": "string"}},
@@ -62,8 +62,8 @@ _DECISION: Final = {
 class RunEvents:
     """Converts a turn's events, in order, into those of a run.
 
-    Each step's text is a separate message. After discarded text, a snapshot of the messages follows without it. This
-    includes messages of this turn from an interrupted run: they are sent again in full.
+    Each step's text is a separate message. If text is discarded, a snapshot of the messages without that text follows.
+    The same happens to messages of this turn from an interrupted run, because they're sent again in full.
     """
 
     def __init__(self, given: RunAgentInput, session_id: str, turn_id: str) -> None:
@@ -89,7 +89,7 @@ class RunEvents:
         return [started, StateSnapshotEvent(snapshot={**(self._given.state or {}), "session": session})]
 
     def waiting(self, actions: Sequence[RequiredAction]) -> list[BaseEvent]:
-        """The end of a run whose turn needs these answers."""
+        """Returns the events that end a run because its turn needs these answers."""
         interrupts = [_interrupt(action) for action in actions if action.kind == "approval"]
         pending = [action.tool_call.id for action in actions if action.kind == "tool_result"]
         outcome = (
@@ -161,7 +161,7 @@ class RunEvents:
         yield ToolCallEndEvent(tool_call_id=call.call_id)
 
     def _result(self, call_id: str, output: str) -> Iterator[BaseEvent]:
-        """The result of a call that the client didn't make itself."""
+        """Yields a call's result, unless the client made the call itself."""
         if any(isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in self._messages):
             return
         message = ToolMessage(id=f"{self._turn_id}.{call_id}", content=output, tool_call_id=call_id)
@@ -175,7 +175,7 @@ class RunEvents:
         self._own.add(message.id)
 
     def _remove(self, message_id: str) -> Iterator[BaseEvent]:
-        """Removes a message together with the service's results for its calls."""
+        """Removes a message and the service's results for its calls."""
         calls = {
             call.id
             for each in self._messages
@@ -197,7 +197,7 @@ class RunEvents:
         else:
             content = event.response.content
             if self._length != len(content):
-                # The final step wasn't streamed, since an answer arrived too late to be followed.
+                # The final step's text wasn't streamed: the run began too late to receive it.
                 yield from self._whole(content)
             yield from self._status("completed")
             yield self._finished(RunFinishedSuccessOutcome(), _result_of(event), _usage_of(event))
@@ -228,7 +228,7 @@ class RunEvents:
 
     @property
     def _keeps_state(self) -> bool:
-        """Whether the client's state is an object, which the session's state can extend."""
+        """Whether the client's state is an object, to which the session's state can be added."""
         return self._given.state is None or isinstance(self._given.state, dict)
 
     def _message_id(self, attempt: int, step: int) -> str:
@@ -243,7 +243,7 @@ def _interrupt(action: RequiredAction) -> Interrupt:
     return Interrupt(
         id=action.action_id,
         reason=APPROVAL,
-        message=f"May {action.tool_call.name} be called?",
+        message=f"Allow the call of {action.tool_call.name}?",
         tool_call_id=action.tool_call.id,
         response_schema=_DECISION,
         expires_at=action.expires_at,

@@ -1,4 +1,4 @@
-"""A run's input: new messages, answers, and settings for the turn."""
+"""Parses a run's input: new messages, answers, and settings for the turn."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,38 +30,38 @@ from services.gateway.entrypoints.door.image_bodies import Found
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
 _MAX_THREAD_ID: Final = 1000
 _MIN_SECRET: Final = 32
-_WITHDRAWN: Final = "The question was withdrawn without an answer."
+_WITHDRAWN: Final = "The user dismissed the question without an answer."
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The history after the agent's last message; ``results`` of the client's tools by call."""
+    """The history after the agent's last message. ``results``: results of the client's tools, by call ID."""
 
     users: Sequence[UserMessage]
     results: Mapping[str, ToolMessage]
 
 
 def run_input(values: Any, caller: Principal) -> RunAgentInput:
-    """Raises ``ValidationFailed`` for an invalid input and for a thread ID that others could guess."""
+    """Raises ``ValidationFailed`` for invalid input, and for a visitor's thread ID that others could guess."""
     try:
         given = RunAgentInput.model_validate(values)
     except ValidationError as problem:
         raise invalid(problem, values, RunAgentInput) from None
     if not 1 <= len(given.thread_id) <= _MAX_THREAD_ID:
         raise invalid_field(["threadId"], f"must have 1 to {_MAX_THREAD_ID} characters")
-    # Checked before a session is opened for it.
+    # Checked here, before a session is opened.
     users = [message for message in given.messages if isinstance(message, UserMessage)]
     if not users:
-        raise invalid_field(["messages"], "needs a user message")
+        raise invalid_field(["messages"], "must contain a user message")
     content_of(users[-1:])
-    # Visitors share one identity, so a guessable thread would show one visitor another's messages.
+    # Visitors share one identity, so with a guessable thread ID, one visitor could read another's messages.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
         raise invalid_field(["threadId"], f"must be a random text of at least {_MIN_SECRET} characters, as must runId")
     return given
 
 
 def find_image_data(part: dict[str, Any]) -> Found | None:
-    """The image in a part of a message, given by its URL."""
+    """Finds the image in a part of a message."""
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -72,7 +72,7 @@ def find_image_data(part: dict[str, Any]) -> Found | None:
 
 
 def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
-    """``unfinished``: a turn without a reply; the client's text of it doesn't count as an answer."""
+    """``unfinished``: a turn without a reply. Its text in the client's history doesn't count as the agent's message."""
     users: list[UserMessage] = []
     results: dict[str, ToolMessage] = {}
     for message in reversed(given.messages):
@@ -86,7 +86,7 @@ def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
 
 
 def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
-    """The user's last messages that the session lacks; it ends with the ``unanswered`` ones."""
+    """Returns the user messages that the session lacks. ``unanswered``: the texts at the end of the session."""
     texts = [_text_of(user) for user in users]
     known = min(len(texts), len(unanswered))
     while known and list(unanswered[-known:]) != texts[:known]:
@@ -95,7 +95,7 @@ def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[
 
 
 def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
-    """The content of one turn."""
+    """Returns the content of the turn for the user's messages."""
     if len(users) == 1 and isinstance(users[0].content, str):
         blocks: Any = [{"type": "text", "text": users[0].content}]
     else:
@@ -110,7 +110,7 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
 def answers_of(
     given: RunAgentInput, tail: Tail, open_actions: Collection[RequiredAction]
 ) -> dict[str, ResolveActionBody]:
-    """Answers by action: results of the client's tools, and the values that resume interrupts."""
+    """Returns answers by action ID: results of the client's tools, and values that resume interrupts."""
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
     answers: dict[str, ResolveActionBody] = {}
     for action in open_actions:
@@ -123,10 +123,9 @@ def answers_of(
 
 
 def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
-    """The turn's settings: the client's tools except the agent's ``own_tools``, instructions, forwarded properties.
+    """Returns the turn's options: instructions, forwarded properties, and tools except the agent's ``own_tools``.
 
-    Visitors may name no other tools. Raises ``PermissionDenied`` for any other setting of theirs: an agent's owner
-    decides how it answers them.
+    Raises ``PermissionDenied`` if a visitor sets any of them: the agent's owner decides how it answers visitors.
     """
     own = {tool["name"] for tool in own_tools}
     named = [tool for tool in given.tools or () if tool.name not in own]
@@ -140,7 +139,7 @@ def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapp
             " settings apply."
         )
     if forwarded is not None and not isinstance(forwarded, dict):
-        raise invalid_field(["forwardedProps"], "must be an object with options of the turn")
+        raise invalid_field(["forwardedProps"], "must be an object with turn options")
     options = dict(forwarded or {})
     if named:
         options["client_tools"] = [*map(_tool, named), *own_tools]
@@ -184,7 +183,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
 
 
 def _text_of(user: UserMessage) -> str:
-    """The text in the session's form: joined from its blocks."""
+    """Returns a message's text as the session stores it: the joined texts of its blocks."""
     if isinstance(user.content, str):
         return user.content
     return "\n".join(part.text for part in user.content if isinstance(part, TextPart))
@@ -200,4 +199,4 @@ def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
         elif isinstance(part, ImagePart) and isinstance(part.source, UrlSource):
             yield {"type": "image_url", "image_url": {"url": part.source.value}}
         else:
-            raise invalid_field(["messages", number, "content", place], "must be a text or an image")
+            raise invalid_field(["messages", number, "content", place], "must be text or an image")

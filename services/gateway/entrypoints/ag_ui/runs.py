@@ -1,4 +1,4 @@
-"""Runs of AG-UI clients: a new turn, the continuation of a waiting one, or the rest of a running one."""
+"""Runs of AG-UI clients. A run starts a turn, resumes a waiting turn, or follows a running one."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -26,14 +26,14 @@ from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
-_SEVERAL: Final = "The thread is waiting for an answer. Resume its interrupts, or send the tool results."
+_SEVERAL: Final = "The thread is waiting for answers. Resume its interrupts or send the tool results."
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The current state of a thread's session. ``unanswered``: the texts of the user messages at its end.
+    """The current state of a thread's session. ``unanswered``: the texts of the user messages at the session's end.
 
-    ``last_turn_id``: the turn of its last message, if any.
+    ``last_turn_id``: the turn of the last message, if any.
     """
 
     session_id: str
@@ -44,7 +44,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """``headers`` of the response are filled before the first event."""
+    """``headers``: the response's headers, which are complete before the first event."""
 
     door: Door
     caller: Principal
@@ -53,7 +53,7 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """The events of the run; ``None`` is a keep-alive. Refusals are raised before the first event."""
+        """Yields the run's events, and ``None`` as a keep-alive. Raises refusals before the first event."""
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
@@ -101,9 +101,9 @@ class Runs:
     async def _submit(
         self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Starts a turn, and cancels one that only waits for results of the client's tools.
+        """Starts a turn, and cancels the current one if it's waiting only for results of the client's tools.
 
-        Cancels once the new turn is accepted, queued behind it, so that a refusal leaves the wait unchanged.
+        Cancels the old turn only after the new one is queued behind it, so that a refusal doesn't affect the old turn.
         """
         body = ExecuteBody(content=content_of(new), options=await self._options(given, thread))
         check_options(body.options, self.caller)
@@ -119,24 +119,26 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """The new turn's events. The first one shows that it was accepted, which cancels the waiting turn."""
+        """Yields the new turn's events. Cancels the waiting turn once the first event shows that the new one was
+        accepted.
+        """
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
             async for event in follow:
                 while waiting:
                     with suppress(Conflict):
-                        # It may have ended in the meantime.
+                        # The turn may have ended in the meantime.
                         await self.door.turns.cancel(replace(self.write), thread.session_id, waiting.pop())
                 yield event
 
     async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
-        """A run without new input: follows its turn, or repeats the open questions."""
+        """Serves a run without new input: follows the running turn, or repeats the open questions."""
         turn = None
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
             turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
-            message = "there is no new message: the last one is from the agent"
+            message = "there is no new message after the agent's last one"
             raise invalid_field(["messages"], message, kind="nothing_new", hint="add a user message, or resume")
         if tail.users and turn.status in ENDED_STATUSES - {"completed"}:
             events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
@@ -171,7 +173,7 @@ class Runs:
             has_begun = False
             async for part in parts:
                 if not has_begun:
-                    # Only now is it certain that the turn was accepted.
+                    # With the first event, it's certain that the turn was accepted.
                     self.headers.update(turn_headers(session_id, turn_id))
                     for event in run.begin():
                         yield event
@@ -199,7 +201,7 @@ class Runs:
         return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
-        """The write of a run, executed once per run ID, however much of its history the session has."""
+        """Returns the run's write, which is executed once per run ID, regardless of the history sent with it."""
         path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())

@@ -1,4 +1,4 @@
-"""Parts of the gateway that every protocol uses, and the application class of all protocols."""
+"""The parts of the gateway that all protocols share, and their base application class."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -64,17 +64,17 @@ TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Sends an idempotent write's command. Returns its terminal event; raises the owner's refusal."""
+    """Sends an idempotent write's command. Returns its terminal event, or raises the service's error."""
 
     write: Write
     commands: CommandDispatcher
 
     async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
-        """``accepted_within``: seconds for an owner that calls others before it accepts the command."""
+        """``accepted_within``: the timeout in seconds for a service that calls others before it accepts the command."""
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """For commands that need their own ID or more than the body; retries don't build them again."""
+        """Sends a command built from its own ID or from more than the body. A retry doesn't build it again."""
         return await self.commands.create(self.write, command, make)
 
 
@@ -83,17 +83,17 @@ async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
 
 
 Submit = Annotated[Submission, Depends(_submission)]
-"""Resolved after the body, whose hash it needs."""
+"""Must be declared after the body, because it hashes the body."""
 
 
 class ProtocolApplication(FastAPI):
     """A protocol's routes, wrapped in the processing common to all requests.
 
-    From outside to inside: correlation IDs, metrics and tracing; CORS; the end of requests that fail, lose their
-    caller, or are still running at shutdown. Errors have the protocol's format. A route authenticates its caller
-    through the dependencies in ``callers.py``, which count the rate limit and check scopes.
+    From the outside in: correlation IDs, metrics and tracing; CORS; then ``RequestLifecycleMiddleware``, for requests
+    that fail, lose their caller, or are still running at shutdown. Errors have the protocol's format. Routes
+    authenticate callers through the dependencies in ``callers.py``, which count requests and check scopes.
 
-    ``prefix``: its mount point; routes have full paths. ``middleware`` runs between CORS and the routes.
+    ``prefix``: the mount point. Routes have full paths. ``middleware`` runs between CORS and the routes.
     """
 
     def __init__(
@@ -122,16 +122,17 @@ class ProtocolApplication(FastAPI):
         self.prefix = prefix
         install_error_shape(self, shape)
         for router in routers:
-            # Not include_router: it copies every route for each application, and matches it twice per request.
+            # Doesn't use include_router, which copies every route for each application and matches it twice per
+            # request.
             self.router.routes.extend(router.routes)
         self.state.door = door
 
 
 def protocol_router(prefix: str) -> APIRouter:
-    """A router for a ``ProtocolApplication``."""
+    """Creates a router for a ``ProtocolApplication``."""
     return APIRouter(prefix=prefix, route_class=PublicRoute, default_response_class=Response)
 
 
 def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
-    """Headers that name session and turn to clients of any protocol; the correlation ID is already there."""
+    """Returns headers with the IDs of session and turn. The header with the correlation ID is added elsewhere."""
     return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

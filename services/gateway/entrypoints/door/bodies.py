@@ -1,4 +1,4 @@
-"""JSON and YAML bodies: read with a limit as they arrive, decoded by media type, validated by a model."""
+"""Reads JSON and YAML bodies up to a limit, decodes them by media type, and validates them with a model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,9 +29,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Body(RequestBody):
-    """Base of the dependencies below. Keeps the decoded values as ``request.state.values``.
+    """The base class of the dependencies below. Keeps the decoded values as ``request.state.values``.
 
-    ``most_bytes``: the limit of a JSON body; YAML is limited to 512 KiB.
+    ``most_bytes``: the limit for a JSON body. YAML is limited to 512 KiB.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class _Body(RequestBody):
 
 
 class ParsedBody(_Body, Generic[M]):
-    """Dependency: the body as that model, documented with the model's ``EXAMPLES``."""
+    """Dependency that validates the body with a model. The model's ``EXAMPLES`` document it."""
 
     def __init__(self, model: type[M], *, required: bool = True, most_bytes: int = MAX_BODY) -> None:
         super().__init__(model, getattr(model, "EXAMPLES", {}), required=required, most_bytes=most_bytes)
@@ -72,7 +72,7 @@ class ParsedBody(_Body, Generic[M]):
             body = self._model.model_validate(values, strict=True)
         except ValidationError as problem:
             raise invalid(problem, values, self._model) from None
-        # Only the body may name the request's correlation ID, which determines its trace.
+        # The body may contain the request's correlation ID, which determines the trace.
         if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
             bind_correlation_id(correlation_id)
         begin_span(request.scope)
@@ -80,7 +80,7 @@ class ParsedBody(_Body, Generic[M]):
 
 
 class ParsedObject(_Body):
-    """Dependency: the body as an arbitrary object. ``schema`` documents it; its upstream validates it."""
+    """Dependency that accepts any object as the body. ``schema`` documents it, and the upstream validates it."""
 
     async def __call__(self, request: Request) -> dict[str, Any]:
         values = required_object(await self._values(request))
@@ -89,7 +89,7 @@ class ParsedObject(_Body):
 
 
 def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
-    """The examples in JSON, and in YAML for each of its media types."""
+    """Returns the examples as JSON, and as YAML for each YAML media type."""
     as_json = {name: {"value": value} for name, value in examples.items()}
     as_yaml = {
         name: {"value": yaml.safe_dump(value, sort_keys=False, allow_unicode=True)} for name, value in examples.items()
@@ -103,10 +103,10 @@ More = Callable[[], Awaitable[int]]
 async def read_body(
     receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY, more: More | None = None
 ) -> bytes:
-    """The whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
+    """Returns the whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
 
-    Otherwise a client that keeps sending would get a connection reset instead of the response. ``more`` is called
-    before a larger body is read, and returns its limit.
+    The rest is read because a client that is still sending would get a connection reset instead of the response. If the
+    body is larger than ``most_bytes``, ``more`` is called first and returns a higher limit.
     """
     declared = headers.get("content-length", "")
     if more is not None and _exceeds(declared, most_bytes):
@@ -154,7 +154,7 @@ def _checked(body: bytes, most_bytes: int) -> bytes:
 
 
 async def drain(receive: Receive) -> None:
-    """Reads and discards a bounded part of a body's rest. Raises ``ClientDisconnect``."""
+    """Reads and discards a bounded part of the rest of a body. Raises ``ClientDisconnect``."""
     taken = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -174,7 +174,7 @@ def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
-    """The values of a JSON or YAML body; identical for both."""
+    """Decodes a JSON or YAML body. Equivalent bodies give identical values."""
     media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")
@@ -190,7 +190,7 @@ async def decode_body(body: bytes, content_type: str) -> Any:
         return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
     if len(body) > MAX_BODY:
         raise _too_large(MAX_BODY, "body in YAML")
-    # The parser is pure Python: half a megabyte would block all other requests for seconds.
+    # The parser is pure Python, so half a megabyte would block all other requests for seconds.
     if len(body) <= _SMALL_YAML:
         return parse_yaml(text)
     return await asyncio.to_thread(parse_yaml, text)

@@ -1,4 +1,4 @@
-"""Dependencies that authenticate a request; the only module that knows where credentials are sent."""
+"""Dependencies that authenticate requests. No other module knows where in a request credentials are."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ _MISSING: Final = "The request has no API key. Send it in the x-api-key header, 
 
 
 class Authentication:
-    """Finds the principal of a credential and counts the request against the rates of the key and the company."""
+    """Finds a credential's principal, and counts requests against the limits of its key and company."""
 
     def __init__(self, principals: Principals, rates: Rates, load: LoadShedding) -> None:
         self._principals = principals
@@ -62,14 +62,13 @@ class Authentication:
     async def authenticate(
         self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
     ) -> Principal:
-        """An API key takes precedence over a bearer token, and that over a public key.
+        """Finds the caller's principal and counts the request.
 
-        ``token``: one from outside the headers.
+        An API key takes precedence over a bearer token, and a bearer token over a public key. ``Authorization: Bearer``
+        accepts a token or an API key, which differ in format. ``token``: a bearer token from outside the headers.
 
-        ``Authorization: Bearer`` accepts a token or an API key; their formats differ.
-
-        Raises ``AuthenticationFailed``, and ``PermissionDenied`` where a public key never suffices. Raises
-        ``RateLimited`` if the credential or company has used up its rate limit, or load is being shed.
+        Raises ``AuthenticationFailed``, ``PermissionDenied`` if the operation doesn't accept public keys, and
+        ``RateLimited`` if the key or company has used up its rate limit or load is being shed.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)
@@ -92,7 +91,7 @@ class Authentication:
         await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
-        """Whether the query has a public key that pages on that origin may use."""
+        """Returns whether the query contains a public key that pages on the origin may use."""
         try:
             principal = await self._public(query)
         except AuthenticationFailed:
@@ -113,18 +112,18 @@ class Authentication:
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:
-        """The principal of a public key in the query; none without one. Raises ``AuthenticationFailed``."""
+        """Returns the principal of the query's public key, or None without a key. Raises ``AuthenticationFailed``."""
         given = query_values(query) if b"_key=" in query else {}
         connection_key, agent_key = given.get("connection_key"), given.get("agent_key")
         if connection_key is not None and agent_key is not None:
-            raise AuthenticationFailed("Give either agent_key or connection_key, not both.")
+            raise AuthenticationFailed("Send either agent_key or connection_key, not both.")
         if connection_key is not None:
             return await self._principals.by_connection_key(connection_key)
         return None if agent_key is None else await self._principals.by_agent_key(agent_key)
 
 
 async def by_api_key(request: Request, needed: SecurityScopes) -> Principal:
-    """Dependency for ``Security``: the principal, with the scopes that the operation requires."""
+    """Dependency for ``Security``: returns the principal if it has the scopes that the operation requires."""
     return await authenticated(request, needed.scopes)
 
 
@@ -137,20 +136,21 @@ SCHEMES: Final[Mapping[object, Sequence[SecurityBase]]] = {
     by_api_key: (API_KEY, BEARER),
     by_api_key_or_public_key: (API_KEY, BEARER, CONNECTION_KEY, AGENT_KEY),
 }
-"""The places where each dependency accepts credentials, for the OpenAPI document only.
+"""The locations of credentials, by dependency, for the OpenAPI document only.
 
-FastAPI would resolve them for each request; ``Authentication`` reads them, for sockets, too.
+Declared as dependencies, FastAPI would resolve them for each request. ``Authentication`` reads the credentials itself,
+also for WebSockets.
 """
 
 
 async def anonymous(request: Request) -> Principal:
-    """Dependency of operations without a credential, whose upstream decides by the request, such as a signed link."""
+    """Dependency for operations without a credential, which the upstream authorizes otherwise, such as signed links."""
     _begin_span(request)
     return ANYBODY
 
 
 async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
-    """Returns the principal, which has these scopes."""
+    """Authenticates the caller and checks the scopes. Returns the principal."""
     authentication: Authentication = request.app.state.door.authentication
     principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
     require_scopes(principal, scopes)
@@ -163,14 +163,14 @@ def takes_public_keys(route: APIRoute) -> bool:
 
 
 def require_scopes(principal: Principal, scopes: Iterable[str]) -> None:
-    """Raises ``PermissionDenied`` unless the principal has all of them."""
+    """Raises ``PermissionDenied`` unless the principal has all the scopes."""
     for scope in scopes:
         if scope not in principal.identity.scopes:
             raise PermissionDenied(f"The credential lacks the scope {scope}.")
 
 
 def _begin_span(request: Request) -> None:
-    """Start the request's span now, unless its body may still name its correlation."""
+    """Starts the request's span, unless the body may still contain its correlation ID."""
     if tracing.is_on() and not reads_body(request.scope["route"]):
         begin_span(request.scope)
 

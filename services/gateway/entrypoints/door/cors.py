@@ -1,4 +1,4 @@
-"""CORS: web pages on allowed origins may read responses."""
+"""CORS: lets web pages on allowed origins read responses."""
 
 from collections.abc import Collection
 from typing import Final
@@ -23,15 +23,16 @@ _TAKEN: Final = (
     "Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Session-Id", "Prefer", "Range", "X-API-Key",
     "X-Correlation-ID",
 )  # fmt: skip
-# Also without an origin: a cache must not serve that response to a page, which couldn't read it.
+# Also sent without an origin, so that a cache doesn't serve a response without CORS headers to a page.
 _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Configured origins may read every response; origins of a public key those of operations that accept the key.
+    """Configured origins may read all responses. A public key's origins may read those of operations that accept the
+    key.
 
-    While a key's origins can't be looked up, any origin may read that error: a page that can't would take the outage
-    for a refusal.
+    If an outage prevents looking up a key's origins, any origin may read the error. Otherwise the page would take the
+    outage for a refusal.
     """
 
     def __init__(self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication) -> None:
@@ -40,7 +41,8 @@ class CrossOriginMiddleware(CORSMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            # A WebSocket checks the origin of public keys itself; browsers add no other credential on their own.
+            # WebSockets check the origins of public keys themselves. Browsers never add other credentials by
+            # themselves.
             await self.app(scope, receive, send)
             return
         added = [_VARY]
@@ -69,7 +71,7 @@ class CrossOriginMiddleware(CORSMiddleware):
         return self.is_allowed_origin(origin) or await self._authentication.is_shared_with(origin, query)
 
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
-        """The response to a preflight request from an allowed origin, if it is one. Raises ``PermissionDenied``."""
+        """Returns the response to a preflight request, or None for other requests. Raises ``PermissionDenied``."""
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None
         operations = [route for route in routes_at(scope["app"], scope["path"]) if route.include_in_schema]

@@ -1,4 +1,4 @@
-"""Renders exceptions as responses, in the public API's format or that of another protocol."""
+"""Renders exceptions as responses, in the format of the public API or of another protocol."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ _log = structlog.get_logger("http")
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
-    """Renders errors: as the ``body`` of a response, and as an ``event`` of a stream that has begun.
+    """A protocol's error format. ``body`` renders an error as a response, ``event`` as an event of a started stream.
 
-    ``statuses``: HTTP statuses that differ from the usual ones of their kinds. ``completes_paths``: redirects a write
-    whose path only lacks its trailing slash.
+    ``statuses``: HTTP statuses that differ from the default for their kind of error. ``completes_paths``: whether a
+    write whose path only lacks its trailing slash is redirected.
     """
 
     body: Callable[[ErrorInfo], bytes]
@@ -57,7 +57,7 @@ NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
 
 
 def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
-    """Makes an application render refusals, unknown paths and methods in that format."""
+    """Makes an application render errors, including unknown paths and methods, in the given format."""
 
     async def refused(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceError)
@@ -86,14 +86,14 @@ def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConn
     REFUSALS.labels(problem.kind.value).inc()
     response = shape.response(problem.info() if request is None else info_for(request, problem))
     if problem.kind is ErrorKind.TOO_LARGE:
-        # The rest of the body may still arrive, so this connection can't carry another request.
+        # The rest of the body may still arrive, so the connection can't be reused for another request.
         response.headers["Connection"] = "close"
     return response
 
 
 def _completed_path(request: Request) -> Response:
     query = request.scope["query_string"]
-    # The raw path, not the decoded one: it becomes a header.
+    # Uses the raw path instead of the decoded one, because it becomes a header.
     location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")
     return Response(status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json")
 
@@ -106,16 +106,16 @@ def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
 
 
 def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
-    """Returns the error for the request's caller; public principals get a neutral message."""
+    """Returns the error as the caller may see it. Public principals get a neutral message."""
     caller: Principal | None = getattr(request.state, "principal", None)
     is_public = caller is not None and caller.public is not None
     return public_error(problem.info()) if is_public else problem.info()
 
 
 def as_service_error(problem: Exception) -> ServiceError:
-    """Converts an unexpected exception for the caller, and logs it."""
+    """Logs an unexpected exception, and converts it into an error for the caller."""
     if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
-        # Starlette's signal for a handled exception after the response has begun.
+        # Starlette raises this for a handled exception if the response has already begun.
         problem = problem.__cause__
     if isinstance(problem, ServiceError):
         return problem

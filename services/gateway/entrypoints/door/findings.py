@@ -1,4 +1,4 @@
-"""Validates bodies, and words the errors for their authors."""
+"""Validates bodies, and words the errors for callers."""
 
 import difflib
 from collections.abc import Collection
@@ -15,10 +15,10 @@ _MOST_DETAILS: Final = 50
 
 
 def required_object(values: Any) -> dict[str, Any]:
-    """The body as an object. Raises ``ValidationFailed`` for any other value."""
+    """Returns the body if it's an object. Raises ``ValidationFailed`` otherwise."""
     if isinstance(values, dict):
         return values
-    raise invalid_field([], "the body must be an object", kind="object_type", hint="send fields with names")
+    raise invalid_field([], "the body must be an object", kind="object_type", hint="send named fields in an object")
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
@@ -52,7 +52,7 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 
 def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
-    """The location in the document itself: Pydantic also names the branches of unions that it tried."""
+    """Returns a location without the names of union branches, which Pydantic includes."""
     place = _path(loc, values, missing=kind == "missing")
     while place is None:
         loc = loc[:-1]
@@ -61,9 +61,9 @@ def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int
 
 
 def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:
-    """The location that ends with the last part, which may be ``missing``; None if the path leads nowhere.
+    """Returns the parts of a location that exist in the values, or None if the last part doesn't exist.
 
-    ``passed``: a branch of these values was already followed.
+    ``missing``: the last part is a field that is absent. ``passed``: a part was already skipped as a union branch.
     """
     if not loc:
         return []
@@ -73,7 +73,7 @@ def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: boo
         return [part] if found else None
     below = _path(rest, values[part], missing=missing) if _holds(values, part) else None
     beside = _path(rest, values, missing=missing, passed=True)
-    # A branch may have the name of a field, such as ``{"type": "text", "text": …}``.
+    # A branch can have the same name as a field, as in ``{"type": "text", "text": …}``.
     if beside is not None and (below is None or (not passed and _is_branch(values, part))):
         return beside
     return None if below is None else [part, *below]
@@ -90,7 +90,7 @@ def _holds(values: Any, part: int | str) -> bool:
 
 
 def _without_noise(details: list[ErrorDetail]) -> list[ErrorDetail]:
-    """Drops findings that a value isn't of one type if another type had more specific findings."""
+    """Drops findings about a value's type if another type of the union gave more specific findings."""
     kept = []
     for detail in details:
         deeper = any(
@@ -118,7 +118,7 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
-    """The names of a body's fields; below it, only those of a union's alternatives."""
+    """Returns a body's field names or, for a nested location, those of the union's alternatives there."""
     if issubclass(model, RootModel) and len(loc) == 1:
         for alternative in get_args(model.model_fields["root"].annotation):
             if loc[0] in get_args(alternative.model_fields["type"].annotation):

@@ -1,4 +1,4 @@
-"""Bodies whose messages may contain images: larger than others, with a short URL for each decoded image."""
+"""Reads bodies that may contain images. They may be larger than others; short URLs replace the images."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Found(NamedTuple):
-    """An image in an object of the body: its text, its location, and a function that puts a URL there."""
+    """An image in an object of the body: its text, its location, and a function that replaces it with a URL."""
 
     text: str
     place: tuple[str, ...]
@@ -34,26 +34,26 @@ class Found(NamedTuple):
 
 
 Find = Callable[[dict[str, Any]], Found | None]
-"""Finds the image of an object, in a protocol's format."""
+"""Finds the image in an object, according to a protocol's format."""
 
 
 class LargeBodies:
-    """Slots for large bodies. Each uses twice its size in memory, so few run at the same time."""
+    """Limits the number of large bodies in progress, because each takes twice its size in memory."""
 
     def __init__(self) -> None:
         self._slots = FairSemaphore(_AT_ONCE, each=_OF_COMPANY, waiting=_QUEUE)
 
     async def enter(self, images: InlineImages, company_id: str) -> None:
-        """Raises ``RateLimited``."""
+        """Takes a slot for a large body. Raises ``RateLimited``."""
         try:
             await images.slot.enter_async_context(self._slots.acquire(company_id))
         except QueueFull:
-            message = "Too many large requests of your company are in progress."
+            message = "Your company has too many large requests in progress."
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
 
 async def read_with_images(request: Request, most_bytes: int) -> bytes:
-    """A body for ``take_out_images``. Raises like ``read_body``, and ``RateLimited``."""
+    """Reads a body for ``take_out_images``. Raises like ``read_body``, and ``RateLimited``."""
     images = InlineImages()
     held_by(request).push_async_callback(images.slot.aclose)
     request.state.images = images
@@ -70,9 +70,9 @@ async def read_with_images(request: Request, most_bytes: int) -> bytes:
 async def take_out_images(
     request: Request, values: Any, size: int, most_bytes: int, within: Sequence[str], find: Find
 ) -> None:
-    """Replaces each image ``within`` these fields by a short URL.
+    """Replaces each image in the fields ``within`` with a short URL.
 
-    ``size`` is that of the body, which may have ``most_bytes`` in addition to its images. Raises ``TooLarge`` and
+    ``size``: the body's size. Without its images, the body may have ``most_bytes``. Raises ``TooLarge`` and
     ``ValidationFailed``.
     """
     images: InlineImages = request.state.images
@@ -87,7 +87,7 @@ async def take_out_images(
 
 
 def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) -> int:
-    """Returns the number of characters removed."""
+    """Replaces the images. Returns the number of characters removed."""
     taken = 0
     fields = [name for name in within if name in values] if isinstance(values, dict) else []
     for place, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
@@ -100,7 +100,7 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
 
 
 def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
-    """Recurses as deep as the body, whose depth the decoder has limited."""
+    """Yields all images with their paths. The recursion is bounded, since the decoder limits the body's depth."""
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.place), found
     for name, child in _children(value):
@@ -118,7 +118,7 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:
-    """OpenAI's parts: ``image_url`` is the URL, or an object that contains it."""
+    """Finds the image in an OpenAI part, whose ``image_url`` is the URL or an object with the URL."""
     holder, name = part, "image_url"
     place: tuple[str, ...] = ("image_url",)
     if isinstance(url := part.get("image_url"), dict):
@@ -130,7 +130,7 @@ def find_image_url(part: dict[str, Any]) -> Found | None:
 
 
 class _WithImages:
-    """``most_bytes``: in addition to the images."""
+    """``most_bytes``: the limit without the images."""
 
     most_bytes: int
 
@@ -144,8 +144,8 @@ class _WithImages:
 
 
 class ParsedBodyWithImages(_WithImages, ParsedBody[M]):
-    """Dependency: like ``ParsedBody``, for OpenAI's messages."""
+    """Dependency like ``ParsedBody``, for OpenAI messages."""
 
 
 class ParsedObjectWithImages(_WithImages, ParsedObject):
-    """Dependency: like ``ParsedObject``, for OpenAI's messages."""
+    """Dependency like ``ParsedObject``, for OpenAI messages."""

@@ -1,4 +1,4 @@
-"""Parses JSON into plain values, rejecting those that can't be sent or stored."""
+"""Parses JSON, and rejects values that can't be sent or stored."""
 
 import json
 import math
@@ -12,7 +12,7 @@ _MAX_INTEGER: Final = 2**63 - 1
 
 
 def parse_json(text: str) -> Any:
-    """Raises ``InvalidRequest`` for invalid JSON, ``ValidationFailed`` for numbers out of range."""
+    """Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for numbers out of range."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as problem:
@@ -23,7 +23,7 @@ def parse_json(text: str) -> Any:
 
 
 def parse_integer(text: str) -> int:
-    """Rejects integers beyond 64 bits, which neither Kafka nor the database can hold."""
+    """Parses an integer of at most 64 bits, the most that Kafka and the database can hold."""
     value = int(text) if len(text) <= 20 else _MAX_INTEGER + 1
     if abs(value) > _MAX_INTEGER:
         raise out_of_range()
@@ -42,7 +42,7 @@ def out_of_range() -> ValidationFailed:
 
 
 def check_values(value: Any) -> None:
-    """Reject lone surrogates and deep nesting (400), and NUL characters (422), which PostgreSQL can't store."""
+    """Rejects unpaired surrogates and deep nesting (400), and NUL characters, which PostgreSQL can't store (422)."""
     found: list[ErrorDetail] = []
     _check(value, [], found)
     if found:
@@ -60,7 +60,7 @@ def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:
     for place, child in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(place, str):
             _check_text(place, path, found)
-        # One shared path: a body may have a hundred thousand empty lists, each at a different place.
+        # Shares one path object: a body may have a hundred thousand empty lists, each at a different path.
         path.append(place)
         _check(child, path, found)
         path.pop()
@@ -69,8 +69,8 @@ def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:
 def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -> None:
     if "\0" in text:
         place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in loc]
-        message = "the text has a NUL character"
-        found.append(ErrorDetail(loc=place, type="null_character", message=message, hint="leave it out"))
+        message = "the text contains a NUL character"
+        found.append(ErrorDetail(loc=place, type="null_character", message=message, hint="remove it"))
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidRequest("The body contains an unpaired UTF-16 surrogate.")
 
@@ -83,7 +83,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} isn't valid JSON")
 
 
 def _reason(problem: Exception) -> str:

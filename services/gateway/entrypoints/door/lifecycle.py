@@ -1,4 +1,4 @@
-"""Running requests: how each one ends when it fails, its caller disconnects, or the service stops."""
+"""Ends requests that fail, whose caller disconnects, or that are still running when the service stops."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -29,7 +29,7 @@ class InFlightRequests:
         WAITING.set_function(lambda: len(self.tasks))
 
     async def drain(self, seconds: float) -> None:
-        """Give running requests that long to finish, then tell their callers how to continue."""
+        """Gives running requests time to finish, then ends the rest with an error that says how to continue."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(self.tasks, timeout=left)
@@ -38,10 +38,10 @@ class InFlightRequests:
 
 
 class DisconnectWatcher:
-    """Keeps the request's task in ``tasks``, and cancels it when the client closes the connection.
+    """Registers the request's task in ``tasks``, and cancels it if the client closes the connection.
 
-    Watching starts one second after the request was read: by then most responses are done without a watcher. Multipart
-    uploads aren't watched: their body is proxied while it is read, which notices a disconnect.
+    Watching starts one second after the request was read, because most requests finish earlier and don't need a
+    watcher. Multipart uploads aren't watched: a disconnect is noticed while their body is read and forwarded.
     """
 
     def __init__(self, scope: Scope, receive: Receive, tasks: set[asyncio.Task[object]]) -> None:
@@ -88,10 +88,10 @@ class DisconnectWatcher:
 
 
 class RequestLifecycleMiddleware:
-    """Ends failed requests: with an error before the response has begun, as an event within an event stream.
+    """Ends failed requests with an error response, or with an error event if an event stream has already begun.
 
-    Leaves any other response unfinished, so that the server closes the connection: a truncated download must not look
-    complete. Raises ``ClientDisconnect`` if the caller has gone.
+    Leaves other responses that have begun unfinished, so that the server closes the connection and a truncated download
+    doesn't look complete. Raises ``ClientDisconnect`` if the caller has disconnected.
     """
 
     def __init__(self, app: ASGIApp, in_flight: InFlightRequests, shape: ErrorShape = NATIVE) -> None:
@@ -123,7 +123,7 @@ class RequestLifecycleMiddleware:
 
 
 class _Response:
-    """The progress of sending a response."""
+    """Tracks the progress of a response."""
 
     def __init__(self, send: Send, shape: ErrorShape) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Metrics of the gateway, in addition to those of every service's requests."""
+"""The gateway's metrics, in addition to the request metrics of every service."""
 
 from typing import Final
 
@@ -19,5 +19,5 @@ SLOW_READERS: Final = Counter(
 )
 
 for _kind in ErrorKind:
-    # Export zeros: to Prometheus, a counter that first appears as 1 hasn't risen.
+    # Exports zeros, because Prometheus doesn't see an increase if a counter first appears as 1.
     REFUSALS.labels(_kind.value)

@@ -1,4 +1,4 @@
-"""Queries and headers of operations, as models that parse them as strictly as bodies."""
+"""Models for queries and headers, which are parsed as strictly as bodies."""
 
 import difflib
 import re
@@ -26,7 +26,7 @@ _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = (
-    "A text of your choice. Sending the request again with the same key changes nothing and returns the first outcome."
+    "A text of your choice. Retrying the request with the same key returns the original result."
     " A different body is rejected."
 )
 _LAST_EVENT_ID: Final = (
@@ -37,9 +37,9 @@ _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`:
 
 
 class QueryModel(BaseModel):
-    """Rejects unknown parameters: a misspelled filter would return everything.
+    """The base class for queries. Rejects unknown parameters, since a misspelled filter would return everything.
 
-    Public keys may appear in any query. Validators raise ``ValidationFailed`` themselves, so that the first error keeps
+    Any query may contain a public key. Validators raise ``ValidationFailed`` themselves, so that the first error keeps
     its message.
     """
 
@@ -55,12 +55,12 @@ class QueryModel(BaseModel):
         return given
 
     def params(self) -> dict[str, Any]:
-        """The given and default parameters, for an upstream."""
+        """Returns the parameters for an upstream, including defaults."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
 def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidator:
-    """A whole number in ASCII digits, without a sign or spaces."""
+    """Returns a validator for a whole number in ASCII digits, without a sign or spaces."""
 
     def read(value: object) -> object:
         # Defaults are already numbers.
@@ -83,12 +83,12 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters, for code outside operations; the last of a repeated one counts."""
+    """Parses a query for code outside of operations. The last value of a repeated parameter counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
 def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
-    shown, message = name[:100], "there is no such parameter"
+    shown, message = name[:100], "unknown parameter"
     close = difflib.get_close_matches(shown, known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known parameters: {', '.join(known) or 'none'}"
     detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
@@ -96,7 +96,7 @@ def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
 
 
 def _storable(text: str) -> str:
-    # No stored value contains NUL; PostgreSQL would reject the whole statement.
+    # No stored value contains NUL, and PostgreSQL would reject the whole statement.
     return text.replace("\0", "\ufffd")
 
 
@@ -111,13 +111,13 @@ Text = Annotated[str, AfterValidator(_storable)]
 OptionalText = Text | SkipJsonSchema[None]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), whole_number("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)]
 Offset = Annotated[
-    int, Field(ge=0, le=MAX_OFFSET, description="Items to skip."), whole_number("offset", 0, MAX_OFFSET, 0)
+    int, Field(ge=0, le=MAX_OFFSET, description="Number of items to skip."), whole_number("offset", 0, MAX_OFFSET, 0)
 ]
 _Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"maxLength": MAX_CURSOR})]
 
 
 class ShortPageQuery(QueryModel):
-    """A page of a short list, which needs no cursor."""
+    """The query for a page of a short list, without a cursor."""
 
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
     offset: Offset = 0
@@ -130,9 +130,9 @@ class PageQuery(ShortPageQuery):
 
 
 class ArrayQuery(QueryModel):
-    """A list returned as an array; ``limit`` None returns all of it."""
+    """The query of a list returned as an array. Without ``limit``, returns the whole list."""
 
-    limit: Limit | SkipJsonSchema[None] = Field(None, description="Items in the page; all of them without it.")
+    limit: Limit | SkipJsonSchema[None] = Field(None, description="The maximum number of items. Defaults to all items.")
     offset: Offset = 0
 
 
@@ -156,14 +156,14 @@ Prefer = Annotated[_OptionalHeader, Header(alias="Prefer", description=_PREFER, 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """``wait`` in seconds; 0 if the caller doesn't want to wait for the turn's end."""
+    """``wait``: the seconds to wait for the turn's end, or 0 to return immediately."""
 
     wait: float = DEFAULT_WAIT
     applied: str = ""
 
 
 def preference_of(prefer: str | None) -> Preference:
-    """Ignores unknown preferences, as RFC 7240 says."""
+    """Parses a ``Prefer`` header. Ignores unknown preferences, as RFC 7240 requires."""
     if not prefer:
         return Preference()
     wait: float | None = None
@@ -180,7 +180,7 @@ def preference_of(prefer: str | None) -> Preference:
 
 
 def wants_events(accept: str | None) -> bool:
-    """Whether an ``Accept`` header prefers event streams to JSON. ``*/*`` doesn't name them."""
+    """Returns whether an ``Accept`` header prefers event streams to JSON. ``*/*`` doesn't."""
     if accept is None or MEDIA_TYPE not in accept.lower():
         return False
     weights = dict(map(_weighed, accept.lower().split(",")))
@@ -189,7 +189,7 @@ def wants_events(accept: str | None) -> bool:
 
 
 def _weighed(accepted: str) -> tuple[str, float]:
-    """A media type of ``Accept`` with its weight, 1 unless a valid one is given."""
+    """Parses a media type of ``Accept`` and its weight, which is 1 unless a valid weight is given."""
     media_type, *parameters = (part.strip() for part in accepted.split(";"))
     given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
     return media_type, float(given[1]) if given else 1.0

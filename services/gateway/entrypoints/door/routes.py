@@ -1,4 +1,4 @@
-"""Routes of the public API: their prefix, parameters, class and descriptions, and the operations at a path."""
+"""Routes of the public API: their prefix, path parameters, class and descriptions, and a look-up by path."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -16,9 +16,9 @@ Schema = type[BaseModel] | TypeAdapter[Any]
 
 
 class RequestBody:
-    """A dependency that reads the body itself, with the body's part of the OpenAPI document.
+    """A dependency that reads the body itself and describes it for the OpenAPI document.
 
-    FastAPI would read the body before it authenticates the caller.
+    FastAPI would read the body before authenticating the caller.
     """
 
     request_body: dict[str, Any]
@@ -26,7 +26,7 @@ class RequestBody:
 
 
 class _NameConvertor(StringConvertor):
-    """A path parameter ``{…:name}`` next to fixed names, which it leaves to their own operations for every method."""
+    """A path parameter ``{…:name}`` that doesn't match fixed names, which have their own operations."""
 
     regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
 
@@ -35,7 +35,7 @@ register_url_convertor("name", _NameConvertor())
 
 
 class PublicRoute(APIRoute):
-    """An operation. Every GET is also a HEAD, whose response the server sends without its body."""
+    """An operation. Every GET also serves HEAD, for which the server omits the response's body."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -45,7 +45,7 @@ class PublicRoute(APIRoute):
 
 
 def public_router(path: str, tag: str) -> APIRouter:
-    """A router for operations below ``/api/v1``."""
+    """Creates a router for operations below ``/api/v1``."""
     return APIRouter(
         prefix=f"{PREFIX}{path}",
         tags=[tag],
@@ -55,7 +55,7 @@ def public_router(path: str, tag: str) -> APIRouter:
 
 
 def routes_at(app: FastAPI, path: str) -> list[APIRoute]:
-    """The routes with this path, for any method."""
+    """Returns the routes that match a path, for any method."""
     return [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
 
 
@@ -64,7 +64,7 @@ def methods_of(routes: Iterable[APIRoute]) -> list[str]:
 
 
 def reads_body(route: APIRoute) -> bool:
-    """Whether a dependency of the operation parses a body."""
+    """Returns whether a dependency of the operation parses a body."""
     return any(body.body_schema is not None for body in bodies_of(route))
 
 
@@ -75,7 +75,7 @@ def bodies_of(route: APIRoute) -> Iterator[RequestBody]:
 
 
 def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a server-sent event whose ``data`` is the model as JSON."""
+    """Returns the schema of a server-sent event whose ``data`` contains the model as JSON."""
     content = {"$ref": f"#/components/schemas/{model.__name__}"}
     data = {"type": "string", "contentMediaType": "application/json", "contentSchema": content}
     return {
@@ -86,7 +86,7 @@ def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any
 
 
 def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
-    """A documented success. ``location``: it has the address of the created resource."""
+    """Describes a successful response. ``location``: whether it contains the created resource's URL."""
     described: dict[str, Any] = {"description": description}
     if model is not None:
         described["model"] = model
@@ -96,10 +96,10 @@ def answer(description: str, model: Any = None, *, location: bool = False) -> di
 
 
 def file_answer(description: str) -> dict[str, Any]:
-    """A documented success whose body is a file's bytes."""
+    """Describes a successful response whose body is a file."""
     return {"description": description, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """An operation's errors in addition to those of its dependencies."""
+    """Describes an operation's errors, in addition to those of its dependencies."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

@@ -1,4 +1,4 @@
-"""Server-sent events: their format, and the open streams of each key, which end when it is revoked."""
+"""Server-sent events: their format, and each key's open streams, which end when the key is revoked."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -31,20 +31,20 @@ class KeyRevoked(AuthenticationFailed):
 
 
 def held_by(request: Request) -> AsyncExitStack:
-    """The request's exit stack, closed at its end even if its response is never sent."""
+    """Returns the request's exit stack. It closes at the end of the request, even if the response is never sent."""
     held: AsyncExitStack = request.state.held
     return held
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
-    """One event; each line of its data is prefixed. A reconnecting client resumes after its ID."""
+    """Renders an event. After reconnecting, a client resumes after the event's ID."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
 
 
 async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], bytes]) -> AsyncGenerator[bytes, None]:
-    """Encodes events, possibly none; ``None`` becomes a keep-alive."""
+    """Renders events. ``None`` becomes a keep-alive."""
     async with aclosing(events):
         async for event in events:
             if piece := KEEP_ALIVE if event is None else form(event):
@@ -52,7 +52,7 @@ async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], b
 
 
 def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
-    """Joins events into chunks of at most 256 KiB; a larger event is its own chunk."""
+    """Joins events into chunks of at most 256 KiB. A larger event becomes its own chunk."""
     piece: list[bytes] = []
     size = 0
     for event in events:
@@ -66,7 +66,7 @@ def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class EventStreams:
-    """Open event streams by the key that requested them."""
+    """Tracks open event streams by the key that requested them."""
 
     def __init__(self, now: Callable[[], datetime], places: StreamPlaces) -> None:
         self._now = now
@@ -82,11 +82,12 @@ class EventStreams:
         caller: Principal,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """A response with these events, once the first one is there: earlier failures return their own status.
+        """Returns a response that streams the events. Waits for the first event, so that earlier failures have a
+        status.
 
-        Without any event it has status 204, which tells browsers not to reconnect.
-        Raises ``KeyRevoked`` if the key was revoked in the meantime, and ``RateLimited``, before it starts, if the
-        company has as many streams as allowed.
+        Without any event, the status is 204, which tells browsers not to reconnect.
+        Raises ``KeyRevoked`` if the key has since been revoked, and ``RateLimited`` if the company has as many streams
+        as allowed.
         """
         held = held_by(request)
         held.push_async_callback(events.aclose)
@@ -99,17 +100,17 @@ class EventStreams:
         return EventStreamResponse(first, events, self, caller, headers or {})
 
     def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """A stream slot of the caller's company. Raises ``RateLimited`` if none is free."""
+        """Holds a stream slot of the caller's company. Raises ``RateLimited`` if none is free."""
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
-        """Raises ``KeyRevoked`` if the key was revoked in the meantime."""
+        """Raises ``KeyRevoked`` if the key was revoked recently."""
         if key_id in self._revoked:
             raise KeyRevoked
 
     @asynccontextmanager
     async def opened(self, caller: Principal, gauge: Gauge = OPEN_STREAMS) -> AsyncIterator[None]:
-        """Tracks the running task as a stream to the caller, counted by the gauge.
+        """Tracks the running task as a stream to the caller, and counts it in the gauge.
 
         Raises ``AuthenticationFailed`` once the credential has expired, and ``KeyRevoked``.
         """
@@ -137,14 +138,14 @@ class EventStreams:
                 del self._open[key_id]
 
     def refuse(self, key_id: str) -> None:
-        """Ends the streams of that key's owner, and refuses those about to begin."""
+        """Ends the streams opened with the key, and refuses streams that are about to begin."""
         self._revoked[key_id] = None
         if len(self._revoked) > _MAX_REVOKED:
             self._revoked.popitem(last=False)
         self.end(key_id)
 
     def end(self, key_id: str) -> None:
-        """Cancels the tasks that send streams to that key's owner."""
+        """Cancels the tasks that send streams opened with the key."""
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
@@ -152,7 +153,7 @@ class EventStreams:
 
 
 class EventStreamResponse(StreamingResponse):
-    """Events as they arrive. The end of the request closes the generator, which releases its resources."""
+    """Streams events as they arrive. The end of the request closes the generator, which releases its resources."""
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ class EventStreamResponse(StreamingResponse):
         self._caller = caller
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        # Unlike Starlette's: DisconnectWatcher detects disconnects without a task per stream.
+        # Unlike Starlette's response, doesn't use a task per stream: DisconnectWatcher detects disconnects.
         try:
             async with self._streams.opened(self._caller):
                 if scope["method"] == "HEAD":
@@ -178,15 +179,15 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """The body of a streamed response to HEAD: empty, since the server would wait for its end."""
+    """Yields the body of a streamed response to HEAD, which is empty because the server would wait for its end."""
     return
     yield
 
 
 async def resumed(first: T, rest: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """A generator of which the first item has been taken, with that item."""
+    """Yields an item that was already taken from a generator, then the rest."""
     yield first
-    # The stream outlives it.
+    # The stream may last long, so free its first chunk.
     del first
     async for event in rest:
         yield event

@@ -27,16 +27,16 @@ _PASSED_ON: Final = (
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
 )  # fmt: skip
 _PIECE_SECONDS: Final = 60.0
-# Together with links, below the number of connections that the upstreams' client has for streams.
+# Including downloads by link, fewer than the connections that the upstreams' client has for streams.
 MOST_TRANSFERS: Final = 192
 COMPANY_TRANSFERS: Final = 64
 _RETRY_SECONDS: Final = 2
 
 
 class ProxyResponse(StreamingResponse):
-    """An upstream's response, forwarded as it arrives.
+    """Forwards an upstream's response as it arrives.
 
-    ``piece_seconds``: how long the caller may take for one chunk; a slower one would block the connection for others.
+    ``piece_seconds``: the time that the caller may take per chunk. Slower callers would block connections for others.
     """
 
     def __init__(self, answer: UpstreamStream, *, piece_seconds: float = _PIECE_SECONDS) -> None:
@@ -57,8 +57,8 @@ class ProxyResponse(StreamingResponse):
 class TransferProxy:
     """Forwards bytes in both directions. Raises the upstream's errors.
 
-    Each transfer holds a connection to an upstream for as long as its caller takes. So transfers never queue: a company
-    has a share of the permits, as do all callers of links together.
+    A slow caller holds its connection to an upstream for a long time, so transfers don't queue. Instead, each company
+    gets a share of the permits, and so do all downloads by link together.
     """
 
     def __init__(self, upstreams: UpstreamClient, *, most: int = MOST_TRANSFERS, each: int = COMPANY_TRANSFERS) -> None:
@@ -76,13 +76,13 @@ class TransferProxy:
                 yield
         except QueueFull as full:
             if full.held < (self._each if company_id else self._most_links):
-                message = "Too many uploads and downloads are in progress."
+                message = "Too many uploads and downloads are in progress. Try again later."
                 raise ServiceUnavailable(message, retry_after=_RETRY_SECONDS) from None
             message = f"{full.held} uploads and downloads are already in progress. Wait for one of them to end."
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
-        """Send the multipart form to the upstream as it arrives; returns the upstream's reply.
+        """Forwards a multipart form to the upstream as it arrives. Returns the upstream's reply.
 
         Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` if the caller has too many
         transfers.
@@ -106,7 +106,7 @@ class TransferProxy:
                 "POST", upstream, path, caller.identity, body=body.pieces(), headers=headers
             ) as answer:
                 reply = b"".join([piece async for piece in answer.pieces])
-                # An upstream may reject the upload before the body ends; it doesn't need the rest.
+                # The upstream may have rejected the upload early, and then doesn't need the rest.
                 await body.stop()
         except ServiceError:
             if body.problem is not None:
@@ -121,9 +121,9 @@ class TransferProxy:
     async def download(
         self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
     ) -> Response:
-        """The upstream's bytes, or the requested part.
+        """Forwards the upstream's bytes, or the requested range.
 
-        ``judges_caller``: the upstream checks the caller's credential, so that its 401 is the caller's.
+        ``judges_caller``: the upstream checks the caller's credential, so its 401 is returned to the caller.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
         held = held_by(request)
@@ -132,7 +132,7 @@ class TransferProxy:
             self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
         )
         if answer.status == 416:
-            response = refused(RangeNotSatisfiable("The file has no bytes in this range."))
+            response = refused(RangeNotSatisfiable("The range is outside of the file."))
             response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
             return response
         if answer.status >= 400:

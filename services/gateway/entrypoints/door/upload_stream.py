@@ -1,4 +1,4 @@
-"""An upload's body, forwarded as it arrives."""
+"""Forwards an upload's body as it arrives."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,16 +15,16 @@ from services.gateway.entrypoints.door.queries import IdempotencyKey
 from services.gateway.entrypoints.door.routes import RequestBody
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
-"""Bytes per request, which may contain several files; the upstream limits each file."""
+"""Maximum number of bytes per request, which can contain several files. The upstream limits each file."""
 _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
 
 
 class UploadStream:
-    """Read once, by one task at a time. ``problem``: why it ended early.
+    """The body of an upload, read once. ``problem``: the reason why the body ended early, if it did.
 
-    Each ``window`` seconds of waiting for the caller must bring 64 KiB or the end: slow uploads block connections. The
-    upstream's time doesn't count.
+    For every ``window`` seconds spent waiting for the caller, at least 64 KiB or the end must arrive, because slow
+    uploads block connections. Time spent waiting for the upstream doesn't count.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class UploadStream:
             raise self._too_large()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body; ends early after a ``problem`` or ``stop``."""
+        """Yields the body. Ends early after a ``problem`` or ``stop``."""
         taken = 0
         while not (self._ended or self._stopped):
             try:
@@ -75,13 +75,13 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Stops forwarding and drains a bounded rest, so that clients that keep sending get the response."""
+        """Stops forwarding and discards a bounded rest, so that clients that are still sending get the response."""
         if self._stopped:
             return
         self._stopped = True
         if self._waiting is not None:
             self._waiting.cancel()
-            # Let the reader see it before another task reads.
+            # Lets the reader notice the stop before another task reads.
             await asyncio.sleep(0)
         if self._ended or isinstance(self.problem, ClientDisconnect):
             return
@@ -105,12 +105,12 @@ class UploadStream:
         return message
 
     def _begin_window(self) -> None:
-        """Raises ``InvalidRequest`` if the last window brought too little."""
+        """Raises ``InvalidRequest`` if too little arrived in the last window."""
         if self._brought < _WINDOW_BYTES:
             if self._waiting is not None:
                 self._waiting.cancel()
             raise InvalidRequest(
-                f"The body arrived more slowly than {_WINDOW_BYTES} bytes in {self._window:g} seconds."
+                f"The upload is too slow: send at least {_WINDOW_BYTES} bytes every {self._window:g} seconds."
             )
         self._waited, self._brought = 0.0, 0
 
@@ -119,7 +119,7 @@ class UploadStream:
 
 
 class UploadBody(RequestBody):
-    """Dependency: an unread multipart form with files. Its upstream stores the ``Idempotency-Key``."""
+    """Dependency that provides an unread multipart form. The upstream stores the ``Idempotency-Key``."""
 
     request_body = {
         "required": True,

@@ -1,4 +1,4 @@
-"""Turns requests into writes, which an ``Idempotency-Key`` makes safe to retry."""
+"""Turns requests into writes. An ``Idempotency-Key`` makes them safe to retry."""
 
 import hashlib
 import re
@@ -19,20 +19,20 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 
 
 async def plain_write(request: Request) -> Write:
-    """Dependency: the request as a write. Comes after an operation's caller and body."""
+    """Dependency that returns the request as a write. Must be declared after the operation's caller and body."""
     principal: Principal = request.state.principal
     given = request.headers.get("traceparent")
     return Write(
         identity=principal.identity,
         correlation_id=correlation_id(),
-        # The caller's W3C trace context; a malformed one is ignored, as the recommendation says.
+        # Ignores a malformed trace context, as the W3C recommendation requires.
         traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
         images=getattr(request.state, "images", None),
     )
 
 
 async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Write:
-    """Dependency: like ``plain_write``, for a write that can be retried. Raises ``InvalidRequest`` for a bad key."""
+    """Dependency like ``plain_write``, for idempotent writes. Raises ``InvalidRequest`` for an invalid key."""
     write = await plain_write(request)
     if key is not None:
         values = getattr(request.state, "values", None)
@@ -41,7 +41,7 @@ async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Writ
 
 
 def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
-    """A write with that ``Idempotency-Key``. Raises ``InvalidRequest`` for an invalid one."""
+    """Returns the record of a write by its ``Idempotency-Key``. Raises ``InvalidRequest`` for an invalid key."""
     return IdempotentRequest(
         company_id=principal.identity.company_id,
         principal_id=principal.identity.user_id,
@@ -53,12 +53,12 @@ def repeatable(principal: Principal, method: str, path: str, key: str, values: A
 
 
 def correlation_id() -> str:
-    """The running request's correlation ID, bound by ``ObservedRequests``."""
+    """Returns the current request's correlation ID, which ``ObservedRequests`` has bound."""
     return current_correlation_id() or ""
 
 
 def checked_key(key: str, principal: Principal) -> str:
-    # Public principals share an identity, so a guessable key would give one visitor another's result.
+    # Public principals share an identity, so with a guessable key, a visitor could get another visitor's result.
     shortest = 1 if principal.public is None else _MIN_PUBLIC_KEY
     if not shortest <= len(key) <= _MAX_KEY or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"The Idempotency-Key must be {shortest} to {_MAX_KEY} printable ASCII characters.")

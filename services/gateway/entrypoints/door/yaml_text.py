@@ -1,6 +1,6 @@
-"""Parses YAML into the same plain values as JSON: the core schema of YAML 1.2, without tags, anchors or aliases.
+"""Parses YAML into the same values as JSON. Supports the core schema of YAML 1.2, without tags, anchors or aliases.
 
-Builds values from the parser's events, so that nothing is constructed before it is known to be harmless.
+Builds values from the parser's events, so that forbidden input is rejected before anything is constructed.
 """
 
 import re
@@ -51,7 +51,7 @@ def _document(events: Iterator[yaml.Event]) -> Any:
         if isinstance(event, yaml.DocumentStartEvent):
             documents += 1
             if documents > 1:
-                raise InvalidRequest("The body holds more than one YAML document.")
+                raise InvalidRequest("The body contains several YAML documents. Send a single one.")
         elif isinstance(event, yaml.NodeEvent):
             value = _node(event, events, 0)
     return value
@@ -59,9 +59,9 @@ def _document(events: Iterator[yaml.Event]) -> Any:
 
 def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Any:
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-        raise _refused(event, "anchors and aliases are not allowed")
+        raise _refused(event, "anchors and aliases aren't allowed")
     if getattr(event, "tag", None) is not None:
-        raise _refused(event, "tags are not allowed")
+        raise _refused(event, "tags aren't allowed")
     if depth > MAX_DEPTH:
         raise _refused(event, f"it is nested deeper than {MAX_DEPTH} levels")
     if isinstance(event, yaml.ScalarEvent):

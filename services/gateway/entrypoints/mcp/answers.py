@@ -1,4 +1,4 @@
-"""Converts turn outcomes into tool results, with text for the calling model."""
+"""Converts outcomes of turns into tool results, with text for the calling model."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ def artifact_uri(artifact_id: str) -> str:
 
 
 def artifact_link(record: dict[str, Any]) -> ArtifactLink:
-    """A link to an artifact, from its record in a reply."""
+    """Returns a link to an artifact, given its record in a reply."""
     named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
     return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
 
@@ -33,7 +33,7 @@ def completed(reply: ExecuteReply) -> AgentAnswer:
 
 
 def state_of(turn: Turn) -> AgentAnswer:
-    """The answer of a turn so far. Raises the error of one that has ended without a reply."""
+    """Returns a turn's current state as an answer. Raises the error if the turn has ended without a reply."""
     if turn.reply is not None:
         return completed(turn.reply)
     if turn.error is not None:
@@ -49,12 +49,12 @@ def state_of(turn: Turn) -> AgentAnswer:
 
 
 def how_to_go_on(answer: AgentAnswer) -> str | None:
-    """None for a completed turn."""
+    """Returns how the caller can continue, or None for a completed turn."""
     if answer.status == "completed":
         return None
-    later = f"read_session with session_id {answer.session_id} shows the reply when there is one."
+    later = f"Call read_session with session_id {answer.session_id} later to get the reply."
     if answer.status != "waiting":
-        return f"The agent hasn't finished yet and continues in the background. {later}"
+        return f"The agent is still working in the background. {later}"
     return "\n".join(["The agent is waiting for:", *(_needed(answer, each) for each in answer.required_actions), later])
 
 
@@ -62,15 +62,15 @@ def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
     call = f"{action.tool_call.name}({action.tool_call.arguments})"
     path = f"/api/v1/runtime/{answer.session_id}/turns/{answer.turn_id}/actions/{action.action_id}/"
     if action.kind == "approval":
-        what = f"approval of the call {call}"
+        what = f"approval of this call: {call}"
         how = '{"decision": "approve"} or {"decision": "deny", "reason": …}, or use the studio or `aes actions`'
     else:
-        what, how = f"the result of the call {call}, which the client executes", '{"output": …} or {"error": …}'
+        what, how = f"the result of this call, which the client executes: {call}", '{"output": …} or {"error": …}'
     return f"- {what}, until {action.expires_at}. To answer, POST to {path} {how}."
 
 
 def failure_text(problem: ServiceError) -> str:
-    """An error as text: its kind, its locations, and when to retry."""
+    """Returns an error as text, with its kind, locations, and when to retry."""
     info = problem.info()
     places = [
         f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")

@@ -37,7 +37,7 @@ router: Final = protocol_router(PREFIX)
 
 
 def _body(info: ErrorInfo) -> bytes:
-    """A JSON-RPC error, with the request's ID if it was read."""
+    """Returns a JSON-RPC error, with the request's ID if it's known."""
     data = info.model_dump(mode="json", exclude={"message", "retry_after"}, exclude_none=True)
     code = _FAILED if info.type in ON_OUR_SIDE else _INVALID
     error = {"code": code, "message": info.message, "data": data}
@@ -52,7 +52,7 @@ SHAPE: Final = ErrorShape(_body, _event)
 
 
 class LazyServer:
-    """The server, created by the first request, since the SDK takes a second and 18 MB."""
+    """Creates the server for the first request, because importing the SDK takes a second and 18 MB."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -92,13 +92,13 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
 
 
 def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
-    """Only browsers send one. Rejects pages whose own name points to this server (DNS rebinding)."""
+    """Rejects origins that aren't allowed. Only browsers send one; this prevents DNS rebinding by web pages."""
     if origin is not None and origin not in allowed:
-        raise PermissionDenied("This origin isn't allowed to use MCP. An operator can allow it.")
+        raise PermissionDenied("This origin isn't allowed to use MCP. Ask an operator to allow it.")
 
 
 def _look_into(body: bytes) -> None:
-    """Notes the request's ID. Raises for texts and depths that can't be stored; the SDK rejects invalid JSON."""
+    """Records the request's ID, and raises for values that can't be stored. The SDK rejects invalid JSON."""
     try:
         message: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -109,10 +109,10 @@ def _look_into(body: bytes) -> None:
 
 
 class McpResponse(Response):
-    """The SDK's response to a request, which ends when the caller's credential does.
+    """The SDK's response to a request. It ends when the caller's credential ends.
 
-    A request that ``begins`` a connection gets an ID for it, which later versions of the protocol don't need. Nothing
-    is stored about it here; clients of those versions send it when they cancel one of the connection's requests.
+    A request that ``begins`` a connection gets a connection ID, which later protocol versions don't need. The ID isn't
+    stored. Clients send it when they cancel one of the connection's requests.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Asks an agent: submits a turn, reports its progress, and returns its result."""
+"""Asks an agent: starts a turn, reports its progress, and returns its result."""
 
 import asyncio
 from contextlib import aclosing
@@ -28,7 +28,7 @@ _log: Final = structlog.get_logger("gateway.mcp")
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Turns of agents for tool calls."""
+    """Runs the turns behind tool calls."""
 
     agents: Agents
     sessions: Sessions
@@ -36,7 +36,7 @@ class Asking:
     _cancelling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ask(self, call: Call, agent_key: str, asked: Ask) -> AgentAnswer:
-        """Raises the error of a turn that is refused, failed or cancelled. A cancelled call cancels its turn."""
+        """Raises the error of a refused, failed or cancelled turn. Cancelling the call cancels its turn."""
         identity = call.caller.identity
         agent = await self.agents.find(identity, agent_key)
         write = call.write({"agent_key": agent_key, **asked.model_dump(mode="json")})
@@ -54,7 +54,7 @@ class Asking:
                 raise
 
     def cancel(self, write: Write, which: str | IdempotentRequest) -> None:
-        """Cancels a turn, given by its ID or its request, in a separate task. A finished one stays as it is."""
+        """Cancels a turn, given by its ID or request, in a separate task. Doesn't affect a finished turn."""
         task = asyncio.create_task(self._cancel(replace(write, request=None), which), name="mcp.cancel")
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
@@ -67,7 +67,7 @@ class Asking:
                     turn = await self.turns.read(write.identity, turn_id)
                     await self.turns.cancel(write, turn.session_id, turn_id)
         except (ServiceError, TimeoutError) as problem:
-            # It has ended, or continues without a reader, as any turn may.
+            # The turn has ended, or it continues without a reader, which is harmless.
             _log.info("turn.not_cancelled", problem=str(problem))
 
     async def _session(self, write: Write, agent: Agent, session_id: str | None) -> str:
@@ -76,7 +76,7 @@ class Asking:
             return (await self.sessions.open(opening, {"agent_id": agent.id}, write.identity)).session_id
         session = await self.sessions.read(write.identity, session_id)
         if session.agent_id != agent.id:
-            raise Conflict(f"The session belongs to an agent other than {agent.agent_key}.")
+            raise Conflict(f"The session isn't one of the agent {agent.agent_key}. Omit session_id to create one.")
         return session.session_id
 
     async def _outcome(self, call: Call, turn: SubmittedTurn) -> AgentAnswer:
@@ -89,7 +89,7 @@ class Asking:
                     await call.tell(message)
                 if (answer := await self._answer(call, turn, each.event)) is not None:
                     return answer
-        # Its events no longer exist.
+        # The turn's events no longer exist.
         return state_of(await self.turns.read(call.caller.identity, turn.command_id))
 
     async def _answer(self, call: Call, turn: SubmittedTurn, event: Event) -> AgentAnswer | None:

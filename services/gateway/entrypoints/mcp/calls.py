@@ -1,4 +1,4 @@
-"""Requests of MCP clients, as seen by tools and resources."""
+"""MCP requests, as seen by tools and resources."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -18,9 +18,9 @@ _METHOD, _PATH = "POST", "/mcp"
 
 @dataclass(slots=True)
 class Caller:
-    """The sender of a request. ``has_left``: the connection was closed before the response.
+    """The sender of a request. ``has_left`` returns whether the client closed the connection before the response.
 
-    ``connection``: the ID that this server gave the client's connection, in versions of the protocol that use one.
+    ``connection``: the ID that the server assigned to the client's connection, in protocol versions that use one.
     """
 
     principal: Principal
@@ -36,7 +36,7 @@ class Caller:
         return Write(identity=self.identity, correlation_id=correlation_id(), traceparent=self.traceparent)
 
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
-        """The name under which a client cancels a request; None if it cancels by closing the connection."""
+        """Returns the record by which a client cancels a request, or None if it cancels by closing the connection."""
         if self.connection is None or request_id is None:
             return None
         key = hashlib.sha256(orjson.dumps([self.connection, request_id])).hexdigest()
@@ -45,9 +45,9 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call. ``tell`` reports progress to a client that requested it (``is_followed``).
+    """A tool call. ``tell`` reports progress if the client requested it (``is_followed``).
 
-    ``key``: an idempotency key, with which a client retries the same call.
+    ``key``: an idempotency key, which makes the call safe to retry.
     """
 
     caller: Caller
@@ -58,11 +58,11 @@ class Call:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the client has closed the connection, if that is how it cancels."""
+        """Returns whether the client has cancelled the call by closing the connection."""
         return self.caller.connection is None and self.caller.has_left
 
     def write(self, values: Any) -> Write:
-        """The call as a write. Raises ``InvalidRequest`` for an invalid key."""
+        """Returns the call as a write. Raises ``InvalidRequest`` for an invalid key."""
         if self.key is not None:
             request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
         else:

@@ -1,4 +1,4 @@
-"""A turn's progress in words, for clients that show what a tool is doing."""
+"""Describes a turn's progress in words, for clients that show what a tool is doing."""
 
 from typing import Final
 
@@ -6,13 +6,13 @@ from libs.contracts.messages import Event
 from libs.contracts.resources import turns
 
 _PAUSE_SECONDS: Final = 0.5
-"""Time between two messages that differ only in the text so far."""
+"""Minimum time between two messages that differ only in the reply's text."""
 _LONGEST_TEXT: Final = 2_000
 _LONGEST_REASON: Final = 500
 
 
 class ProgressWriter:
-    """Turns an event into a message, or none. The end of the text so far is repeated in each."""
+    """Converts events into progress messages. Each message repeats the end of the reply's text so far."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -20,7 +20,7 @@ class ProgressWriter:
         self._next = 0.0
 
     def take(self, event: Event, now: float) -> str | None:
-        """``now``: monotonic seconds."""
+        """Returns the message for an event, if any. ``now``: monotonic seconds."""
         match event:
             case turns.OutputTextDelta():
                 self._text += event.text
@@ -40,9 +40,9 @@ class ProgressWriter:
             case turns.ToolCallFailed():
                 return f"{event.name} failed: {event.reason[:_LONGEST_REASON]}"
             case turns.OutputInvalid():
-                return self._begin_again("The response doesn't match the agent's schema; the model is asked again.")
+                return self._begin_again("The response doesn't match the agent's schema. Asking the model again.")
             case turns.TurnActionRequired():
-                return f"Waiting for an answer about {event.action.tool_call.name}."
+                return f"Waiting for an answer to {event.action.tool_call.name}."
         return None
 
     def _so_far(self, now: float) -> str | None:
@@ -52,6 +52,6 @@ class ProgressWriter:
         return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
 
     def _begin_again(self, message: str) -> str:
-        """Starts a new text and discards the one so far."""
+        """Discards the text so far."""
         self._text = self._last = ""
         return message

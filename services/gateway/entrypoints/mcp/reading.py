@@ -1,4 +1,4 @@
-"""Reads for tools: agents, knowledge bases and their passages, conversations."""
+"""Reads agents, knowledge bases, passages and conversations for tools."""
 
 import hashlib
 from collections.abc import Sequence
@@ -29,16 +29,16 @@ from services.gateway.use_cases.agents import Agents as StoredAgents
 from services.gateway.use_cases.sessions import Sessions
 
 _MOST_AGENTS: Final = 50
-"""Number of agents that have their own tool."""
+"""Maximum number of agents that have a tool of their own."""
 _PAGE: Final = 200
 _MOST_MESSAGES: Final = 100
 _ASK: Final = "ask_"
 _LONGEST_NAME: Final = 64
-"""The longest tool name that all models accept."""
+"""Maximum length of a tool name that all models accept."""
 
 
 def ask_name(agent_key: str) -> str:
-    """The name of an agent's tool; a digest keeps long keys distinct after truncation."""
+    """Returns the name of an agent's tool. A digest keeps long keys distinct after truncation."""
     name = _ASK + agent_key
     if len(name) <= _LONGEST_NAME:
         return name
@@ -48,18 +48,18 @@ def ask_name(agent_key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Every method raises ``NotFound`` for anything missing or invisible to the caller."""
+    """Methods raise ``NotFound`` for anything that is missing or that the caller can't see."""
 
     stored: StoredAgents
     sessions: Sessions
     owners: Owners
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
-        """The agents that have their own tool."""
+        """Returns the agents that have a tool of their own."""
         return await self.stored.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
-        """The key of the agent that the tool asks; None for other tools."""
+        """Returns the key of the agent that a tool asks, or None for other tools."""
         if not tool.startswith(_ASK):
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):
@@ -86,7 +86,7 @@ class Reading:
         return KnowledgeBases(knowledge_bases=listed, total=page.total)
 
     async def search(self, caller: Principal, wanted: SearchKnowledge) -> Passages:
-        """Raises ``Conflict`` for a name shared by several knowledge bases."""
+        """Searches a knowledge base. Raises ``Conflict`` for a name that several knowledge bases share."""
         base_id = await self._knowledge_base_id(caller, wanted.knowledge_base)
         body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
         path = f"/internal/knowledge-bases/{base_id}/search"
@@ -104,7 +104,7 @@ class Reading:
             agent=agent_name(session),
             status=session.status,
             created_at=session.created_at,
-            # Tool calls in an imported history are messages without text.
+            # Omits messages without text: tool calls in an imported history.
             messages=[
                 SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
             ],

@@ -1,4 +1,4 @@
-"""Resources: conversations, and the artifacts of sessions."""
+"""MCP resources: conversations and their files."""
 
 import base64
 import re
@@ -28,13 +28,13 @@ TEMPLATES: Final = (
     ResourceTemplate(
         name="session",
         uri_template="aes://sessions/{session_id}",
-        description="A conversation: its newest messages and open actions.",
+        description="A conversation's newest messages and open actions.",
         mime_type=_JSON,
     ),
     ResourceTemplate(
         name="session_artifacts",
         uri_template="aes://sessions/{session_id}/artifacts",
-        description="The files of a conversation, newest first.",
+        description="A conversation's files, newest first.",
         mime_type=_JSON,
     ),
     ResourceTemplate(
@@ -48,13 +48,13 @@ Contents = TextResourceContents | BlobResourceContents
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Every method raises ``PermissionDenied`` for a missing scope."""
+    """Lists and reads resources. Methods raise ``PermissionDenied`` for a missing scope."""
 
     reading: Reading
     owners: Owners
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
-        """A page of the caller's sessions, newest first, and the cursor of the next page."""
+        """Returns a page of the caller's sessions, newest first, and the next page's cursor."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
@@ -71,7 +71,7 @@ class Resources:
         return found, str(offset + _PAGE) if page.has_more else None
 
     async def read(self, principal: Principal, uri: str) -> Contents:
-        """Raises ``NotFound``, and ``TooLarge`` for a file that is too large for this protocol."""
+        """Reads a resource. Raises ``NotFound``, and ``TooLarge`` for a file that is too large for MCP."""
         matched = _URI.fullmatch(uri)
         match matched and matched.groups():
             case ("sessions", session_id, None):
@@ -96,7 +96,7 @@ class Resources:
     async def _artifact(self, caller: Principal, uri: str, artifact_id: str) -> Contents:
         record = await self.owners.read(Artifact, caller, "artifacts", f"/internal/artifacts/{artifact_id}")
         if record.size > _LARGEST:
-            raise TooLarge(f"The file is too large, with {record.size} bytes. Download it from {record.url}.")
+            raise TooLarge(f"The file is too large for MCP ({record.size} bytes). Download it from {record.url}.")
         path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"
         return _contents(uri, record.content_type, await self.owners.file(caller, "artifacts", path))
 
@@ -106,7 +106,7 @@ def _contents(uri: str, media_type: str, content: bytes) -> Contents:
         try:
             return TextResourceContents(uri=uri, mime_type=media_type, text=content.decode())
         except UnicodeDecodeError:
-            # Text in another encoding: send its bytes unchanged.
+            # The text isn't UTF-8, so its bytes are sent unchanged.
             pass
     return BlobResourceContents(uri=uri, mime_type=media_type, blob=base64.b64encode(content).decode())
 
@@ -115,5 +115,5 @@ def _offset(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 9):
-        raise InvalidRequest("Invalid cursor. Start without one.")
+        raise InvalidRequest("Invalid cursor. Omit it to start with the first page.")
     return int(cursor)

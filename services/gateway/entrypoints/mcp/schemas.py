@@ -1,4 +1,4 @@
-"""Arguments and structured results of the tools, whose JSON Schemas clients see."""
+"""Models of the tools' arguments and structured results. Clients see their JSON Schemas."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,9 +18,9 @@ class NoArguments(StrictModel):
 
 
 class Ask(StrictModel):
-    message: MessageText = Field(description="Your message to the agent.")
+    message: MessageText = Field(description="The message to the agent.")
     session_id: SessionId | None = Field(
-        default=None, description="The conversation to continue, from an earlier result. Omit it to start a new one."
+        default=None, description="The conversation to continue, from an earlier result. Omit it to start one."
     )
 
 
@@ -29,9 +29,9 @@ class AskAgent(Ask):
 
 
 class SearchKnowledge(StrictModel):
-    knowledge_base: str = Field(min_length=1, max_length=200, description="ID or name of the knowledge base.")
-    query: str = Field(min_length=1, max_length=10_000, description="What to search for, in words.")
-    top_k: int = Field(default=5, ge=1, le=50, description="Maximum number of passages.")
+    knowledge_base: str = Field(min_length=1, max_length=200, description="The ID or name of the knowledge base.")
+    query: str = Field(min_length=1, max_length=10_000, description="The search text.")
+    top_k: int = Field(default=5, ge=1, le=50, description="The maximum number of passages.")
 
 
 class ReadSession(StrictModel):
@@ -50,21 +50,21 @@ class ArtifactLink(BaseModel):
 class AgentAnswer(BaseModel):
     """The outcome of a message: the ``reply`` once ``completed``, ``required_actions`` while ``waiting``.
 
-    A ``queued`` or ``running`` turn continues: ``read_session`` shows its reply later.
+    A ``queued`` or ``running`` turn continues, and ``read_session`` returns its reply later.
     """
 
     status: Literal["completed", "waiting", "queued", "running"]
     session_id: str
     turn_id: str
     reply: str = ""
-    output: Any = Field(default=None, description="The value of the reply, for agents with an output schema.")
+    output: Any = Field(default=None, description="The reply's structured value, for agents with an output schema.")
     citations: list[Citation] = []
     artifacts: list[ArtifactLink] = []
     required_actions: list[RequiredAction] = []
 
 
 class ListedAgent(BaseModel):
-    """``tool``: this server's tool that asks the agent, if it has one."""
+    """An agent. ``tool``: the name of the agent's own tool, if it has one."""
 
     agent_key: str
     name: str
@@ -93,7 +93,7 @@ class KnowledgeBases(BaseModel):
 
 
 class Passages(BaseModel):
-    """Best first; ``score`` 0 to 1."""
+    """The best passages first. ``score`` ranges from 0 to 1."""
 
     knowledge_base_id: str
     query: str
@@ -108,7 +108,7 @@ class SaidMessage(BaseModel):
 
 
 class Conversation(BaseModel):
-    """The newest messages of a session, in order; ``omitted`` counts earlier ones."""
+    """A session's newest messages, in order. ``omitted``: the number of earlier messages."""
 
     session_id: str
     agent: str

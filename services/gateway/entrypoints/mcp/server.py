@@ -1,4 +1,4 @@
-"""The MCP server: handlers for the SDK, which implements the protocol. Imported by the first request."""
+"""Request handlers for the MCP SDK, which implements the protocol. The first request imports this module."""
 
 import asyncio
 import logging
@@ -32,19 +32,19 @@ from services.gateway.entrypoints.mcp.resources import TEMPLATES, Resources
 from services.gateway.entrypoints.mcp.tools import Tools
 
 CALLER: Final = "aes.caller"
-"""The caller's key in a request's ASGI scope."""
+"""The key of the caller in a request's ASGI scope."""
 _INSTRUCTIONS: Final = (
-    "Agents and documents of an agent service. Ask an agent with ask_agent, or with its own tool; search documents with"
-    " search_knowledge. Continue a conversation with the session_id of its results."
+    "The agents and documents of an agent service. Ask an agent with ask_agent or with its own tool. Search documents"
+    " with search_knowledge. Continue a conversation with the session_id of its results."
 )
 Context = ServerRequestContext[Any, Any]
 
 
 class McpServer:
-    """Serves each request independently, so that any replica can answer any of a client's requests."""
+    """Serves each request independently, so that any replica can answer it."""
 
     def __init__(self, door: Door) -> None:
-        # At INFO, the SDK logs every request.
+        # At level INFO, the SDK logs every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
         reading = Reading(door.agents, door.sessions, door.owners)
         self._asking = Asking(door.agents, door.sessions, door.turns)
@@ -55,7 +55,8 @@ class McpServer:
             version="1.0.0",
             title="Agent execution service",
             instructions=_INSTRUCTIONS,
-            # No argument is sent in a header; to find out, the SDK would list the tools before each call.
+            # No tool takes arguments from headers. Otherwise, the SDK would list the tools before each call to find
+            # out.
             get_tool_input_schema=lambda _: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -68,7 +69,7 @@ class McpServer:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Starts serving, until the process ends."""
+        """Starts the SDK's server, which runs until the process ends."""
         ready = asyncio.Event()
         self._running = asyncio.create_task(self._run(ready), name="mcp.server")
         await ready.wait()
@@ -112,10 +113,10 @@ class McpServer:
         return ReadResourceResult(contents=[contents])
 
     async def _cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
-        """Cancels the turn of a request running anywhere. Only versions with connections send this notification."""
+        """Cancels the turn of a request on any replica. Only protocol versions with connections send this."""
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:
-            # In a separate task: the SDK ends the notification's transport immediately.
+            # Runs in a separate task, because the SDK closes the notification's transport immediately.
             self._asking.cancel(caller.write(), request)
 
 

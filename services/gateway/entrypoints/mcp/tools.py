@@ -1,4 +1,4 @@
-"""The tools: their descriptions and implementations."""
+"""Describes and implements the tools."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _ASKING: Final = (Scope.SESSIONS_WRITE, Scope.RUNTIME_EXECUTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolKind:
-    """``title`` is for humans, ``description`` for models. A call requires ``scopes``."""
+    """A tool. ``title`` is for people, ``description`` for models. Calls require ``scopes``."""
 
     title: str
     description: str
@@ -56,7 +56,7 @@ class ToolKind:
             title=self.title,
             description=self.description,
             input_schema=self.takes.model_json_schema(),
-            # The schema for validation: the one for serialization requires fields with defaults.
+            # Uses the schema for validation, because the one for serialization requires fields with defaults.
             output_schema=self.returns.model_json_schema(),
             annotations=self.annotations,
         )
@@ -75,9 +75,9 @@ _KINDS: Final = {
     "ask_agent": ToolKind(
         title="Ask an agent",
         description=(
-            "Sends a message to an agent and returns its reply. Pass the returned session_id with the next"
-            " message to continue the conversation. With the status waiting, a person or program has to act first;"
-            " the result says how."
+            "Sends a message to an agent and returns its reply. To continue the conversation, pass the returned"
+            " session_id with the next message. If the status is waiting, a person or program has to act first."
+            " The result says how."
         ),
         takes=AskAgent,
         returns=AgentAnswer,
@@ -96,7 +96,7 @@ _KINDS: Final = {
     ),
     "search_knowledge": ToolKind(
         title="Search a knowledge base",
-        description="Searches the documents of a knowledge base, by words and by meaning, and returns passages.",
+        description="Searches the documents of a knowledge base by words and by meaning. Returns passages.",
         takes=SearchKnowledge,
         returns=Passages,
         scopes=[Scope.KNOWLEDGE_READ],
@@ -105,7 +105,7 @@ _KINDS: Final = {
     ),
     "read_session": ToolKind(
         title="Read a conversation",
-        description="Returns the messages of a session, and its open actions.",
+        description="Returns a session's messages and open actions.",
         takes=ReadSession,
         returns=Conversation,
         scopes=[Scope.SESSIONS_READ],
@@ -116,11 +116,11 @@ _KINDS: Final = {
 
 
 def _ask(agent_key: str, name: str, tools: Sequence[str] = ()) -> ToolKind:
-    """The tool that asks one agent."""
+    """Returns an agent's own tool."""
     able = f" It has the tools {', '.join(tools)}." if tools else ""
     return ToolKind(
         title=f"Ask {name}",
-        description=f"Sends a message to the agent {name} and returns its reply, as ask_agent does.{able}",
+        description=f"Sends a message to the agent {name} and returns its reply, like ask_agent.{able}",
         takes=Ask,
         returns=AgentAnswer,
         scopes=_ASKING,
@@ -135,14 +135,14 @@ class Tools:
     asking: Asking
 
     async def listed(self, principal: Principal) -> list[Tool]:
-        """The tools for which the credential has the scopes."""
+        """Returns the tools that the credential's scopes allow."""
         kinds = {name: kind for name, kind in _KINDS.items() if _allowed(principal, kind.scopes)}
         if _allowed(principal, [*_ASKING, Scope.AGENTS_READ]):
             kinds |= dict(map(_tool_of, await self.reading.newest_agents(principal.identity)))
         return [kind.tool(name) for name, kind in kinds.items()]
 
     async def call(self, call: Call, name: str, arguments: dict[str, Any]) -> CallToolResult | None:
-        """Returns the result, also of a failed call; None for an unknown tool."""
+        """Calls a tool. Returns the result, even of a failed call, or None for an unknown tool."""
         try:
             if (kind := _KINDS.get(name)) is None:
                 if (key := await self.reading.key_of(call.caller.identity, name)) is None:
@@ -172,7 +172,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
 
 
 def _result(value: BaseModel) -> CallToolResult:
-    """The value as structured content and as text, for clients without support for the former."""
+    """Returns a value as structured content, and as text for clients that don't support structured content."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
     if isinstance(value, AgentAnswer):
         if (advice := how_to_go_on(value)) is not None:

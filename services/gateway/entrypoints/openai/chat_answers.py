@@ -39,7 +39,7 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 
 
 def content_of(reply: ExecuteReply) -> str:
-    """The reply's text; for structured output only the JSON, without a code fence around it."""
+    """Returns the reply's text; for structured output only the JSON, without a code fence around it."""
     if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
         return write_json(reply.response.output).decode()
     return reply.response.content
@@ -105,7 +105,7 @@ class ChatStream:
         return []
 
     def _new_text(self, delta: turns.OutputTextDelta) -> str:
-        """The unsent part of a delta. Raises ``ModelFailed`` if the sent text no longer matches."""
+        """Returns the unsent part of a delta. Raises ``ModelFailed`` if the sent text no longer matches."""
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)
         if not sent[delta.offset :].startswith(delta.text[:known]):

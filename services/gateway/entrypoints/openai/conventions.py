@@ -35,7 +35,7 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """OpenAI's error object: ``param`` is the location of the first finding, ``code`` its type."""
+    """Returns OpenAI's error object: ``param`` is the location of the first finding, ``code`` its type."""
     finding = info.details[0] if info.details else None
     return {
         "message": info.message,
@@ -82,7 +82,7 @@ def deleted(identifier: str, kind: str) -> Response:
 
 
 def created_at(identifier: str) -> int:
-    """The Unix time at the start of an ID, the same wherever it is read; 0 for an ID without one."""
+    """Returns the Unix time at the start of an ID, the same wherever it is read; 0 for an ID without one."""
     made = made_at(identifier)
     return 0 if made is None else int(made.timestamp())
 

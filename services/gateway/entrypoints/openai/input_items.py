@@ -124,7 +124,7 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
-    """The content of one user message. Raises ``ValidationFailed`` if it is empty."""
+    """Returns the content of one user message. Raises ``ValidationFailed`` if it is empty."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         text = messages[0].content
         if not text.strip():

@@ -43,5 +43,5 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 
 def _of_provider(model: str) -> dict[str, Any]:
-    """An agent without instructions; it has no creator and no creation time."""
+    """Returns an agent without instructions; it has no creator and no creation time."""
     return {"id": model, "object": "model", "created": 0, "owned_by": model.partition(":")[0]}

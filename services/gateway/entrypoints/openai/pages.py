@@ -56,7 +56,7 @@ def page(data: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
 
 
 def page_within(entries: Sequence[dict[str, Any]], cursor: ListQuery) -> Response:
-    """A page of a complete list, oldest first. Raises ``ValidationFailed`` for an unknown cursor."""
+    """Returns a page of a complete list, oldest first. Raises ``ValidationFailed`` for an unknown cursor."""
     ordered = list(reversed(entries)) if cursor.newest_first else list(entries)
     if cursor.after is not None:
         place = next((place for place, entry in enumerate(ordered) if entry["id"] == cursor.after), None)

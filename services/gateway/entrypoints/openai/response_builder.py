@@ -282,7 +282,7 @@ class _Text:
 
 
 def after(events: list[Json], number: int) -> list[Json]:
-    """The events above that number, with the rest of a partially sent text."""
+    """Returns the events above that number, with the rest of a partially sent text."""
     left = []
     for event in events:
         beyond = event["sequence_number"] - number

@@ -102,7 +102,7 @@ class KeptRequest(BaseModel):
 
     @classmethod
     def read(cls, kept: str) -> "KeptRequest":
-        """The stored fields; none if a caller of another protocol wrote the pair."""
+        """Returns the stored fields; none if a caller of another protocol wrote the pair."""
         try:
             return cls.model_validate_json(kept)
         except ValidationError:

@@ -139,7 +139,7 @@ class ResponseTurns:
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
-        """An existing response. Raises ``NotFound``."""
+        """Returns an existing response. Raises ``NotFound``."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
             self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
@@ -156,7 +156,7 @@ class ResponseTurns:
         return options
 
     async def _place(self, body: CreateResponse, said: Said) -> "_Place":
-        """The session for the response's turn."""
+        """Returns the session for the response's turn."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
@@ -184,7 +184,7 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """The model's name. A session keeps its agent, or gets the first one named."""
+        """Returns the model's name. A session keeps its agent, or gets the first one named."""
         if wanted is not None and wanted == known:
             return wanted
         session = await self.door.sessions.read(self._identity, session_id)
@@ -213,7 +213,7 @@ class ResponseTurns:
     async def _executed(
         self, begun: BegunResponse, place: "_Place", body: ExecuteBody, *, stream: bool
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Events of the new turn. It continues the previous response, in a fork if that already has a successor."""
+        """Yields the new turn's events. The turn continues the previous response, in a fork if that has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
         write, session = self.write.part("turn"), place.session
@@ -273,7 +273,7 @@ class ResponseTurns:
                 raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Answers a response's actions; the turn's next response follows."""
+        """Returns answers a response's actions; the turn's next response follows."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
@@ -329,7 +329,7 @@ class ResponseTurns:
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
     ) -> AsyncGenerator[list[Json] | None, None]:
-        """The events of the response's stream, in batches; ``None`` is a keep-alive.
+        """Yields the events of the response's stream, in batches; ``None`` is a keep-alive.
 
         Ends with the response. The session of an unstored response is removed before the last event, or once the client
         ``has_left``: nobody can request it any more, so its turn is cancelled.
@@ -376,7 +376,7 @@ class ResponseTurns:
             _log.warning("response.not_removed", session_id=session_id, problem=str(problem))
 
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
-        """The response's current state. Raises ``NotFound``."""
+        """Returns the response's current state. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
         builder = await self._up_to_now(turn, await self._builder(turn, name))
         end_if_waiting(builder, turn)
@@ -430,7 +430,7 @@ def _asks(progress: TurnProgress) -> bool:
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
-    """The answers by action. Raises ``ValidationFailed`` unless each requested call has one."""
+    """Returns the answers by action. Raises ``ValidationFailed`` unless each requested call has one."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
     by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
     found: dict[str, Answer] = {}
@@ -464,7 +464,7 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
-    """The end of a turn whose events no longer exist, reconstructed from its row."""
+    """Returns the end of a turn whose events no longer exist, reconstructed from its row."""
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:

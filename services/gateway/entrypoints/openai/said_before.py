@@ -57,7 +57,7 @@ def _is_of_user(item: Any) -> bool:
 
 
 def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
-    """The items as a history. Raises ``ValidationFailed`` for a call without its output."""
+    """Returns the items as a history. Raises ``ValidationFailed`` for a call without its output."""
     made: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for item in items:
@@ -91,7 +91,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 def _calls_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The calls of the message that contains the next one: consecutive calls belong to one message."""
+    """Returns the calls of the message that contains the next one: consecutive calls belong to one message."""
     if not made or made[-1]["role"] != "assistant":
         made.append({"role": "assistant", "content": "", "tool_calls": []})
     calls: list[dict[str, Any]] = made[-1]["tool_calls"]

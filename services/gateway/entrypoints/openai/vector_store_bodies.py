@@ -47,7 +47,7 @@ class CreateStore(StrictModel):
     expires_after: None = None
 
     def settings(self) -> JsonObject:
-        """A ``CreateKnowledgeBaseBody``."""
+        """Returns a ``CreateKnowledgeBaseBody``."""
         settings: JsonObject = {
             "name": self.name or "Vector store",
             "description": self.description or "",
@@ -107,7 +107,7 @@ class SearchStore(StrictModel):
         return self.query if isinstance(self.query, str) else self.query[0]
 
     def wanted(self) -> JsonObject:
-        """A ``SearchBody``."""
+        """Returns a ``SearchBody``."""
         wanted: JsonObject = {"query": self.text, "top_k": self.max_num_results}
         if self.ranking_options is not None and self.ranking_options.score_threshold is not None:
             wanted["min_score"] = self.ranking_options.score_threshold
@@ -117,7 +117,7 @@ class SearchStore(StrictModel):
 
 
 def selection(filters: JsonObject) -> dict[str, list[str]]:
-    """An equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there is none."""
+    """Returns an equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there is none."""
     found: dict[str, list[str]] = {}
     several = filters.get("filters")
     for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:

@@ -225,7 +225,7 @@ async def remove_artifact_from_platform(session_id: str, artifact_id: str, calle
 
 
 def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dict[str, str]:
-    """The IDs in the path. The copy is a file, so the operation also requires a scope for files."""
+    """Returns the IDs in the path. The copy is a file, so the operation also requires a scope for files."""
     if not caller.identity.allows(Scope.FILES_WRITE):
         raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}

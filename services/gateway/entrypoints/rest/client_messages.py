@@ -23,7 +23,7 @@ class Execute(ExecuteBody):
     ref: str | None = _Ref
 
     def body(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The body of the same request over REST, from the values of this message."""
+        """Returns the body of the same request over REST, from the values of this message."""
         return {name: value for name, value in values.items() if name in ExecuteBody.model_fields}
 
 

@@ -118,7 +118,7 @@ class EventsQuery(QueryModel):
 
 
 def last_event_id(header: str | None) -> int | None:
-    """The position in a ``Last-Event-ID``. Raises ``InvalidRequest`` for anything else."""
+    """Returns the position in a ``Last-Event-ID``. Raises ``InvalidRequest`` for anything else."""
     if header is None or header == "":
         # A browser that has seen no event sends none; some clients send an empty one.
         return None

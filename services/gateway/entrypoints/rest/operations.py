@@ -74,7 +74,7 @@ class DeadLettersQuery(QueryModel):
 
 
 def cursor_of(positions: Positions | None) -> str | None:
-    """The positions as text, opaque to callers."""
+    """Returns the positions as text, opaque to callers."""
     if positions is None:
         return None
     return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")

@@ -84,7 +84,7 @@ async def session_socket(websocket: WebSocket) -> None:
 
 
 async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, int]:
-    """The caller, who may read the session's events, and the timeline's newest position."""
+    """Returns the caller, who may read the session's events, and the timeline's newest position."""
     door: Door = websocket.app.state.door
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
     caller = await door.authentication.authenticate(websocket, takes_public_keys=True, token=token)

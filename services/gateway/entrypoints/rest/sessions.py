@@ -153,7 +153,7 @@ def _opened(session: SessionCreated) -> Response:
 
 
 def _for_public(given: bytes) -> bytes:
-    """The session without its agent's instructions, which are hidden from visitors."""
+    """Returns the session without its agent's instructions, which are hidden from visitors."""
     session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}

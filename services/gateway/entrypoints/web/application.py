@@ -1,4 +1,4 @@
-"""``/studio/`` and ``/widget.js``: pages and files of the browser applications, public and without a credential."""
+"""``/studio/`` and ``/widget.js``: the browser applications. Their pages and files are public."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
 _SHARED: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
-"""Pages on any origin may load the chat's script, which loads its modules from the assets."""
+"""Lets pages on any origin load the chat's script, and the script load its modules from the assets."""
 
 
 async def to_studio(_: Request) -> Response:
@@ -29,7 +29,7 @@ async def widget_script(request: Request) -> Response:
 
 
 class StudioApplication(FastAPI):
-    """Every address below ``/studio/`` except assets returns the page; the browser decides what to show."""
+    """Serves the same page at every path below ``/studio/`` except assets. The browser decides what to show."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class StudioApplication(FastAPI):
 
     async def _page(self, request: Request) -> Response:
         first = request.path_params["address"].split("/")[0]
-        # For a missing file, a module loader needs an error, never a page.
+        # A browser that loads a missing module needs an error instead of the page.
         if first == "assets":
             raise NotFound("There is nothing at this path.")
         page = self.studio.pages.get(first) or self.studio.pages[NO_PAGE]
@@ -62,7 +62,8 @@ class StudioApplication(FastAPI):
         asset = self.studio.assets.get(request.path_params["path"])
         if asset is None:
             raise NotFound("There is no such file.")
-        # While replicas of two releases run, a page of one may ask the other: serve it, but don't cache it.
+        # During an upgrade, a page of one release may request files from a replica of the other: serve, but don't
+        # cache.
         current = request.path_params["version"] == self.studio.version
         return _answer(request, asset, _FOR_EVER if current else "no-store", _SHARED)
 

@@ -1,4 +1,4 @@
-"""Accounts with their keys, connections and limits, and idempotency keys."""
+"""Creates the tables of accounts, keys, connections, limits and idempotency keys."""
 
 from alembic import op
 
@@ -48,7 +48,7 @@ API_KEYS = (
     """,
     "CREATE INDEX ix_api_keys_company_id_created_at ON api_keys (company_id, created_at)",
     "CREATE INDEX ix_api_keys_user_id ON api_keys (company_id, user_id, created_at, id)",
-    # Deletions of old keys find ended keys, and the keys that have one as their successor.
+    # Used when old keys are deleted: to find ended keys, and keys that reference one as their successor.
     "CREATE INDEX ix_api_keys_ended ON api_keys (least(revoked_at, expires_at))",
     "CREATE INDEX ix_api_keys_successor_id ON api_keys (successor_id) WHERE successor_id IS NOT NULL",
 )
@@ -75,8 +75,8 @@ CONNECTIONS = (
     "CREATE INDEX ix_connections_company_id_created_at ON connections (company_id, created_at)",
     "CREATE INDEX ix_connections_user_id ON connections (company_id, user_id, created_at, id)",
 )
-# Shared by all gateways. Needn't survive a crash of the database: buckets refill within a minute, slots are reported
-# again.
+# Shared by all gateways. Unlogged, since they needn't survive a crash: buckets refill within a minute, and gateways
+# report their slots again.
 LIMITS = (
     """
     CREATE UNLOGGED TABLE rates (
@@ -124,18 +124,18 @@ def upgrade() -> None:
             op.execute(statement)
 
 
-# For docs/operate/data.md.
+# Shown in docs/operate/data.md.
 TABLES = {
     "companies": {"row": "each company", "bytes": "165", "removed": "never"},
     "users": {"row": "each user", "bytes": "275", "removed": "never"},
-    "api_keys": {"row": "each key", "bytes": "570", "removed": "once revoked or expired, after the tombstone days"},
+    "api_keys": {"row": "each key", "bytes": "570", "removed": "the tombstone days after it was revoked or expired"},
     "rates": {
-        "row": "each company and rate, and each key",
+        "row": "each rate of a company, and each key",
         "bytes": "230",
         "removed": "two minutes after the last request",
     },
     "company_streams": {
-        "row": "each company and gateway with open streams",
+        "row": "each company with open streams, per gateway",
         "bytes": "255",
         "removed": "two minutes after the last stream",
     },

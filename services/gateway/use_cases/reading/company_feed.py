@@ -1,4 +1,4 @@
-"""Reads a company's timeline as it grows, once for all of its readers in this replica."""
+"""Reads a company's timeline as it grows, once for all of the company's readers in this replica."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -22,10 +22,10 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
-# Half of the number that a reader may leave unread: one more page ends no reader that waits to be woken.
+# Half of what a reader may leave unread, so that one more page doesn't overflow the queue of a reader waiting to be
+# woken.
 _MOST_KEPT_WAITING: Final = 1000
-# Readers woken before others get the event loop: this many at first, then as many as fit into the time that these
-# took.
+# Readers woken in the first burst. Later bursts are sized by the time that earlier ones took.
 _AT_ONCE: Final = 16
 _MOST_AT_ONCE: Final = 64
 _BURST_SECONDS: Final = 0.002
@@ -36,13 +36,13 @@ _Readers = defaultdict[TimelineFilter, set[FeedReader]]
 
 
 class CompanyFeed:
-    """Passes events after ``position`` to readers; reads nothing until woken.
+    """Passes events after ``position`` to readers. Reads from the log only after ``wake``.
 
-    Kafka may announce an event before the log has it, so the feed reads again until the event is there.
+    Kafka may deliver an event before the log has stored it, so the feed reads the log again until it finds the event.
 
-    Wakes many readers a few at a time, followed by a pause seven times as long, which leaves seven eighths of the event
-    loop to other tasks. Events that arrive meanwhile wait in the readers' queues and go out in larger pieces. The next
-    page isn't read while a reader due to be woken has very much unread.
+    Wakes many readers in bursts. The pause after each burst is seven times as long, which leaves seven eighths of the
+    event loop to other tasks. Events that arrive meanwhile wait in the readers' queues and are sent in larger chunks.
+    The feed doesn't read the next page while a reader that is yet to be woken has too much unread.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class CompanyFeed:
             del self._readers[key]
 
     def wake(self, event_id: str | None = None) -> None:
-        """Reads on, until this event has arrived if one is named."""
+        """Continues reading. If an event's ID is given, reads until that event is found."""
         if event_id is not None:
             if event_id in self._seen:
                 return
@@ -102,7 +102,7 @@ class CompanyFeed:
             self._task = asyncio.create_task(self._read_on(), name="timeline.feed")
 
     def hear(self, text: Received) -> None:
-        """Takes a piece of a turn's text for the session's readers; without any, the payload isn't parsed."""
+        """Passes a piece of a turn's text to the session's readers. Doesn't parse it if nobody reads texts."""
         if not self._text_readers:
             return
         of_session = self._readers.get(("session", orjson.loads(text.payload)["session_id"]))
@@ -128,7 +128,7 @@ class CompanyFeed:
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         except ServiceUnavailable as problem:
-            # The next check, at most a second later, tries again from the same position.
+            # The next check, at most a second later, retries from the same position.
             _log.debug("timeline.unreachable", problem=str(problem))
         except Exception:
             _log.exception("timeline.feed_failed")
@@ -137,9 +137,9 @@ class CompanyFeed:
             self._task = None
 
     async def _read_page(self) -> bool:
-        """Passes the next events to the readers; returns whether more are waiting."""
+        """Passes the next events to the readers. Returns whether there are more."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
-        # Readers with the same filter share the check: however many they are, each event is matched once.
+        # Each event is matched once per filter, however many readers share the filter.
         wanted: dict[TimelineFilter, list[TimelineEvent]] = {}
         for event in page.events:
             self.position = event.position
@@ -153,7 +153,7 @@ class CompanyFeed:
             if number > 1:
                 event.share()
         for where, events in wanted.items():
-            # Readers that have ended leave the set later.
+            # The set may still contain readers that have ended.
             for reader in self._readers[_key_of(where)][where]:
                 self._due[reader] = None
                 reader.offer(events)
@@ -163,7 +163,7 @@ class CompanyFeed:
         return page.has_more
 
     async def _wait_for_readers(self) -> None:
-        """Waits while readers due to be woken have very much unread; doesn't wait for slow callers."""
+        """Waits while readers that are yet to be woken have too much unread. Doesn't wait for slow clients."""
         while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
             await asyncio.sleep(_FIRST_PAUSE)
 
@@ -181,7 +181,7 @@ class CompanyFeed:
             while self._due:
                 began = self._monotonic()
                 woken = self._wake_next(at_once, once=True)
-                # They write before this continues.
+                # Lets the readers send their events first.
                 await asyncio.sleep(0)
                 took = self._monotonic() - began
                 in_time = int(at_once * _BURST_SECONDS / max(took, 1e-6))
@@ -189,7 +189,7 @@ class CompanyFeed:
                 await asyncio.sleep(took * _REST)
                 for reader in woken:
                     if not reader.is_held:
-                        # Its caller is slower than this, or it has everything.
+                        # The reader has everything, or its client is slower than the bursts.
                         reader.unlimit()
                     else:
                         self._due[reader] = None
@@ -206,19 +206,19 @@ class CompanyFeed:
         return readers
 
     def _concerned(self, event: TimelineEvent) -> Iterator[tuple[TimelineFilter, set[FeedReader]]]:
-        """Filters that the event may match, and their readers, without checking those of other sessions."""
+        """Yields the filters that the event may match, with their readers. Skips other sessions' readers."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
             yield from self._readers.get(key, {}).items()  # type: ignore[arg-type]
 
     def _give_up_late(self) -> None:
-        """Stops waiting for events that don't reach the log in time; a later check finds them."""
+        """Stops waiting for events that the log didn't store in time. A later check finds them."""
         now = asyncio.get_running_loop().time()
         self._awaited = {event_id: until for event_id, until in self._awaited.items() if until > now}
 
 
 def _key_of(where: TimelineFilter) -> _Key | None:
-    """The narrowest criterion of the reader."""
+    """Returns the filter's narrowest criterion."""
     if where.turn_id is not None:
         return ("turn", where.turn_id)
     if where.session_id is not None:

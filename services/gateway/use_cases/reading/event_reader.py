@@ -1,4 +1,4 @@
-"""Reads events of a turn, of a session, or of the whole company."""
+"""Reads the events of a turn, a session or a whole company."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
@@ -29,21 +29,21 @@ from services.gateway.use_cases.reading.turn_order import FollowedTurn, TurnOrde
 
 
 class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
-    """An order by positions in the log."""
+    """An order based on positions in the log."""
 
     @property
     def position(self) -> int:
-        """Everything up to this position has been read."""
+        """The position up to which everything has been read."""
 
     async def take_page(self, page: TimelinePage) -> Sequence[NewMessage]:
         """Takes a page of stored events."""
 
     async def join(self, reader: FeedReader) -> Sequence[NewMessage]:
-        """Marks stored events as read up to where the reader joined the feed; returns the messages to send first."""
+        """Marks events as read up to where the reader joined the feed. Returns the messages to send first."""
 
 
 class CompanyOrder:
-    """A company's order: by the positions of its events."""
+    """Orders a company's events by their positions."""
 
     is_incomplete = has_ended = False
 
@@ -70,7 +70,7 @@ class CompanyOrder:
         return ()
 
     async def ask(self) -> Sequence[TimelineEvent]:
-        """Nothing is lost: others' events have been skipped."""
+        """Moves the position past events that the filter excludes. Nothing needs to be fetched."""
         if self._reader is not None:
             self.position = max(self.position, self._reader.reached)
         return ()
@@ -78,11 +78,11 @@ class CompanyOrder:
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
-    """Gives every reader each event once: first stored ones after its position, then new ones.
+    """Gives each reader every event once: first stored events after the reader's position, then new events.
 
-    Events of a turn come by sequence, from its owner and from Kafka; those of a session or company come in the log's
-    order. Methods that name a turn raise ``NotFound`` for one that doesn't exist or is invisible to the caller; those
-    of the log raise ``PermissionDenied``.
+    A turn's events come from the runtime and Kafka, ordered by sequence. Events of a session or company come in the
+    log's order. Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it. Methods
+    that read the log raise ``PermissionDenied``.
     """
 
     bus: CommandSender
@@ -91,7 +91,7 @@ class EventReader:
     upstreams: UpstreamClient
 
     async def head(self, caller: Principal) -> int:
-        """The company's newest position."""
+        """Returns the company's newest position."""
         company_id = caller.identity.company_id
         return (await self.log.heads([company_id])).get(company_id, 0)
 
@@ -101,18 +101,18 @@ class EventReader:
     async def page_back(
         self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
     ) -> TimelinePage:
-        """A page from the end, or from a position, newest first."""
+        """Returns a page of events before a position or from the end, newest first."""
         return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
 
     async def company(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
-        """Yields events after a position in batches, then new ones as they come.
+        """Yields stored events after a position in batches, then new events as they arrive.
 
-        Yields its position at the end of stored events, after a page without a match, and after every 15 s without an
-        event. Without ``after`` it starts with new events.
+        Yields its position at the end of the stored events, after a page without a match, and after every 15 s without
+        an event. Without ``after``, starts with new events.
 
-        Raises ``ServiceUnavailable`` if the reader is too slow or this replica stops.
+        Raises ``ServiceUnavailable`` if the reader is too slow, or if this replica shuts down.
         """
         order = CompanyOrder(after or 0)
         reading = self._read(query.visible_to(caller), order, has_past=after is not None)
@@ -131,12 +131,13 @@ class EventReader:
         from_running_turn: bool = False,
         is_own: Callable[[str], bool] = lambda _: False,
     ) -> AsyncGenerator[SessionMessage, None]:
-        """Yields a session's events, with its turns' texts in their places.
+        """Yields a session's events, and its turns' texts in between.
 
-        ``from_running_turn``: from the start of the running turn, if any, instead of the cursor ``after``.
-        ``is_own`` identifies turns started by the reader, whose texts are always sent.
+        With ``from_running_turn``, starts at the beginning of the running turn, if any, instead of at the cursor
+        ``after``.
+        ``is_own`` returns whether the reader started a turn. The texts of such turns are always sent.
 
-        Raises like ``company``, and ``ServiceUnavailable`` if something can't be found for a minute.
+        Raises like ``company``, and ``ServiceUnavailable`` if something stays missing for a minute.
         """
         where = TimelineQuery(session_id=session_id).visible_to(caller)
         if from_running_turn:
@@ -151,14 +152,14 @@ class EventReader:
     async def turn(
         self, identity: Identity, session_id: str, turn_id: str, after: Cursor
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields a turn's events from a cursor up to the terminal one, and ``None`` after 15 s without.
+        """Yields a turn's events after a cursor, up to the terminal event, and ``None`` after every 15 s without one.
 
-        Yields ``None`` first if there is nothing to send yet, and nothing at all if the cursor is at the turn's end.
-        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if something can't be found
+        If there's nothing to send yet, yields ``None`` first. If the cursor is at the turn's end, yields nothing.
+        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if something stays missing
         for a minute.
         """
         order = TurnOrder(self._turn(identity, id_of(session_id, "session"), id_of(turn_id, "turn")), after)
-        # Before the turn is watched: an event is either already recorded or still arrives.
+        # Subscribes before watching the turn, so that each event is either already recorded or still arrives.
         async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
             watched = await order.watch()
             if after.sequence > watched.sequence:
@@ -175,11 +176,11 @@ class EventReader:
     async def submitted_turn(
         self, replies: Replies, session_id: str, first: Received | None
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Like ``turn``, for the request that started it. ``first``: events that have already arrived."""
+        """Like ``turn``, for the request that started the turn. ``first``: an event that has already arrived."""
         order = TurnOrder(self._turn(replies.identity, session_id, replies.command_id), START)
         shown: list[StreamedEvent] = []
         if replies.is_repeat:
-            # The first events of a retry went to an earlier request, which may not have requested text.
+            # If this is a retry, the first events went to an earlier request, which may not have requested text.
             shown += await order.complete(await order.watch())
         if first is not None:
             shown += await order.take((first,))
@@ -188,13 +189,13 @@ class EventReader:
                 yield event
 
     async def turn_state(self, identity: Identity, session_id: str, turn_id: str) -> Turn:
-        """The turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        """Returns the turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
         return await self._turn(identity, session_id, turn_id).state()
 
     async def turn_so_far(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
-        """A turn's events so far, with the texts of its finished steps; doesn't wait for more.
+        """Returns a turn's events so far, with the texts of its finished steps, without waiting for more.
 
-        Lacks the end of a turn whose events no longer exist.
+        The terminal event is missing if the turn's events no longer exist.
         """
         order = TurnOrder(self._turn(identity, session_id, turn_id), START)
         events = await order.complete(await order.watch())
@@ -211,9 +212,9 @@ class EventReader:
         has_past: bool = True,
         takes_texts: bool = False,
     ) -> AsyncGenerator[Sequence[Message], None]:
-        """Yields messages; an empty batch reports the position, at the end of stored events and after a silence."""
+        """Yields batches of messages. An empty batch reports the position after the stored events or a silence."""
         if has_past:
-            # Without the feed, whose queue would overflow while old events are read.
+            # Doesn't join the feed yet: the reader's queue would overflow while old events are read.
             async with aclosing(self._past(where, order)) as past:
                 async for messages in past:
                     yield messages
@@ -236,7 +237,7 @@ class EventReader:
             async for page in past:
                 messages = await order.take_page(page)
                 if messages or page.has_more:
-                    # Millions of events may have no match for this reader, who would hear nothing for minutes.
+                    # Reports the position: the filter may match none of millions of events, which take minutes to read.
                     yield messages
                 del page, messages
 

@@ -13,7 +13,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 
 
 class FeedReader(EventQueue[TimelineEvent | Received]):
-    """Gets the events after ``joined_at``, and the texts of its session's turns if it ``takes_texts``.
+    """Receives the events after ``joined_at`` and, if it ``takes_texts``, the texts of its session's turns.
 
     ``reached``: the feed's position at the last reminder.
     """
@@ -49,7 +49,7 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
         super().offer(events)
 
     def tick(self, now: float, position: int) -> None:
-        """Reminds the reader of the feed's position after a silence."""
+        """Reports the feed's position to the reader after a silence."""
         if now - self._active_at >= KEEP_ALIVE_SECONDS:
             self._active_at = now
             self.reached = position
@@ -57,15 +57,15 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
 
     @property
     def is_held(self) -> bool:
-        """Whether ``next`` has more, and waits to be woken for it."""
+        """Whether ``next`` has more items but waits until it's woken."""
         return self._is_limited and not self._is_woken and bool(self._unread)
 
     def unlimit(self) -> None:
-        """Makes ``next`` return all arriving events until it is woken again."""
+        """Lets ``next`` return all items as they arrive, until ``wake`` is called again."""
         self._is_limited = False
 
     def wake(self, *, once: bool = False) -> None:
-        """Resumes ``next``; ``once`` only until it has returned."""
+        """Resumes ``next``. With ``once``, only until ``next`` has returned."""
         self._is_limited = self._is_woken = once
         super().wake()
 

@@ -1,4 +1,4 @@
-"""The feeds of all companies with readers in this replica."""
+"""Manages the feeds of all companies with readers in this replica."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,10 +20,10 @@ _LOOK_SECONDS: Final = 1.0
 
 
 class Feeds:
-    """Opens a company's feed for its first reader and closes it after the last one.
+    """Opens a company's feed for its first reader, and closes it after its last reader.
 
-    Readers need neither tasks nor timers. Each second, one loop sends the due keep-alives of all feeds, and another one
-    looks for events that Kafka has lost.
+    Readers need neither tasks nor timers. Each second, one loop sends the due keep-alives of all feeds, and another
+    loop looks for events that weren't received over Kafka.
     """
 
     def __init__(
@@ -37,25 +37,25 @@ class Feeds:
         self._monotonic = monotonic
         self._on_overflow = on_overflow
         self._feeds: dict[str, CompanyFeed] = {}
-        # Without readers, nothing wakes the process every second.
+        # Stops the loops while there are no readers.
         self._has_feeds = asyncio.Event()
         self._stopping = False
 
     def wake(self, envelope: Envelope, _: bytes = b"") -> None:
-        """Announces a published event; the log has it now or in a moment."""
+        """Wakes a company's feed for a published event, which the log has already or will have soon."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.wake(envelope.id)
 
     def hear(self, envelope: Envelope, payload: bytes) -> None:
-        """Takes a piece of a turn's text, which only comes over Kafka."""
+        """Passes on a piece of a turn's text, which only arrives over Kafka."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.hear(Received(envelope, payload))
 
     @asynccontextmanager
     async def joined(self, where: TimelineFilter, *, takes_texts: bool = False) -> AsyncIterator[FeedReader]:
-        """A reader of the events after its ``joined_at``. Raises ``Restarting`` while this replica shuts down."""
+        """Yields a reader of events after its ``joined_at``. Raises ``Restarting`` if this replica is shutting down."""
         feed = await self._feed(where.company_id)
         if self._stopping:
             raise Restarting()
@@ -71,8 +71,8 @@ class Feeds:
                     self._has_feeds.clear()
 
     async def run(self) -> None:
-        """Runs the loops for as long as the replica lives."""
-        # Two loops, so that a hanging database delays no keep-alive.
+        """Runs the loops until cancelled."""
+        # Separate loops, so that a hanging database doesn't delay keep-alives.
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._keep_tending(), name="timeline.tend")
             loops.create_task(self._keep_looking(), name="timeline.look")
@@ -87,7 +87,7 @@ class Feeds:
         feed = self._feeds.get(company_id)
         if feed is None:
             head = (await self._timeline.heads([company_id])).get(company_id, 0)
-            # Another reader may have opened it in the meantime.
+            # Another reader may have opened the feed in the meantime.
             feed = self._feeds.setdefault(company_id, self._open(company_id, head))
             self._has_feeds.set()
         return feed
@@ -113,7 +113,7 @@ class Feeds:
                 reader.tick(now, feed.position)
 
     async def _look(self) -> None:
-        """Wakes the feeds that are behind their company's timeline."""
+        """Wakes the feeds that lag behind their company's timeline."""
         try:
             heads = await self._timeline.heads(list(self._feeds))
         except ServiceUnavailable as problem:

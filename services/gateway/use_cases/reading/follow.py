@@ -1,4 +1,4 @@
-"""Follows events for a reader: stored pages, then new events, in the reader's order."""
+"""Follows events for a reader: reads stored pages, then waits for new events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -15,7 +15,7 @@ NewItem = TypeVar("NewItem", covariant=True)
 TakenItem = TypeVar("TakenItem", contravariant=True)
 NewMessage = TypeVar("NewMessage", covariant=True)
 _PAGE: Final = 200
-# Related events arrive over different paths: one may lag slightly behind the other.
+# Related events arrive over different paths, so one may lag slightly behind the other.
 _GRACE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 4.0
 _GIVE_UP_SECONDS: Final = 60.0
@@ -25,37 +25,36 @@ class Queue(Protocol[NewItem]):
     """Supplies a reader with items as they arrive."""
 
     async def next(self) -> Sequence[NewItem]:
-        """The next items, or none after a silence."""
+        """Returns the next items, or none after a silence."""
 
     async def wait(self, seconds: float) -> Sequence[NewItem]:
-        """The next items, or none within so many seconds."""
+        """Returns the next items, or none if none arrive within that many seconds."""
 
 
 class Order(Protocol[TakenItem, NewMessage]):
-    """Arranges arriving items into a reader's messages."""
+    """Turns arriving items into a reader's messages, in the reader's order."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier item is missing, most of which are still on their way."""
+        """Whether an earlier item is missing. It is usually still on its way."""
 
     @property
     def has_ended(self) -> bool: ...
 
     async def take(self, items: Sequence[TakenItem]) -> Sequence[NewMessage]:
-        """Returns the messages to send now."""
+        """Takes arriving items. Returns the messages to send now."""
 
     async def repair(self) -> Sequence[NewMessage]:
         """Fetches missing items, and returns the messages to send now."""
 
     async def ask(self) -> Sequence[NewMessage]:
-        """After a silence, fetches items that may have been lost without a gap."""
+        """Fetches items that may have been lost without leaving a gap. Called after a silence."""
 
 
 async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenerator[Sequence[Message], None]:
-    """Yields messages as items arrive, and nothing after a silence or a repair without any.
+    """Yields messages as items arrive, and an empty batch after a silence or a repair that finds nothing.
 
-    Fetches what stays missing for a quarter of a second. Raises ``ServiceUnavailable`` if it can't be found for a
-    minute.
+    Fetches items that stay missing for a quarter of a second. Raises ``ServiceUnavailable`` if that fails for a minute.
     """
     clock = asyncio.get_running_loop().time
     since: float | None = None
@@ -74,7 +73,7 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
                 messages = await order.take(taken)
             elif clock() - since > _GIVE_UP_SECONDS:
                 raise ServiceUnavailable(
-                    "The turn's events can't be read at the moment. The turn continues.", retry_after=2
+                    "Can't read the turn's events at the moment. The turn continues; try again later.", retry_after=2
                 )
             else:
                 messages = await order.repair()
@@ -87,7 +86,7 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
 async def pages(
     log: Timeline, where: TimelineFilter, *, after: int, until: int | None = None
 ) -> AsyncGenerator[TimelinePage, None]:
-    """The pages after a position, to the end, or at least up to the position ``until``."""
+    """Yields the pages after a position, up to the end or at least up to ``until``."""
     has_more = until is None or after < until
     while has_more:
         page = await log.page(where, after=after, limit=_PAGE)

@@ -1,4 +1,4 @@
-"""A session's order: by the positions of its events, with its turns' texts in their places."""
+"""Orders a session's events by position, and places its turns' texts between them."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,9 +15,9 @@ _log = structlog.get_logger("gateway.sessions")
 
 
 class SessionOrder:
-    """``turn`` gives the session's turn of that ID.
+    """``turn`` returns the session's turn with an ID.
 
-    ``is_own`` identifies turns started by the reader, whose texts are always sent.
+    ``is_own`` returns whether the reader started a turn. The texts of such turns are always sent.
     """
 
     has_ended = False
@@ -41,7 +41,7 @@ class SessionOrder:
         return [message for each in items for message in await self._take_one(each)]
 
     async def take_page(self, page: TimelinePage) -> Sequence[SessionMessage]:
-        """Takes stored events, whose texts no longer arrive."""
+        """Takes stored events. The texts between them won't arrive any more."""
         messages = [message for event in page.events for message in self._stream.take_event(event)]
         self.position = page.next
         return [*messages, *await self.repair()]
@@ -55,7 +55,7 @@ class SessionOrder:
         return () if turn_id is None else await self._ask_for_texts(turn_id)
 
     async def ask(self) -> Sequence[SessionMessage]:
-        """Positions have no gaps, so no event can be lost unnoticed."""
+        """Returns nothing: positions have no gaps, so no event can be lost unnoticed."""
         return ()
 
     async def _take_one(self, taken: TimelineEvent | Received) -> list[SessionMessage]:
@@ -66,12 +66,12 @@ class SessionOrder:
         self.position = taken.position
         messages = self._stream.take_event(taken)
         if taken.type == "turn.started" and not self._is_own(taken.subject):
-            # Its worker only sends text while somebody reads it.
+            # Asks, since the turn's worker only sends text while somebody reads it.
             messages += await self._ask_for_texts(taken.subject)
         return messages
 
     async def _ask_for_texts(self, turn_id: str) -> list[SessionMessage]:
-        """Takes the texts of the turn's finished steps; the worker sends that of the current step."""
+        """Takes the texts of the turn's finished steps. The worker sends the current step's text."""
         turn = self._stream.open_turns.get(turn_id)
         if turn is None:
             return []
@@ -81,6 +81,6 @@ class SessionOrder:
             _log.info("session.texts_unavailable", turn_id=turn_id, problem=str(problem))
             return []
         except NotFound:
-            # The session was deleted: nothing more will arrive.
+            # The session was deleted, so nothing more will arrive.
             return self._stream.take_recorded(turn_id, {}, turn.newest)
         return self._stream.take_recorded(turn_id, watched.texts, watched.sequence)

@@ -1,4 +1,4 @@
-"""A turn's order: by the sequence of its events, with each step's text in its place."""
+"""Orders a turn's events by sequence, and places each step's text between them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ _RUNTIME: Final = "runtime"
 
 @dataclass(frozen=True, slots=True)
 class FollowedTurn:
-    """A turn for one reader: supplies what the reader's stream has missed.
+    """A turn and its reader. Fetches the events and the texts of finished steps that the reader's stream has missed.
 
-    Every method raises ``NotFound`` if the turn doesn't exist for the reader, and ``ServiceUnavailable``.
+    Every method raises ``NotFound`` if the turn doesn't exist or the reader can't see it, and ``ServiceUnavailable``.
     """
 
     session_id: str
@@ -44,28 +44,28 @@ class FollowedTurn:
         return await self.upstreams.read(Turn, _RUNTIME, self._path, self.identity)
 
     async def watch(self, stream: TurnStream) -> WatchedTurn:
-        """Requests the turn's text: its worker sends the current step's text from its beginning, within a second."""
+        """Requests the turn's text. Within a second, its worker starts to send the current step's from the beginning."""
         params = {"after_step": stream.at.step - 1}
         answer = await self.upstreams.request("POST", _RUNTIME, f"{self._path}/watch", self.identity, params=params)
         return WatchedTurn.model_validate_json(checked(answer))
 
     async def missed(self, stream: TurnStream) -> list[StreamedEvent]:
-        """Gives the stream the events after its position; returns the events to send now."""
+        """Gives the stream the events after its position. Returns the events to send now."""
         events = await self._recorded(stream.at.sequence)
         return [shown for event in _of_turn(events) for shown in stream.take(event)]
 
     async def complete(self, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
-        """Gives the stream everything recorded until the turn was watched; returns the events to send now."""
+        """Gives the stream everything recorded before the turn was watched. Returns the events to send now."""
         after, through = stream.at.sequence, watched.sequence
         events = list(await self._recorded(after)) if after < through else []
         are_missing = sum(event.envelope.sequence <= through for event in events) < through - after
         if are_missing:
-            # The later of two events with the same sequence counts: its owner made an end anew, which was never sent.
+            # Of two events with the same sequence, the later one counts: it replaced an end that was never sent.
             events += await self._logged(after)
         return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
 
     async def _logged(self, after: int) -> Sequence[Received]:
-        """The events in the log, for those that their owner has deleted."""
+        """Returns the events from the log, in case the runtime has deleted them."""
         try:
             found = await self.log.turn(self.identity.company_id, self.turn_id, after_sequence=after)
         except ServiceUnavailable as problem:
@@ -74,19 +74,19 @@ class FollowedTurn:
         return [as_received(event) for event in found]
 
     async def _recorded(self, after: int) -> Sequence[Received]:
-        """The events from their owner: always current, but only kept for some days."""
+        """Returns the events from the runtime, which is always current but only keeps them for some days."""
         params = {"after": after}
         answer = await self.upstreams.request("GET", _RUNTIME, f"{self._path}/events", self.identity, params=params)
         return decode_events(checked(answer))
 
 
 def _of_turn(events: Sequence[Received]) -> Iterator[Received]:
-    # Excludes the outcome of the cancel command, which also names the turn.
+    # Excludes the outcome of a cancel command, whose subject is also the turn.
     return (event for event in events if event.envelope.type.startswith("aes.runtime.turn."))
 
 
 class TurnQueue:
-    """A turn's events and texts as they arrive over Kafka."""
+    """Supplies a turn's events and texts as they arrive over Kafka."""
 
     def __init__(self, replies: Replies) -> None:
         self._replies = replies
@@ -119,7 +119,7 @@ class TurnOrder:
         return await self._turn.watch(self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
-        """Takes everything recorded until the turn was watched. Raises like ``watch``."""
+        """Takes everything recorded before the turn was watched. Raises like ``watch``."""
         return await self._turn.complete(self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:
@@ -129,12 +129,12 @@ class TurnOrder:
             _log.info("turn.not_completed", turn_id=self._turn.turn_id, problem=str(problem))
             return ()
         except NotFound:
-            # Its session was deleted: nothing more will arrive.
+            # The session was deleted, so nothing more will arrive.
             last = self._stream.newest
             return self._stream.take_history((), {}, last, is_all=True)
 
     async def ask(self) -> Sequence[StreamedEvent]:
-        """While the turn waits, an event lost on Kafka leaves no gap."""
+        """Asks while the turn is waiting: an event lost on Kafka then leaves no gap."""
         try:
             return await self._turn.missed(self._stream)
         except (ServiceUnavailable, NotFound) as problem:

@@ -156,14 +156,14 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 
 
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
-    """The statement that stores events created then; an event can't have been stored before it was created."""
+    """Returns the statement that stores events created then; an event can't have been stored before it was created."""
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min
     return _STORE.format(first=first, last=(now + CLOCKS).date(), today=now.date())
 
 
 def _made_at(event: NewEvent) -> datetime | None:
-    """When the event was created; None for an invalid time, or one without an earlier time."""
+    """Returns when the event was created; None for an invalid time, or one without an earlier time."""
     try:
         made = parse_time(event.time).astimezone(UTC)
         if made.date() > date.min:
@@ -175,5 +175,5 @@ def _made_at(event: NewEvent) -> datetime | None:
 
 
 def _as_json(events: Sequence[NewEvent]) -> str:
-    """Rows for ``json_to_recordset``, whose columns are fields of the events; their bytes are documents."""
+    """Returns rows for ``json_to_recordset``, whose columns are fields of the events; their bytes are documents."""
     return orjson.dumps(events, default=embedded_json).decode()

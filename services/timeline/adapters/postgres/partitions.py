@@ -82,7 +82,7 @@ def _day(name: str) -> date:
 
 
 async def _existing(connection: Connection) -> Sequence[tuple[str, bool, bool]]:
-    """The name of each partition, whether it is attached, and whether its detachment has begun."""
+    """Returns the name of each partition, whether it is attached, and whether its detachment has begun."""
     rows = await (await connection.execute(_EXISTING)).fetchall()
     return [(name, attached, pending) for name, attached, pending in rows if _PARTITION.fullmatch(name)]
 

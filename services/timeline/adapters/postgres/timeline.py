@@ -108,14 +108,14 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
 
 
 def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | None = None) -> list[str]:
-    """The conditions with an index that leads to the events in the order of their positions."""
+    """Returns the conditions with an index that leads to the events in the order of their positions."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
     since = _since(from_day, first_day_of(where.session_id), first_day_of(where.turn_id))
     return ["company_id = %(company_id)s", *narrowed, bound, *since]
 
 
 def _since(*days: date | None) -> list[str]:
-    """The condition that excludes partitions of earlier days: a literal, so that the plan excludes them, too."""
+    """Returns the condition that excludes earlier days' partitions. A literal also excludes them from the plan."""
     known = [day for day in days if day is not None]
     return [f"day >= '{max(known)}'"] if known else []
 
@@ -134,7 +134,7 @@ def _scan(found: Sequence[str], some: Sequence[str], order: str = "position") ->
 
 
 def _nth(found: Sequence[str], order: str = "position") -> str:
-    """The position of the last event that a read examines."""
+    """Returns the position of the last event that a read examines."""
     where = " AND ".join(found)
     return f"SELECT position FROM timeline_events WHERE {where} ORDER BY {order} OFFSET {MOST_LOOKED_AT - 1} LIMIT 1"
 

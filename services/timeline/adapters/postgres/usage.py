@@ -85,7 +85,7 @@ class PostgresUsage:
 
 
 async def _count(connection: Any, grouped: str, values: dict[str, Any], offset: int) -> int:
-    """The number of groups, for a page without any."""
+    """Returns the number of groups, for a page without any."""
     if not offset:
         return 0
     [row] = await fetch_records(connection, f"SELECT count(*) AS number FROM ({grouped}) g", values)

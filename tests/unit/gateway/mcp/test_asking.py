@@ -68,7 +68,7 @@ async def test_a_conversation_goes_on_in_its_session_and_with_its_agent_only(ser
     assert went_on.is_error is False
     assert [type(sent.command) for sent in served.public.bus.sent] == [ExecuteTurn]
     assert refused.is_error is True
-    assert "agent other than" in text_of(refused)
+    assert "isn't one of the agent" in text_of(refused)
     assert text_of(unknown).startswith("not_found_error")
 
 
@@ -162,7 +162,7 @@ async def test_any_replica_knows_the_request_that_is_cancelled(served: Served) -
     assert cancelling.turn_id == turns[0]
     again = {**call, "params": {**params, "arguments": {"message": "Something else"}}}
     refused = await post(served, again, **{"mcp-session-id": "mine", "mcp-protocol-version": "2025-06-18"})
-    assert "was used before" in refused.text
+    assert "was already used" in refused.text
 
 
 async def test_a_connection_that_the_service_closes_leaves_the_turn_alone(served: Served) -> None:

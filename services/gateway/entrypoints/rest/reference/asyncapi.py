@@ -88,7 +88,7 @@ def _client_message(kind: str, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _event_messages() -> dict[str, Any]:
-    """The events of sessions and the texts, which the service wraps for the WebSocket."""
+    """Returns the events of sessions and the texts, which the service wraps for the WebSocket."""
     return {
         f"server.{public_name(name)}": _event_message(name, model)
         for name, (model, topic) in published_messages().items()

@@ -88,7 +88,7 @@ def document(served: Iterable[BaseRoute]) -> dict[str, Any]:
 
 
 def _turn_events() -> dict[str, type[BaseModel]]:
-    """The payloads of the events of turns, by the names that streams give the events."""
+    """Returns the payloads of the events of turns, by the names that streams give the events."""
     return {
         public_name(name): ExecuteReply if issubclass(model, ExecuteReply) else model
         for name, model in TURN_EVENTS.items()
@@ -96,7 +96,7 @@ def _turn_events() -> dict[str, type[BaseModel]]:
 
 
 def _without_head(route: APIRoute) -> APIRoute:
-    """The route with its documented methods: every GET implies HEAD."""
+    """Returns the route with its documented methods: every GET implies HEAD."""
     documented = copy(route)
     documented.methods = (route.methods or set()) - {"HEAD"}
     return documented
@@ -125,7 +125,7 @@ def _complete(operation: _Operation, route: APIRoute) -> None:
 
 
 def _credentials(route: APIRoute) -> Iterator[Security]:
-    """The operation's dependency that authenticates the caller, with the required scopes."""
+    """Yields the operation's dependency that authenticates the caller, with the required scopes."""
     for annotation in get_type_hints(route.endpoint, include_extras=True).values():
         for each in getattr(annotation, "__metadata__", ()):
             if isinstance(each, Security) and each.dependency in SCHEMES:
@@ -138,7 +138,7 @@ def _has_query_model(dependant: Any) -> bool:
 
 
 def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
-    """A parameter without FastAPI's additions: that it's optional, a title, the description again."""
+    """Returns a parameter without FastAPI's additions: that it's optional, a title, the description again."""
     if parameter["in"] == "path":
         return parameter
     schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}

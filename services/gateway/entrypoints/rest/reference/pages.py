@@ -86,7 +86,7 @@ async def asset(name: str) -> Response:
 
 
 def _static_page(app: FastAPI, name: str, make: Callable[[], dict[str, Any]]) -> Response:
-    """A JSON document, created by the first request."""
+    """Returns a JSON document, created by the first request."""
     made: dict[str, bytes] = app.state.static_pages
     if name not in made:
         made[name] = orjson.dumps(make())
