@@ -44,7 +44,7 @@ class FollowedTurn:
         return await self.upstreams.read(Turn, _RUNTIME, self._path, self.identity)
 
     async def watch(self, stream: TurnStream) -> WatchedTurn:
-        """Requests the turn's text. Within a second, its worker starts to send the current step's from the beginning."""
+        """Requests the turn's text. Its worker sends the current step's from the beginning, within a second."""
         params = {"after_step": stream.at.step - 1}
         answer = await self.upstreams.request("POST", _RUNTIME, f"{self._path}/watch", self.identity, params=params)
         return WatchedTurn.model_validate_json(checked(answer))
