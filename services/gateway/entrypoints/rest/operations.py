@@ -124,7 +124,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
 async def list_failures(
     caller: Operator, query: Annotated[FailuresQuery, Query()], resources: ResourcesDep
 ) -> Response:
-    return _json(await resources.failures.newest(caller.identity, query.correlation_id))
+    return _json(await resources.health.failures(caller.identity, query.correlation_id))
 
 
 @router.get(
