@@ -56,9 +56,9 @@ _SEQUENCES: Final = f"""
     SELECT {_SESSION}, 1 FROM generate_series(%(first)s::bigint, %(last)s) n
 """
 _TURNS: Final = f"""
-    INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, identity, correlation_id, stream,
+    INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, identity, correlation_id, request,
                        event_sequence, user_message_id, message_id, created_at, started_at, finished_at)
-    SELECT {_SESSION} || '-' || p, {_SESSION}, %(company)s, p, 'completed', 1, 1, '{{}}', {_CORRELATION}, false, 3,
+    SELECT {_SESSION} || '-' || p, {_SESSION}, %(company)s, p, 'completed', 1, 1, '{{}}', {_CORRELATION}, '{{}}', 3,
            'u' || p, 'm' || p, {_AT}, {_AT}, {_AT}
     FROM {_each("p", "%(turns)s")}
 """

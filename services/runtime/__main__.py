@@ -1,9 +1,9 @@
-"""``python -m services.runtime all|api|worker|migrate``."""
+"""Runs the service: ``python -m services.runtime all|api|worker|migrate``."""
 
 import gc
 
 if __name__ == "__main__":
-    # Imported objects stay for good, so collections during the imports are wasted. `serve` turns collection on again.
+    # Imported objects are never freed, so garbage collection during imports is wasted. `serve` turns it on again.
     gc.disable()
     from libs.service_defaults import serve
     from services.runtime.bootstrap import build

@@ -1,4 +1,4 @@
-"""Administration of the runtime by operators: model prices."""
+"""Lets operators administer the runtime's model prices."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +25,7 @@ _REMOVE: Final = "DELETE FROM model_prices WHERE model = %s RETURNING model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPrice:
-    """Prices per million tokens of a model, or of all models with the prefix before a final ``*``."""
+    """Prices per million tokens of a model, or of all models with the prefix before a trailing ``*``."""
 
     model: str
     input_price: Decimal
@@ -34,7 +34,7 @@ class ListedPrice:
 
 
 class PriceAdministration:
-    """Changes prices. Workers follow within seconds; the cost of earlier usage stays."""
+    """Changes prices. Workers use them within seconds. The cost of earlier usage doesn't change."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,13 +45,13 @@ class PriceAdministration:
     async def set_price(self, model: str, input_price: Decimal, output_price: Decimal) -> None:
         """Sets a price. Raises ``ValidationFailed``."""
         if not _MODEL.fullmatch(model):
-            raise ValidationFailed("A model is a name such as openai:gpt-5-mini, or a prefix that ends in *.")
+            raise ValidationFailed("Invalid model. Use a name such as openai:gpt-5-mini, or a prefix that ends in *.")
         await self._database.execute(_SET, (model, _checked(input_price), _checked(output_price)))
 
     async def remove_price(self, model: str) -> None:
-        """Removes a price. Raises ``NotFound``."""
+        """Deletes a price. Raises ``NotFound``."""
         if not await self._database.execute(_REMOVE, (model,)):
-            raise NotFound(f"There is no price of '{model}'.")
+            raise NotFound(f"There is no price for '{model}'.")
 
 
 @asynccontextmanager
@@ -68,5 +68,7 @@ async def administration(database_url: str) -> AsyncIterator[PriceAdministration
 def _checked(price: Decimal) -> Decimal:
     exponent = price.as_tuple().exponent
     if not price.is_finite() or not 0 <= price <= _HIGHEST or not isinstance(exponent, int) or -exponent > _PLACES:
-        raise ValidationFailed(f"A price is a decimal from 0 to {_HIGHEST:,} with up to {_PLACES} places.")
+        raise ValidationFailed(
+            f"Invalid price. Use a decimal from 0 to {_HIGHEST:,} with up to {_PLACES} decimal places."
+        )
     return price

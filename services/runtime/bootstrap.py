@@ -89,14 +89,14 @@ from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
-# The reconciler is notified just before a commit, which takes milliseconds. The second pass is for a slow commit.
+# The reconciler is notified just before a commit, which takes milliseconds. The second pass covers a slow commit.
 _RECONCILE_AFTER = (0.02, 0.25)
 _EXPIRY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """The use cases behind the commands on sessions, turns and actions."""
+    """The use cases that handle commands on sessions, turns and actions."""
 
     admit: AdmitTurn
     create: CreateSession
@@ -108,7 +108,7 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The turn engine of one worker and its handlers, with one database."""
+    """One worker's turn engine and its handlers, which share a database."""
 
     id: str
     engine: TurnEngine
@@ -159,7 +159,7 @@ def build_worker(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
     )
     begin = outbox.transaction
-    # Late-bound: it wakes the reconciler, which is created with it.
+    # Bound late: it wakes the reconciler, which is created with it.
     resolve_due = ResolveDueWaits(begin, open_writer, PostgresWaits, lambda: reconcile_soon())
     deletion = DeleteSession(begin, open_writer, lambda: reconcile_soon())
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
@@ -190,7 +190,7 @@ def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> Admi
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
-    """Wraps the connectors to measure every call and mask secrets in the results."""
+    """Wraps the connectors to measure each call and mask secrets in results."""
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
@@ -234,7 +234,7 @@ def build(settings: RuntimeSettings) -> Service:
     serve_catalogues(service.http, models, toolbox, TryToolset(connectors, tries, ArgumentSchemas()))
     _run_in_background(service, worker)
     service.background("runtime.deltas", deltas.run)
-    # The last third is for handing back unfinished turns.
+    # The last third of the time is for handing back unfinished turns.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     for close in (http.close, mcp.close, target.close):
         service.on_stop(close)

@@ -19,7 +19,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Envelope, Event, envelope_from, event_models
 from libs.contracts.resources.actions import ResolveAction
 from libs.contracts.resources.sessions import CreateSession, DeleteSession, ForkSession
-from libs.contracts.resources.turns import CancelTurn, ExecuteTurn
+from libs.contracts.resources.turns import CancelTurn, ExecuteTurn, TurnRequest
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, Relay
 from libs.eventing.bus import Record
@@ -233,7 +233,8 @@ class Node:
 
     async def execute(self, session_id: str, content: Any, caller: Identity | None = None, **options: Any) -> str:
         stream, turn_options = options.pop("stream", False), options.pop("turn_options", None)
-        command = ExecuteTurn(session_id=session_id, content=content, stream=stream, options=turn_options)
+        request = TurnRequest(stream=stream, options=turn_options)
+        command = ExecuteTurn(session_id=session_id, content=content, request=request)
         return await self.deliver(command, caller, **options)
 
     async def cancel(self, session_id: str, turn_id: str, caller: Identity | None = None) -> str:

@@ -8,6 +8,7 @@ from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.turns import TurnRequest
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
 from services.runtime.domain.ports import SessionAgent
@@ -27,6 +28,7 @@ def claimed_turn(**changes: object) -> ClaimedTurn:
         "user_message_id": "message",
         "caller": CALLER,
         "message_context": MessageContext("company", "label", turn_id),
+        "request": TurnRequest(),
         "stream": True,
         "seconds_left": 60.0,
         "sequence": 1,
@@ -37,7 +39,7 @@ def claimed_turn(**changes: object) -> ClaimedTurn:
 def submission(session_id: str = "session", caller: Identity = CALLER, **changes: object) -> Submission:
     turn_id = str(changes.pop("turn_id", None) or new_id())
     fields: dict[str, object] = {
-        "stream": False,
+        "request": TurnRequest(),
         "question": UserMessage((TextPart("hello"),)),
         "blocks": None,
     }

@@ -469,9 +469,9 @@ class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", top
 COMPANY_BACKLOG_FULL: Final = "company_backlog_full"
 """The type of the error detail when the company has reached its maximum number of unfinished turns."""
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
-"""The type of the error detail when a turn with ``ExecuteTurn.whole_history`` exceeds the model's context."""
+"""The type of the error detail when a turn with ``whole_history`` exceeds the model's context."""
 SESSION_MOVED_ON: Final = "session_moved_on"
-"""The type of the error detail when ``ExecuteTurn.position`` doesn't match."""
+"""The type of the error detail when a turn's ``position`` doesn't match."""
 
 
 class ClientCalls(WireModel):
@@ -484,26 +484,35 @@ class ClientCalls(WireModel):
     answered: list[HistoryMessage] = []
 
 
-class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS, subject="session_id"):
-    """Add a message to a session and reply to it. The turn's ID is the command's ID.
+class TurnRequest(WireModel):
+    """The caller's request for a turn, apart from the message. It is stored with the turn.
 
-    ``stream`` publishes deltas of the text. ``options`` override the agent's settings. ``begins`` creates the session
-    if it doesn't exist. Without ``client_calls``, the turn waits for the results of client tools. ``position`` is the
-    turn's expected number, from 0; on a mismatch, the command is rejected as a conflict (``session_moved_on``). If the
-    conversation exceeds the model's context, ``whole_history`` fails the turn (``context_length_exceeded``); otherwise
-    the oldest messages are dropped with a warning.
+    ``stream`` publishes deltas of the text. ``options`` override the agent's settings. Without ``client_calls``, the
+    turn waits for the results of client tools. ``position`` is the turn's expected number, from 0; on a mismatch, the
+    command is rejected as a conflict (``session_moved_on``). If the conversation exceeds the model's context,
+    ``whole_history`` fails the turn (``context_length_exceeded``); otherwise the oldest messages are dropped with a
+    warning.
     """
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "stream": True}}
-
-    session_id: str
-    content: str | list[Annotated[ContentBlock, Field()]]
     stream: bool = False
     options: TurnOptions | None = None
-    begins: SessionBeginning | None = None
     client_calls: ClientCalls | None = None
     position: int | None = None
     whole_history: bool = False
+
+
+class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS, subject="session_id"):
+    """Add a message to a session and reply to it. The turn's ID is the command's ID.
+
+    ``begins`` creates the session if it doesn't exist.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "request": {"stream": True}}}
+
+    session_id: str
+    content: str | list[Annotated[ContentBlock, Field()]]
+    request: TurnRequest = TurnRequest()
+    begins: SessionBeginning | None = None
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,), subject="turn_id"):

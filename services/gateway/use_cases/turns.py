@@ -12,14 +12,13 @@ from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Event, Received
 from libs.contracts.resources.actions import ResolveAction, ResolveActionAccepted, ResolveActionBody
+from libs.contracts.resources.messages import ContentBlock
 from libs.contracts.resources.sessions import SessionBeginning
 from libs.contracts.resources.turns import (
     TURN_ENDS,
     BlockedBy,
     CancelTurn,
     CancelTurnAccepted,
-    ClientCalls,
-    ExecuteBody,
     ExecuteTurn,
     RequiredAction,
     Turn,
@@ -30,6 +29,7 @@ from libs.contracts.resources.turns import (
     TurnFailed,
     TurnPage,
     TurnQueued,
+    TurnRequest,
     TurnStarted,
     TurnStatus,
 )
@@ -171,43 +171,24 @@ class Turns:
 
     @asynccontextmanager
     async def submit(
-        self,
-        write: Write,
-        session: str | SessionBeginning,
-        body: ExecuteBody,
-        *,
-        stream: bool,
-        position: int | None = None,
-        client_calls: ClientCalls | None = None,
-        whole_history: bool = False,
+        self, write: Write, session: str | SessionBeginning, content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncIterator[SubmittedTurn]:
         """Sends a message to the runtime. The turn's ID is the command's.
 
         ``session``: its ID, or the beginning of a session to create together with its first turn, in one command. That
         session's ID is derived from the command's, so that a retry finds both. If there are images, the session is
         created first, because images are stored in a session.
-
-        With ``position``, the turn is refused with a conflict unless it gets this position in its session.
-        ``client_calls``, ``whole_history``: see ``ExecuteTurn``.
         """
         if not isinstance(session, str) and write.has_images:
             session, write = await self.sessions.begin(write.part("session"), session), write.part("turn")
         session_id, begins = (session, None) if isinstance(session, str) else (None, session)
-        content = body.content
         if session_id is not None and write.images is not None:
             content = await self.images.content(write, session_id, content)
 
         def make(command_id: str) -> ExecuteTurn:
             # The content was validated with the body.
             return ExecuteTurn.model_construct(
-                session_id=session_id or _session_of(command_id),
-                content=content,
-                stream=stream,
-                options=body.options,
-                begins=begins,
-                position=position,
-                client_calls=client_calls,
-                whole_history=whole_history,
+                session_id=session_id or _session_of(command_id), content=content, request=request, begins=begins
             )
 
         async with self.commands.dispatch(write, ExecuteTurn, make) as replies:

@@ -1,4 +1,4 @@
-"""Sends deltas directly to their topic. They aren't stored, and get lost if the bus is slow or unavailable."""
+"""Sends deltas directly to their topic. They aren't stored and are lost if the bus is slow or unavailable."""
 
 import asyncio
 from collections import deque
@@ -18,9 +18,9 @@ _LONGEST_QUEUE: Final = 10_000
 
 
 class BusDeltas:
-    """A DeltaSink. ``run`` sends the queue in order; a full queue drops the oldest.
+    """Implements DeltaSink. ``run`` sends the queue in order. If the queue is full, the oldest delta is dropped.
 
-    Lingering recorded events are sent first, so that readers never get text before the events that precede it.
+    Buffered recorded events are sent first, so that readers never receive text before the events that precede it.
     """
 
     def __init__(self, producer: Producer, outbox: Outbox, *, source: str) -> None:
@@ -32,7 +32,7 @@ class BusDeltas:
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
         self._waiting.append((event, self._envelope(turn, event, follows)))
-        # In this order, so that the event task runs first.
+        # Send events before deltas: their task then runs first.
         self._outbox.send_now()
         self._woken.set()
 
@@ -69,6 +69,9 @@ class BusDeltas:
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:
-    """A lost delta is harmless: the terminal event has the whole text."""
+    """Discards a delta's delivery error.
+
+    A lost delta is harmless, because the terminal event contains the whole text.
+    """
     if not sent.cancelled():
         sent.exception()

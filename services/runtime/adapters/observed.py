@@ -1,4 +1,4 @@
-"""Prometheus metrics and spans of turns, agents, models and tools. Prompts, arguments and answers aren't recorded."""
+"""Measures and traces turns, agents, models and tools. Doesn't record prompts, arguments or answers."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
@@ -23,7 +23,7 @@ _ENDED: Final = Counter(
     ["outcome"],
 )
 _SECONDS: Final = Histogram(
-    "aes_runtime_turn_duration_seconds", "Time from a turn's claim to its committed end.", buckets=_LONG
+    "aes_runtime_turn_duration_seconds", "Time from the claim of a turn to its committed end.", buckets=_LONG
 )
 AGENT_RUNS: Final = Counter(
     "aes_runtime_agent_runs_total",
@@ -33,16 +33,18 @@ AGENT_RUNS: Final = Counter(
 AGENT_SECONDS: Final = Histogram(
     "aes_runtime_agent_run_duration_seconds", "Duration of agent runs.", ["agent_type"], buckets=_LONG
 )
-_TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken over from dead or silent workers.")
+_TAKEN_OVER: Final = Counter(
+    "aes_runtime_turns_taken_over_total", "Turns taken over from dead or unresponsive workers."
+)
 _RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns running in this process.")
-_QUEUED: Final = Gauge("aes_runtime_turns_queued", "Queued turns, in the whole installation.")
-_OPEN_WAITS: Final = Gauge("aes_runtime_open_actions", "Unresolved required actions, in the whole installation.")
+_QUEUED: Final = Gauge("aes_runtime_turns_queued", "Queued turns across the installation.")
+_OPEN_WAITS: Final = Gauge("aes_runtime_open_actions", "Unresolved required actions across the installation.")
 MODEL_CALLS: Final = Counter(
-    "aes_runtime_model_calls_total", "Model calls, by outcome; a call and its retries count once.",
+    "aes_runtime_model_calls_total", "Model calls, by outcome. A call and its retries count once.",
     ["model", "outcome"],
 )  # fmt: skip
 MODEL_SECONDS: Final = Histogram(
-    "aes_runtime_model_call_duration_seconds", "Duration of model calls, retries included.", ["model"], buckets=_LONG
+    "aes_runtime_model_call_duration_seconds", "Duration of model calls, including retries.", ["model"], buckets=_LONG
 )
 RETRIED_MODEL_CALLS: Final = Counter("aes_runtime_model_retries_total", "Retries of model calls.", ["provider"])
 TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens reported by providers.", ["model", "direction"])
@@ -53,7 +55,7 @@ TOOL_SECONDS: Final = Histogram(
 )  # fmt: skip
 
 for _outcome in (*OutcomeKind, "lost"):
-    # Prometheus can't see the increase of a counter whose first sample is 1.
+    # Prometheus can't see the increase of a counter that first appears with the value 1.
     _ENDED.labels(str(_outcome))
 
 
@@ -86,7 +88,7 @@ async def _measured(
     result_of: Callable[[T], str] = lambda _: "completed",
 ) -> T:
     began = perf_counter()
-    # Also at the turn's deadline, and when the worker stops.
+    # Also runs at the turn's deadline and when the worker stops.
     outcome = "cancelled"
     try:
         result = await call
@@ -101,7 +103,7 @@ async def _measured(
 
 
 class ObservedAgent:
-    """An AgentLoop around another one."""
+    """Measures another AgentLoop."""
 
     def __init__(self, agent: AgentLoop) -> None:
         self._agent = agent
@@ -134,7 +136,7 @@ class ObservedAgent:
 
 
 class ObservedModel:
-    """A ChatModel around another one."""
+    """Measures another ChatModel."""
 
     def __init__(self, model: ChatModel, providers: Iterable[ProviderInfo]) -> None:
         self._model = model
@@ -161,7 +163,10 @@ class ObservedModel:
             return answer
 
     def _label(self, model: str) -> str:
-        """Unlisted models share a label: agents may name any model, and each name would be a permanent series."""
+        """Returns the model's label.
+
+        Unlisted models share a label: agents may use any model name, and each name would add a permanent series.
+        """
         if model in self._listed:
             return model
         provider = model.partition(":")[0]
@@ -173,7 +178,7 @@ class ObservedModel:
 
 
 async def _called(call: Awaitable[ToolOutput], name: str, label: str, context: ToolContext) -> ToolOutput:
-    """Measures one call of a tool. The caller cancels a slow call. `label`: the tool in metrics."""
+    """Measures one tool call. The caller cancels slow calls. `label`: the tool in metrics."""
     attributes: dict[str, tracing.Value | None] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -188,7 +193,7 @@ def _call_outcome(problem: Exception) -> str:
 
 
 class ObservedTool:
-    """A Tool around another one."""
+    """Measures another Tool."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
@@ -200,14 +205,14 @@ class ObservedTool:
 
 
 def observed(toolbox: Toolbox) -> Toolbox:
-    """The same tools, with every call measured."""
+    """Returns the same tools with every call measured."""
     return Toolbox(*(ObservedTool(tool) for tool in toolbox.values()))
 
 
 class ObservedConnector:
-    """A ToolsetConnector around another one.
+    """Measures another ToolsetConnector.
 
-    In metrics, all tools of a toolset type share a label, since users name them.
+    In metrics, all tools of a toolset type share a label, since users choose their names.
     """
 
     def __init__(self, connector: ToolsetConnector) -> None:

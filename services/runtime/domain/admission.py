@@ -167,7 +167,7 @@ class AdmissionPolicy:
             raise NotFound("There is no such session.")
         if not session.active:
             raise Conflict("The session is being deleted.")
-        if submission.position not in (None, batch.next_position(session)):
+        if submission.request.position not in (None, batch.next_position(session)):
             raise _moved_on()
         if submission.validation_error is not None:
             raise submission.validation_error
@@ -181,8 +181,8 @@ class AdmissionPolicy:
                 raise budget.error()
         if submission.question.has_image and session.agent is not None:
             self._check_vision(session.agent.model)
-        if submission.options is not None and session.agent is not None:
-            self._check_options(submission.options, session.agent)
+        if submission.request.options is not None and session.agent is not None:
+            self._check_options(submission.request.options, session.agent)
         return session
 
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:

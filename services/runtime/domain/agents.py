@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from libs.contracts.identity import Identity
-from libs.contracts.resources.turns import ModelSettings, TurnOptions
+from libs.contracts.resources.turns import ModelSettings, TurnOptions, TurnRequest
 from services.runtime.domain.conversation import (
     ArtifactRef,
     Citation,
@@ -105,9 +105,7 @@ def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
 class AgentTask:
     """The input of a turn. `history` is the conversation before `question`, oldest first.
 
-    `answered` follows the question: client tool calls that ended earlier turns, and their results. With
-    `ends_with_calls`, this turn ends with such calls instead of waiting for their results. With `whole_history`, the
-    turn fails if the conversation exceeds the model's limit.
+    `answered` follows the question: client tool calls that ended earlier turns, and their results.
     """
 
     turn_id: str
@@ -117,8 +115,7 @@ class AgentTask:
     history: Sequence[Message]
     question: UserMessage
     answered: Sequence[Message] = ()
-    ends_with_calls: bool = False
-    whole_history: bool = False
+    request: TurnRequest = field(default_factory=TurnRequest)
 
 
 class TurnLost(Exception):

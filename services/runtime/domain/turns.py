@@ -15,12 +15,11 @@ from libs.contracts.messages import CommandRejected, Draft, Event, MessageContex
 from libs.contracts.replies import Usage
 from libs.contracts.resources.turns import (
     BlockedBy,
-    ClientCalls,
     ExecuteTurn,
     TurnCancelled,
     TurnFailed,
-    TurnOptions,
     TurnQueued,
+    TurnRequest,
     TurnRestarted,
     TurnStarted,
 )
@@ -44,7 +43,7 @@ class Submission:
 
     ``blocks`` is None for plain text content. ``validation_error`` is a problem with the content reported by another
     service; it counts only for the first delivery, since a later answer may differ. ``begins`` is the session to create
-    if its id doesn't exist. With a ``position``, the turn is admitted only there. ``whole_history``: see ``AgentTask``.
+    if its id doesn't exist.
     """
 
     turn_id: str
@@ -52,20 +51,17 @@ class Submission:
     user_message_id: str
     caller: Identity
     message_context: MessageContext
-    stream: bool
+    request: TurnRequest
     question: UserMessage
     blocks: list[JsonObject] | None
-    options: TurnOptions | None = None
     validation_error: ServiceError | None = None
     begins: NewSession | None = None
-    client_calls: ClientCalls | None = None
-    position: int | None = None
-    whole_history: bool = False
 
     @property
     def depends_on_agent(self) -> bool:
         """Whether admission depends on the agent."""
-        return self.question.has_image or (self.options is not None and self.options.change_something)
+        options = self.request.options
+        return self.question.has_image or (options is not None and options.change_something)
 
     def owned_by(self, owner_id: str) -> "Submission":
         """Returns the submission with its session's owner, who may see the events."""
@@ -100,8 +96,8 @@ class ClaimedTurn:
 
     At the moment of the claim: ``seconds_left`` until the deadline, ``sequence`` of the turn's newest event, and
     seconds ``worked`` on it. ``stream``: a reader follows the turn's text. ``after_wait``: the turn resumes after a
-    wait, and no call has started since. ``whole_history``: see ``AgentTask``. ``lost_attempts``: executions that ended
-    with their worker or with an unexpected exception.
+    wait, and no call has started since. ``lost_attempts``: executions that ended with their worker or with an
+    unexpected exception.
     """
 
     id: str
@@ -112,14 +108,12 @@ class ClaimedTurn:
     user_message_id: str
     caller: Identity
     message_context: MessageContext
+    request: TurnRequest
     stream: bool
     seconds_left: float
     sequence: int
     after_wait: bool = False
-    options: TurnOptions | None = None
-    client_calls: ClientCalls | None = None
     worked: float = 0.0
-    whole_history: bool = False
     lost_attempts: int = 0
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None, cause: str | None = None) -> Draft:

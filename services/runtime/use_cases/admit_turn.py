@@ -51,8 +51,8 @@ class AdmitTurn:
         question = question_of(command.content)
         begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
         said: Sequence[Message] = () if begins is None else begins.messages
-        if command.client_calls is not None:
-            said = (*said, *history_of(command.client_calls.answered, said))
+        if (client_calls := command.request.client_calls) is not None:
+            said = (*said, *history_of(client_calls.answered, said))
         error: ServiceError | None = None
         if any(isinstance(part, ImagePart) for part in question.parts):
             error = await self._address_error(question.parts)
@@ -66,15 +66,11 @@ class AdmitTurn:
             user_message_id=new_id(),
             caller=context.identity,
             message_context=context.message,
-            stream=command.stream,
+            request=command.request,
             question=question,
             blocks=None if isinstance(command.content, str) else [part_to_json(part) for part in question.parts],
-            options=command.options,
             validation_error=error,
             begins=begins,
-            client_calls=command.client_calls,
-            position=command.position,
-            whole_history=command.whole_history,
         )
         return await self._commits.submit(submission)
 

@@ -192,12 +192,11 @@ class RunTurn:
                 turn_id=turn.id,
                 session_id=turn.session_id,
                 caller=turn.caller,
-                agent=context.agent.spec.with_options(turn.options),
+                agent=context.agent.spec.with_options(turn.request.options),
                 history=context.history,
                 question=context.question,
                 answered=_answered(turn, context.history),
-                ends_with_calls=turn.client_calls is not None,
-                whole_history=turn.whole_history,
+                request=turn.request,
             )
             journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
             ended = await self.agent.run(task, journal)
@@ -223,7 +222,8 @@ def _wire(usage: Usage) -> WireUsage:
 
 
 def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message]:
-    return () if turn.client_calls is None else history_of(turn.client_calls.answered, history)
+    calls = turn.request.client_calls
+    return () if calls is None else history_of(calls.answered, history)
 
 
 def _completed(

@@ -12,7 +12,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources.messages import HistoryMessage, TextBlock
 from libs.contracts.resources.sessions import CreateSession, SessionBeginning
-from libs.contracts.resources.turns import ClientCalls, ExecuteTurn, TurnOptions
+from libs.contracts.resources.turns import ClientCalls, ExecuteTurn, TurnOptions, TurnRequest
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from services.runtime.domain.models import NoPrices
@@ -39,8 +39,8 @@ def beginning(*messages: HistoryMessage, **changes: Any) -> SessionBeginning:
     return SessionBeginning.model_validate(fields)
 
 
-def first(session_id: str, content: Any, begins: SessionBeginning, **more: Any) -> ExecuteTurn:
-    return ExecuteTurn(session_id=session_id, content=content, begins=begins, **more)
+def first(session_id: str, content: Any, begins: SessionBeginning, **request: Any) -> ExecuteTurn:
+    return ExecuteTurn(session_id=session_id, content=content, begins=begins, request=TurnRequest(**request))
 
 
 def texts(model: ObedientModel) -> list[str]:

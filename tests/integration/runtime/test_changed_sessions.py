@@ -8,7 +8,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources.sessions import NO_AGENT, AddMessages, CreateSession, SessionBeginning, UpdateSession
-from libs.contracts.resources.turns import SESSION_MOVED_ON, ExecuteTurn
+from libs.contracts.resources.turns import SESSION_MOVED_ON, ExecuteTurn, TurnRequest
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from tests.integration.runtime.conftest import StartNode
 from tests.integration.runtime.test_beginnings import AGENT, CALLED, RESULT, beginning, said, texts
@@ -154,13 +154,17 @@ async def test_a_fork_has_messages_that_were_added(node: Node, model: ObedientMo
 
 async def test_a_turn_is_refused_unless_it_gets_its_place(node: Node) -> None:
     session = await node.create_session()
-    first = await node.deliver(ExecuteTurn(session_id=session, content="one", position=0))
+    first = await node.deliver(ExecuteTurn(session_id=session, content="one", request=TurnRequest(position=0)))
     assert (await node.ended(first))[0]["status"] == "completed"
-    late = await node.outcome(await node.deliver(ExecuteTurn(session_id=session, content="other", position=0)))
+    late = await node.outcome(
+        await node.deliver(ExecuteTurn(session_id=session, content="other", request=TurnRequest(position=0)))
+    )
     assert kind_of(late) == ("execute_turn.rejected", "conflict_error")
     assert late[1]["error"]["details"][0]["type"] == SESSION_MOVED_ON
     await add(node, session, said("user", "two"))
-    moved = await node.outcome(await node.deliver(ExecuteTurn(session_id=session, content="other", position=1)))
+    moved = await node.outcome(
+        await node.deliver(ExecuteTurn(session_id=session, content="other", request=TurnRequest(position=1)))
+    )
     assert moved[1]["error"]["details"][0]["type"] == SESSION_MOVED_ON
-    second = await node.deliver(ExecuteTurn(session_id=session, content="three", position=2))
+    second = await node.deliver(ExecuteTurn(session_id=session, content="three", request=TurnRequest(position=2)))
     assert (await node.ended(second))[0]["position"] == 2

@@ -32,8 +32,8 @@ async def test_options_are_those_of_one_turn(node: Node, model: ObedientModel) -
     ]
     await node.ended(*turns)
     assert [asked(request) for request in model.requests] == [WITH, WITHOUT, WITH]
-    assert [(await node.turn(turn))["options"] is None for turn in turns] == [False, True, False]
-    assert (await node.turn(turns[0]))["options"] == OPTIONS.model_dump(exclude_defaults=True)
+    kept = {"options": OPTIONS.model_dump(exclude_defaults=True)}
+    assert [(await node.turn(turn))["request"] for turn in turns] == [kept, {}, kept]
 
 
 async def test_a_queued_turn_keeps_its_options_also_on_another_worker(start_node, model: ObedientModel) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.turns import ExecuteTurn
+from libs.contracts.resources.turns import ExecuteTurn, TurnRequest
 from services.runtime.domain.conversation import AssistantMessage, Citation, ToolMessage, ToolResult
 from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering, calling
@@ -139,7 +139,7 @@ async def test_a_history_that_must_be_whole_is_not_cut(node: Node, model: Obedie
     session = await node.create_session()
     model.scripts["one"] = [answering("x" * 200_000)]
     await node.ended(await node.execute(session, "one"))
-    turn = await node.deliver(ExecuteTurn(session_id=session, content="two", whole_history=True))
+    turn = await node.deliver(ExecuteTurn(session_id=session, content="two", request=TurnRequest(whole_history=True)))
     await node.ended(turn)
     [detail] = (await node.events(turn))[-1][1]["error"]["details"]
     assert detail["type"] == "context_length_exceeded"

@@ -11,9 +11,9 @@ _SESSIONS: Final = """
     FROM generate_series(1, %(count)s) n
 """
 _TURNS: Final = """
-    INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, identity, correlation_id, stream,
+    INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, identity, correlation_id, request,
                        event_sequence, user_message_id, started_at, finished_at)
-    SELECT 'waiting-' || kind || n, 'waiting-s' || n, %(company)s, place, status, 1, 1, '{}', 'r', false, 3, 'm' || n,
+    SELECT 'waiting-' || kind || n, 'waiting-s' || n, %(company)s, place, status, 1, 1, '{}', 'r', '{}', 3, 'm' || n,
            now(), now()
     FROM generate_series(1, %(count)s) n,
          (VALUES ('now', 1, 'waiting'), ('before', 0, 'completed')) AS kinds (kind, place, status)

@@ -268,7 +268,7 @@ class Runtime:
 
     async def remove_price(self, model: str) -> None:
         if self.kept.pop(model, None) is None:
-            raise NotFound(f"There is no price of {model}.")
+            raise NotFound(f"There is no price for {model}.")
 
 
 @pytest.fixture

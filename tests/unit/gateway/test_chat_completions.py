@@ -138,8 +138,8 @@ async def test_messages_are_the_history_of_a_session_that_nobody_lists(public: G
     assert [message.role for message in command.begins.messages] == ["user", "assistant"]
     assert command.begins.messages[0].model_dump()["content"] == messages[1]["content"]
     assert command.content == "And now?"
-    assert command.options is not None
-    assert command.options.model_dump(exclude_none=True) == {
+    assert command.request.options is not None
+    assert command.request.options.model_dump(exclude_none=True) == {
         "instructions": "Be kind.\n\nBe brief.",
         "temperature": 1,
         "stop": ["END"],
@@ -188,9 +188,9 @@ async def test_functions_are_tools_of_the_client(public: Gateway, client: AsyncO
     choice = {"type": "function", "function": {"name": "clock"}}
     reply = await create(client, tools=[CLOCK], tool_choice=choice, parallel_tool_calls=False)
     command = command_of(public)
-    assert command.client_calls is not None
-    assert command.options is not None
-    assert command.options.model_dump(exclude_none=True) == {
+    assert command.request.client_calls is not None
+    assert command.request.options is not None
+    assert command.request.options.model_dump(exclude_none=True) == {
         "tool_choice": {"name": "clock"},
         "parallel_tool_calls": False,
         "client_tools": [{"name": "clock", "description": "", "parameters": {"type": "object"}}],
@@ -208,8 +208,8 @@ async def test_functions_are_tools_of_the_client(public: Gateway, client: AsyncO
     assert command.content == "Hello!"
     assert command.begins is not None
     assert command.begins.messages == []
-    assert command.client_calls is not None
-    asked, answered = command.client_calls.answered
+    assert command.request.client_calls is not None
+    asked, answered = command.request.client_calls.answered
     assert [each.model_dump() for each in asked.tool_calls] == [
         {"id": "c1", "name": "clock", "arguments": {"zone": "UTC"}}
     ]
@@ -305,11 +305,11 @@ async def test_messages_of_autogens_client_are_taken(
     await create(client, messages=messages)
     command = command_of(public)
     assert command.begins is not None
-    assert command.client_calls is not None
+    assert command.request.client_calls is not None
     assert [message.content for message in command.begins.messages] == before
     assert command.content == question
-    assert [message.content for message in command.client_calls.answered] == after
-    instructions = None if command.options is None else command.options.instructions
+    assert [message.content for message in command.request.client_calls.answered] == after
+    instructions = None if command.request.options is None else command.request.options.instructions
     assert instructions == (RULES["content"] if RULES in messages else None)
 
 
@@ -331,7 +331,7 @@ async def test_the_detail_that_clients_add_by_themselves_is_left_out(public: Gat
 
 async def test_as_many_functions_are_taken_as_openai_takes(public: Gateway, client: AsyncOpenAI) -> None:
     await create(client, tools=[named(f"clock{number}") for number in range(128)])
-    options = command_of(public).options
+    options = command_of(public).request.options
     assert options is not None
     assert len(options.client_tools or ()) == 128
 
@@ -341,15 +341,15 @@ async def test_output_of_a_schema_is_json(public: Gateway, client: AsyncOpenAI) 
     schema = {"type": "object", "properties": {"fare": {"type": "integer"}}}
     wanted = {"type": "json_schema", "json_schema": {"name": "fare", "schema": schema, "strict": True}}
     assert (await create(client, response_format=wanted)).choices[0].message.content == '{"fare":3}'
-    options = command_of(public).options
+    options = command_of(public).request.options
     assert options is not None
     assert options.output_schema == schema
     await create(client, response_format={"type": "json_object"})
-    options = command_of(public).options
+    options = command_of(public).request.options
     assert options is not None
     assert options.output_schema == {"type": "object"}
     await create(client, response_format={"type": "text"})
-    assert command_of(public).options.output_schema is None  # type: ignore[union-attr]
+    assert command_of(public).request.options.output_schema is None  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ async def test_a_stream_is_the_text_as_it_comes(public: Gateway, client: AsyncOp
         completed(sent, "Good day."),
     ]
     chunks = await read(await create(client, stream=True, stream_options={"include_usage": True}))
-    assert command_of(public).stream
+    assert command_of(public).request.stream
     assert {chunk.id for chunk in chunks} == {f"chatcmpl_{public.bus.sent[-1].command_id}"}
     assert [choice.delta.content for chunk in chunks for choice in chunk.choices] == ["", "Good ", "day.", None]
     assert chunks[0].choices[0].delta.role == "assistant"
@@ -537,7 +537,7 @@ async def test_a_conversation_that_is_too_long_is_refused(public: Gateway, clien
     public.bus.upstream = lambda sent: [started(sent), TurnFailed(**ids(sent), error=info)]
     with pytest.raises(openai.APIError) as problem:
         await _read(await create(client, stream=stream))
-    assert command_of(public).whole_history is True
+    assert command_of(public).request.whole_history is True
     assert (problem.value.code, problem.value.param) == ("context_length_exceeded", "messages")
 
 

@@ -86,7 +86,7 @@ async def test_the_completed_turn_is_the_answer_byte_for_byte(public: Gateway) -
     sent = public.bus.sent[0]
     assert (response.status_code, response.content) == (200, completed(sent).encode() + b"\n")
     assert isinstance(sent.command, ExecuteTurn)
-    assert (sent.command.session_id, sent.command.content, sent.command.stream) == (SESSION, "Hi", False)
+    assert (sent.command.session_id, sent.command.content, sent.command.request.stream) == (SESSION, "Hi", False)
     assert public.idempotency.recorded == {}
     assert public.bus.waiters == {}
 
@@ -231,7 +231,7 @@ async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: 
     assert events[-1][1] == orjson.loads(completed(public.bus.sent[0]).encode())
     assert response.headers["location"] == f"/api/v1/runtime/{SESSION}/turns/{public.bus.sent[0].command_id}/"
     assert isinstance(public.bus.sent[0].command, ExecuteTurn)
-    assert public.bus.sent[0].command.stream is True
+    assert public.bus.sent[0].command.request.stream is True
 
 
 async def test_text_of_attempts_that_were_given_up_is_left_out(public: Gateway) -> None:
@@ -365,7 +365,7 @@ async def test_options_travel_with_the_command(public: Gateway) -> None:
     public.bus.upstream = lambda sent: [started(sent), completed(sent)]
     assert (await public.client.post(PATH, json={"content": "Hi", "options": OPTIONS})).status_code == 200
     await public.client.post(PATH, json={"content": "Hi"})
-    with_options, plain = [ExecuteTurn.decode(sent.command.encode()) for sent in public.bus.sent]
+    with_options, plain = [ExecuteTurn.decode(sent.command.encode()).request for sent in public.bus.sent]
     assert with_options.options is not None
     assert with_options.options.model_dump() == {**dict.fromkeys(TurnOptions.model_fields), **OPTIONS}
     assert plain.options is None

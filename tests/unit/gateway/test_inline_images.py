@@ -144,8 +144,8 @@ async def test_a_completion_stores_each_image_of_its_conversation_once(
     assert (first.detail, second.detail) == ("high", None)
     assert on_the_web.model_dump() == picture("https://example.com/cat.png")  # type: ignore[union-attr]
     assert executed.begins is None
-    assert executed.whole_history
-    assert executed.client_calls is not None
+    assert executed.request.whole_history
+    assert executed.request.client_calls is not None
     uploads = [body for headers, body in public.upstreams.uploaded]
     assert [PNG in uploads[0], JPEG in uploads[1]] == [True, True]
     assert len(uploads) == 2

@@ -10,6 +10,7 @@ import pytest
 from libs.contracts.errors import BudgetExceeded, Conflict, ErrorDetail
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.turns import TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.openai.response_request import CreateResponse
@@ -27,7 +28,7 @@ class Runtime:
 
     def __init__(self, *refusals: Exception) -> None:
         self.refusals = list(refusals)
-        self.asked: list[dict[str, Any]] = []
+        self.asked: list[TurnRequest] = []
         self.forks: list[dict[str, Any]] = []
         self.deleted: list[str] = []
 
@@ -39,7 +40,7 @@ class Runtime:
         self.deleted.append(session_id)
 
     @asynccontextmanager
-    async def submit(self, *_: object, **asked: Any) -> AsyncIterator[Any]:
+    async def submit(self, _write: object, _session: str, _content: object, asked: TurnRequest) -> AsyncIterator[Any]:
         self.asked.append(asked)
         raise self.refusals.pop(0)
         yield
@@ -93,4 +94,4 @@ async def test_no_turn_is_given_less_than_the_whole_conversation() -> None:
     """`truncation` is "disabled": in the session itself, and in a copy of it."""
     runtime = Runtime(MOVED_ON, BudgetExceeded("used up"))
     await refused(runtime, store=True)
-    assert [asked["whole_history"] for asked in runtime.asked] == [True, True]
+    assert [(asked.position, asked.whole_history) for asked in runtime.asked] == [(2, True), (None, True)]

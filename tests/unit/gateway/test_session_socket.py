@@ -140,7 +140,7 @@ async def test_a_turn_is_executed_and_shown(public: Gateway) -> None:
     async with opened(public) as socket:
         sent = await executed(public, socket, ref="mine")
         assert isinstance(sent.command, ExecuteTurn)
-        assert (sent.command.session_id, sent.command.content, sent.command.stream) == (SESSION, "Hi", True)
+        assert (sent.command.session_id, sent.command.content, sent.command.request.stream) == (SESSION, "Hi", True)
         happen(public, sent, started(sent))
         happen(public, sent, delta(sent, 1, "Hel"))
         happen(public, sent, delta(sent, 1, "lo.", 3))
@@ -404,7 +404,7 @@ async def test_a_message_takes_the_options_of_one_turn_except_from_visitors(publ
     async with opened(public) as socket:
         sent = await executed(public, socket, options={"temperature": 0})
         assert isinstance(sent.command, ExecuteTurn)
-        assert sent.command.options == TurnOptions(temperature=0)
+        assert sent.command.request.options == TurnOptions(temperature=0)
     query = f"connection_key={(await connect(public)).key}"
     async with opened(public, x_api_key="", query=query, origin=SHOP) as socket:
         socket.send(type="execute", content="Hi", options={"temperature": 0}, ref="r")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from libs.contracts.errors import Conflict, NotFound, QuotaExceeded, RateLimited, quota_exceeded
 from libs.contracts.identity import Identity
-from libs.contracts.resources.turns import SESSION_MOVED_ON
+from libs.contracts.resources.turns import SESSION_MOVED_ON, TurnRequest
 from libs.quotas import Excess
 from services.runtime.domain.admission import (
     AdmissionPolicy,
@@ -85,7 +85,7 @@ def test_a_refused_one_takes_no_place() -> None:
 
 
 def test_a_turn_for_a_position_is_admitted_there_only() -> None:
-    third = [replace(submission(), position=2) for _ in range(2)]
+    third = [submission(request=TurnRequest(position=2)) for _ in range(2)]
     decisions = decided(third, view(session(next_position=2)))
     assert kinds(decisions) == [Admitted, Conflict]
     assert isinstance(decisions[1], Refused)

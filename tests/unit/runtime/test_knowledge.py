@@ -80,8 +80,8 @@ async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
 
     assert [found.passage for found in found.chunks] == ["one"]
     assert found.warnings == (
-        "knowledge base gone no longer exists; answered without it",
-        "knowledge base down could not be searched; answered without it",
+        "the knowledge base gone no longer exists and wasn't searched",
+        "the knowledge base down couldn't be searched",
     )
 
 

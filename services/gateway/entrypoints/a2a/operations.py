@@ -28,7 +28,7 @@ from google.protobuf.json_format import MessageToDict
 
 from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFailed
 from libs.contracts.resources.agents import Agent
-from libs.contracts.resources.turns import ExecuteBody, Turn, TurnQueued, TurnStatus
+from libs.contracts.resources.turns import Turn, TurnQueued, TurnRequest, TurnStatus
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_ends import ENDED_STATUSES
@@ -67,9 +67,10 @@ class Operations:
             if not params.configuration.return_immediately:
                 turn = await self._settled(turn)
             return self._sent(params, turn)
-        body = ExecuteBody(content=content_of(message))
+        content = content_of(message)
         session_id = await self._session(message)
-        async with self.door.turns.submit(self._repeatable(message), session_id, body, stream=False) as submitted:
+        write = self._repeatable(message)
+        async with self.door.turns.submit(write, session_id, content, TurnRequest()) as submitted:
             problem = None
             try:
                 if params.configuration.return_immediately:
@@ -90,10 +91,11 @@ class Operations:
             async for update in self._updates(turn.session_id, turn.turn_id, self._follow(turn), answered=answered):
                 yield update
             return
-        body = ExecuteBody(content=content_of(message))
+        content = content_of(message)
         session_id = await self._session(message)
+        write = self._repeatable(message)
         async with (
-            self.door.turns.submit(self._repeatable(message), session_id, body, stream=True) as submitted,
+            self.door.turns.submit(write, session_id, content, TurnRequest(stream=True)) as submitted,
             aclosing(submitted.follow()) as events,
         ):
             first = await anext(events, None)

@@ -12,7 +12,7 @@ from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
 from libs.contracts.errors import Conflict, invalid_field
 from libs.contracts.messages import public_name
 from libs.contracts.resources.actions import OpenAction, ResolveActionBody
-from libs.contracts.resources.turns import ExecuteBody, RequiredAction, Turn, TurnOptions
+from libs.contracts.resources.turns import RequiredAction, Turn, TurnOptions, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_action, public_event
@@ -105,12 +105,13 @@ class Runs:
 
         Cancels the old turn only after the new one is queued behind it, so that a refusal doesn't affect the old turn.
         """
-        body = ExecuteBody(content=content_of(new), options=await self._options(given, thread))
-        check_options(body.options, self.caller)
+        content = content_of(new)
+        asked = TurnRequest(stream=True, options=await self._options(given, thread))
+        check_options(asked.options, self.caller)
         if any(action.kind == "approval" for action in thread.actions):
             raise Conflict(_SEVERAL)
         async with (
-            self.door.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
+            self.door.turns.submit(self._repeatable(given), thread.session_id, content, asked) as submitted,
             aclosing(self._in_place_of(thread, submitted.follow())) as follow,
         ):
             async for event in self._events(given, thread.session_id, submitted.command_id, follow):

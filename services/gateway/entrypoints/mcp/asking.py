@@ -10,7 +10,7 @@ import structlog
 from libs.contracts.errors import Conflict, ServiceError, error_from
 from libs.contracts.messages import Event
 from libs.contracts.resources.agents import Agent
-from libs.contracts.resources.turns import ExecuteBody, TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed
+from libs.contracts.resources.turns import TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed, TurnRequest
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import typed_events
 from services.gateway.entrypoints.door.application import Door
@@ -38,8 +38,8 @@ class Asking:
         agent = await self.door.agents.find(identity, agent_key)
         write = call.write({"agent_key": agent_key, **asked.model_dump(mode="json")})
         session_id = await self._session(write, agent, asked.session_id)
-        body = ExecuteBody(content=asked.message)
-        async with self.door.turns.submit(write, session_id, body, stream=call.is_followed) as turn:
+        request = TurnRequest(stream=call.is_followed)
+        async with self.door.turns.submit(write, session_id, asked.message, request) as turn:
             try:
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     return await self._outcome(call, turn)

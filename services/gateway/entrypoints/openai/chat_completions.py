@@ -36,17 +36,11 @@ async def create_chat_completion(
 ) -> Response:
     body = chat_body(values)
     turn = chat_turn(body, await door.agents.beginning_of(caller.identity, body.model), caller)
-    submitting = door.turns.submit(
-        write,
-        turn.begins,
-        turn.body,
-        stream=bool(body.stream),
-        client_calls=turn.client_calls,
-        whole_history=True,
-    )
+    submitting = door.turns.submit(write, turn.begins, turn.content, turn.request)
     if body.stream:
         headers: dict[str, str] = {}
-        whole = turn.body.options is not None and turn.body.options.output_schema is not None
+        options = turn.request.options
+        whole = options is not None and options.output_schema is not None
         return await door.streams.respond(request, _chunks(submitting, body, whole, headers), caller, headers)
     return await _complete(submitting, body)
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from libs.contracts.errors import ValidationFailed, validation_details, validation_message
-from libs.contracts.resources.messages import HistoryMessage
+from libs.contracts.resources.messages import ContentBlock, HistoryMessage
 from libs.contracts.resources.sessions import SessionBeginning
-from libs.contracts.resources.turns import ClientCalls, ExecuteBody
+from libs.contracts.resources.turns import ClientCalls, ExecuteBody, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.openai.chat_bodies import (
@@ -46,8 +46,8 @@ class ChatTurn:
     """A turn that starts an unlisted session."""
 
     begins: SessionBeginning
-    body: ExecuteBody
-    client_calls: ClientCalls
+    content: str | list[ContentBlock]
+    request: TurnRequest
 
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
@@ -71,7 +71,13 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
     except ValidationFailed as problem:
         raise renamed(problem, NAMES) from None
     begins = agent.model_copy(update={"messages": before, "listed": False, "expires_after": _EXPIRES_SECONDS})
-    return ChatTurn(begins, execute, ClientCalls(answered=after))
+    request = TurnRequest(
+        stream=bool(body.stream),
+        options=execute.options,
+        client_calls=ClientCalls(answered=after),
+        whole_history=True,
+    )
+    return ChatTurn(begins, execute.content, request)
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -12,8 +12,9 @@ from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFa
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.resources import turns
+from libs.contracts.resources.messages import ContentBlock
 from libs.contracts.resources.sessions import NO_AGENT, SessionBeginning
-from libs.contracts.resources.turns import SESSION_MOVED_ON, ClientCalls, ExecuteBody, RequiredAction, Turn, TurnOptions
+from libs.contracts.resources.turns import SESSION_MOVED_ON, ClientCalls, RequiredAction, Turn, TurnOptions, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_ends import ENDED_STATUSES
@@ -133,9 +134,9 @@ class ResponseTurns:
         added = [item.text for item in items if is_instruction(item)]
         place = await self._place(body, said)
         options = self._options(body, place.model, "\n\n".join(added))
-        execute = ExecuteBody.model_construct(content=said.question, correlation_id=None, options=options)
+        request = TurnRequest(stream=stream, options=options, client_calls=place.client_calls, whole_history=True)
         begun = BegunResponse(_nothing(), {}, removes_session=body.store is False)
-        begun.events = self._executed(begun, place, execute, stream=stream)
+        begun.events = self._executed(begun, place, said.question, request)
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
@@ -211,7 +212,7 @@ class ResponseTurns:
         return wanted
 
     async def _executed(
-        self, begun: BegunResponse, place: "_Place", body: ExecuteBody, *, stream: bool
+        self, begun: BegunResponse, place: "_Place", content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the new turn's events. The turn continues the previous response, in a fork if that has a successor."""
         previous = place.previous
@@ -219,17 +220,10 @@ class ResponseTurns:
         write, session = self.write.part("turn"), place.session
         if previous is not None and begun.removes_session:
             session, position = await self._fork(begun, previous), None
-        submitted = self.door.turns.submit(
-            write,
-            session,
-            body,
-            stream=stream,
-            position=position,
-            client_calls=place.client_calls,
-            whole_history=True,
-        )
+        placed = request.model_copy(update={"position": position})
+        submitted = self.door.turns.submit(write, session, content, placed)
         try:
-            async with aclosing(self._followed(begun, submitted, body)) as events:
+            async with aclosing(self._followed(begun, submitted, request.options)) as events:
                 async for event in events:
                     yield event
             return
@@ -238,9 +232,9 @@ class ResponseTurns:
                 raise
         write = self.write.part("turn.fork")
         fork = await self._fork(begun, previous)
-        submitted = self.door.turns.submit(write, fork, body, stream=stream, whole_history=True)
+        submitted = self.door.turns.submit(write, fork, content, request)
         try:
-            async with aclosing(self._followed(begun, submitted, body)) as events:
+            async with aclosing(self._followed(begun, submitted, request.options)) as events:
                 async for event in events:
                     yield event
         except ServiceError:
@@ -259,10 +253,10 @@ class ResponseTurns:
         return forked.session_id
 
     async def _followed(
-        self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], body: ExecuteBody
+        self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], options: TurnOptions | None
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         async with submitted as turn:
-            head = response_head(body.options, created_at(turn.command_id))
+            head = response_head(options, created_at(turn.command_id))
             begun.builder = ResponseBuilder(turn.command_id, head)
             begun.headers.update(turn_headers(turn.session_id, turn.command_id))
             try:

@@ -20,6 +20,7 @@ from libs.contracts.errors import (
 from libs.contracts.identifiers import id_of, new_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
+from libs.contracts.resources.turns import TurnRequest
 from libs.service_defaults.errors import error_body
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.accounts import Principal
@@ -205,7 +206,8 @@ class SessionSocket:
         )
         async with AsyncExitStack() as stack:
             # Send them in order, so that turns start in the order of their messages.
-            submitted = self._door.turns.submit(write, self._session_id, message, stream=True)
+            asked = TurnRequest(stream=True, options=message.options)
+            submitted = self._door.turns.submit(write, self._session_id, message.content, asked)
             turn = await stack.enter_async_context(submitted)
             self._remember(turn.command_id, message.ref)
             self._run(self._await_acceptance(stack.pop_all(), turn), message.ref)

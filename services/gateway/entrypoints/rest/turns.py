@@ -14,7 +14,7 @@ from libs.contracts.messages import public_name
 from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.actions import ActionPage, ResolveActionBody
 from libs.contracts.resources.messages import MessagePage
-from libs.contracts.resources.turns import ExecuteBody, Turn, TurnAccepted, TurnCancelledReply
+from libs.contracts.resources.turns import ExecuteBody, Turn, TurnAccepted, TurnCancelledReply, TurnRequest
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
@@ -87,7 +87,7 @@ async def execute(
         events = _events(door.turns, write, session_id, body, headers, _form_for(caller))
         return await door.streams.respond(request, events, caller, headers)
     session_id = id_of(session_id, "session")
-    async with door.turns.submit(write, session_id, body, stream=False) as turn:
+    async with door.turns.submit(write, session_id, body.content, TurnRequest(options=body.options)) as turn:
         end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
         if isinstance(end, Unfinished):
             return _accepted(write, session_id, turn.command_id, end, preference, caller)
@@ -98,7 +98,8 @@ async def _events(
     turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
     """``headers`` of the response are filled before the first event."""
-    async with turns.submit(write, id_of(session_id, "session"), body, stream=True) as turn:
+    asked = TurnRequest(stream=True, options=body.options)
+    async with turns.submit(write, id_of(session_id, "session"), body.content, asked) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
         async with aclosing(rendered(turn.follow(), form)) as pieces:
             async for piece in pieces:

@@ -1,4 +1,4 @@
-"""Session artifacts through the artifacts service's internal API."""
+"""Reads and stores session artifacts through the artifacts service's internal API."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -33,7 +33,10 @@ _OWNER: Final = "artifacts"
 
 
 class HttpArtifacts:
-    """A SessionArtifacts. Every call is idempotent and retried for a while if the service doesn't answer."""
+    """Implements SessionArtifacts.
+
+    Every call is idempotent, and is retried for a while if the service doesn't respond.
+    """
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls

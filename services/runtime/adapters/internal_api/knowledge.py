@@ -24,7 +24,7 @@ _FIELDS = tuple(field.name for field in fields(Citation))
 
 
 class HttpKnowledge:
-    """A KnowledgeRetriever. Searches all knowledge bases of an agent in parallel."""
+    """Implements KnowledgeRetriever. Searches all of an agent's knowledge bases in parallel."""
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
         self._calls = calls
@@ -56,7 +56,7 @@ class HttpKnowledge:
         except ServiceUnavailable as problem:
             return _failed(searched, str(problem))
         if answer.status == 404:
-            return Retrieved(warnings=(f"knowledge base {searched.id} no longer exists; answered without it",))
+            return Retrieved(warnings=(f"the knowledge base {searched.id} no longer exists and wasn't searched",))
         if answer.status != 200:
             return _failed(searched, f"status {answer.status}")
         reply = SearchReply.model_validate_json(answer.body)
@@ -65,4 +65,4 @@ class HttpKnowledge:
 
 def _failed(searched: KnowledgeBaseRef, problem: str) -> Retrieved:
     _log.warning("knowledge.not_searched", knowledge_base_id=searched.id, problem=problem)
-    return Retrieved(warnings=(f"knowledge base {searched.id} could not be searched; answered without it",))
+    return Retrieved(warnings=(f"the knowledge base {searched.id} couldn't be searched",))

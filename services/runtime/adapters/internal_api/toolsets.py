@@ -20,10 +20,10 @@ _KEPT_BYTES: Final = 32 * 1024 * 1024
 
 
 class HttpToolsets:
-    """A ToolsetCatalogue.
+    """Implements ToolsetCatalogue.
 
-    It asks before every turn, so that a change applies from the next turn on. Byte-identical answers aren't decoded
-    again.
+    Asks the registry before every turn, so that changes apply from the next turn on. Doesn't decode byte-identical
+    responses again.
     """
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:
@@ -35,7 +35,7 @@ class HttpToolsets:
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        # One request per toolset, so that each is cached separately, whatever agents combine.
+        # One request per toolset, so that each is cached separately, however agents combine them.
         version_of = {version.name: version.version for version in versions}
         found = await asyncio.gather(*(self._toolset(name, version_of.get(name), caller) for name in names))
         return [toolset for toolsets in found for toolset in toolsets]

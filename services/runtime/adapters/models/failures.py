@@ -1,4 +1,4 @@
-"""Failures of model calls for all providers: retries, requested waits, safe messages."""
+"""Handles failed model calls of all providers: retries, requested waits, and messages without secrets."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
 _LONGEST_MESSAGE = 500
-# The longest Retry-After that callers get, in seconds.
+# The longest Retry-After that callers receive, in seconds.
 _LONGEST_WAIT: Final = 7 * 24 * 3600.0
 _SECRETS = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|key|sess|org|proj)[-_][A-Za-z0-9_*.\-]{4,}"
@@ -33,14 +33,14 @@ _SECRETS = re.compile(
 )
 Answer = TypeVar("Answer")
 _TEXT_MEMBERS: Final = ("message", "detail", "msg", "error", "errors", "text", "title", "type")
-"""Members with the text, most informative first."""
+"""Fields that may contain the text, most informative first."""
 _DEEPEST_TEXT: Final = 5
 _MOST_TEXTS: Final = 3
 _UNSPECIFIED: Final = "unspecified error"
 
 
 class Retryable(Transient):
-    """A failed call that may be made again."""
+    """A failed call that may be retried."""
 
     def __init__(self, failure: ModelFailed, retry_after: float | None = None) -> None:
         super().__init__(failure.message, retry_after)
@@ -55,9 +55,9 @@ class ProviderRetries:
         self._counter = RETRIED_MODEL_CALLS.labels(provider)
 
     async def run(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Raises the last `ModelFailed` once no attempts remain.
+        """Makes the call. Raises the last `ModelFailed` once no attempts remain.
 
-        It is `ModelRateLimited` if the provider says when to retry.
+        Raises `ModelRateLimited` if the provider specifies when to retry.
         """
         try:
             return await self._policy.run(call, on=Retryable, before_sleep=lambda *_: self._counter.inc())
@@ -69,13 +69,16 @@ class ProviderRetries:
 
 
 def connection_failure(provider: str, address: str, problem: BaseException) -> str:
-    """The caller's message for a failed connection. The address and the library's message go only to the log."""
+    """Returns the message for callers about a failed connection.
+
+    The address and the library's message are only logged.
+    """
     _log.warning("model.connection_failed", provider=provider, address=redact(address), problem=redact(repr(problem)))
     return "the connection failed"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:
-    """Parses the header's number or date to seconds; None if it is missing or unreadable."""
+    """Returns the header's number or date as seconds from now, or None if it's missing or unreadable."""
     milliseconds = headers.get("retry-after-ms")
     value = headers.get("retry-after")
     try:
@@ -99,7 +102,7 @@ def _seconds_until(value: str | None, now: Callable[[], datetime]) -> float | No
 
 
 def redact(message: str, secrets: Iterable[str] = ()) -> str:
-    """Returns `message` on one line, shortened, without `secrets` and anything that looks like one."""
+    """Returns `message` on one line and shortened, without `secrets` or anything that looks like one."""
     for secret in secrets:
         if secret:
             message = message.replace(secret, "***")
@@ -108,7 +111,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
 
 
 class ErrorInBody(Exception):
-    """An error object in place of an answer. `code` is an HTTP-like status if it is a number."""
+    """An error object in place of an answer. `code` is an HTTP-like status if it's a number."""
 
     def __init__(self, error: Any) -> None:
         super().__init__(error_message(error))
@@ -116,12 +119,12 @@ class ErrorInBody(Exception):
 
 
 def error_message(error: Any) -> str:
-    """The text of a body or its `error` member."""
+    """Returns the text of a body or of its `error` field."""
     return without_half_pairs(_text_of(error)) or _UNSPECIFIED
 
 
 def error_text(payload: bytes, content_type: str) -> str | None:
-    """The text of a response; None if it has none, such as a proxy's error page."""
+    """Returns the text of a response, or None if it has no usable text, such as a proxy's error page."""
     try:
         return without_half_pairs(_text_of(read_json(payload))) or None
     except NotJson:
@@ -129,7 +132,7 @@ def error_text(payload: bytes, content_type: str) -> str | None:
 
 
 def error_in(body: Any) -> Any:
-    """The error in a body with status 200; None for an answer."""
+    """Returns the error in a body with status 200, or None if the body is an answer."""
     if isinstance(body, list) and body and isinstance(body[0], dict):
         return error_in(body[0])
     if not isinstance(body, dict):

@@ -1,4 +1,4 @@
-"""Fetches images for providers that require bytes, by the rules for public addresses.
+"""Fetches images for providers that require bytes. Only allows public addresses.
 
 Most providers fetch images by address. Gemini's client would fetch them from within this service.
 """
@@ -23,7 +23,7 @@ class ImageFetching:
         self._http = GuardedHttp(resolver=resolver or GuardedResolver(), limits=limits, accept="image/*")
 
     async def inlined(self, request: ModelRequest) -> ModelRequest:
-        """Raises ModelFailed for an image that can't be fetched."""
+        """Returns the request with images as bytes. Raises ModelFailed if an image can't be fetched."""
         return replace(request, messages=tuple([await self._message(message) for message in request.messages]))
 
     async def _message(self, message: Message) -> Message:
@@ -38,10 +38,10 @@ class ImageFetching:
         try:
             async with self._http.get(part.url) as response:
                 if response.status != 200:
-                    raise FetchRefused(f"it is answered with status {response.status}")
+                    raise FetchRefused(f"the server returned status {response.status}")
                 if not response.content_type.startswith("image/"):
-                    raise FetchRefused(f"the content is {response.content_type}, no image")
+                    raise FetchRefused(f"the content type is {response.content_type}, not an image")
                 content = await self._http.read(response)
             return ImagePart(await asyncio.to_thread(data_url, response.content_type, content), part.detail)
         except (FetchRefused, UnreadableBitmap) as problem:
-            raise ModelFailed(f"An image of the conversation cannot be fetched: {problem}.") from problem
+            raise ModelFailed(f"An image in the conversation can't be fetched: {problem}.") from problem

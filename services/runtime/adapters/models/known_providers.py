@@ -1,4 +1,4 @@
-"""The known providers: addresses, environment variables, and some of their models."""
+"""Known providers with their addresses, environment variables, and some of their models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
 
 
 NativeOutput = Literal["never", "without_tools", "always"]
-"""When to send a server the output schema as its response format. Some would then answer instead of calling tools."""
+"""When to send the output schema as the response format. Some servers would then answer instead of calling tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatibleProvider:
-    """An OpenAI-compatible server, configured by its key, or by its address if it needs no key."""
+    """An OpenAI-compatible server. Configured by its key, or by its address if it doesn't need a key."""
 
     name: str
     address_variable: str
@@ -31,7 +31,7 @@ class CompatibleProvider:
     native_output: NativeOutput = "never"
 
     def settings(self, environ: Mapping[str, str]) -> tuple[str, str | None] | None:
-        """Base URL and key; None if not configured."""
+        """Returns the base URL and key, or None if the server isn't configured."""
         given, key = environ.get(self.address_variable), environ.get(self.key_variable) or None
         address = given or self.address
         return (address, key) if address and (given or key) else None
@@ -39,9 +39,9 @@ class CompatibleProvider:
 
 @dataclass(frozen=True, slots=True)
 class OtherProvider:
-    """A provider reached through pydantic-ai; configured if any of `variables` is set.
+    """A provider called through pydantic-ai. Configured if any of `variables` is set.
 
-    `wants_bytes`: it doesn't fetch images by address. `ignores`: turn options that it doesn't support.
+    `wants_bytes`: whether it can't fetch images by address. `ignores`: turn options that it doesn't support.
     """
 
     name: str

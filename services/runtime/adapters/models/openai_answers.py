@@ -1,6 +1,6 @@
 """Decodes chat completions of OpenAI-compatible servers, complete or streamed.
 
-Decoding is tolerant: servers may omit usage and call ids, or send text as a list of parts.
+Decoding is tolerant: servers may omit usage and call IDs, or send text as a list of parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ from libs.json_text import (
 from services.runtime.adapters.models.failures import ErrorInBody, error_in
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage, token_count
 
-# Fields of a message or a call: DeepSeek and similar servers, OpenRouter, Gemini and LiteLLM, in this order.
+# Fields of a message or call, used by DeepSeek and similar servers, OpenRouter, Gemini and LiteLLM, in this order.
 _FIELDS: Final = (
     "reasoning_content", "reasoning", "reasoning_details", "extra_content", "provider_specific_fields",
     "thinking_blocks",
 )  # fmt: skip
-# Texts that arrive in pieces; other fields arrive whole, some repeated in each piece.
+# Texts that arrive in pieces. Other fields arrive whole, and some are repeated in each chunk.
 _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summary", "data", "thinking"))
-# orjson writes 250 levels, half as many as it reads.
+# orjson can only write 250 levels, half as many as it reads.
 _DEEPEST: Final = 64
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """The provider data of a complete message or call."""
+    """Returns the provider data of a complete message or call."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
@@ -49,7 +49,7 @@ def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
 
 
 def _joined(name: str, before: Any, more: Any) -> Any:
-    """Collects text pieces in a list until the text is complete."""
+    """Joins two values. Collects text pieces in a list until the text is complete."""
     if isinstance(more, str) and name in _IN_PIECES:
         pieces = before if isinstance(before, _Pieces) else _Pieces()
         pieces.append(more)
@@ -69,7 +69,7 @@ def _joined(name: str, before: Any, more: Any) -> Any:
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """An item with an index continues the earlier item with that index."""
+    """Adds an item. An item with an index continues the earlier item with the same index."""
     index = item.get("index") if isinstance(item, dict) else None
     same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
     if same is None:
@@ -93,7 +93,7 @@ def _joined_pieces(value: Any) -> Any:
 
 
 class ArgumentsUnreadable(ValueError):
-    """A call's arguments have an unsupported type."""
+    """A call's arguments are of an unsupported type."""
 
 
 def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
@@ -102,22 +102,24 @@ def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    """Decodes a call. It is invalid if its arguments aren't a JSON object."""
+    """Decodes a call. The call is invalid if its arguments aren't a JSON object."""
     try:
         parsed = read_json(arguments) if arguments.strip() else {}
     except NotJson as error:
-        return ToolCall(call_id, name, {}, validation_error=f"the arguments are not valid JSON: {error}")
+        return ToolCall(call_id, name, {}, validation_error=f"the arguments aren't valid JSON: {error}")
     if parsed is None:
         parsed = {}
     if not isinstance(parsed, dict):
-        return ToolCall(call_id, name, {}, validation_error="the arguments are not a JSON object")
+        return ToolCall(call_id, name, {}, validation_error="the arguments aren't a JSON object")
     if arguments.count("[") + arguments.count("{") > _DEEPEST and is_deeper(parsed, _DEEPEST):
-        return ToolCall(call_id, name, {}, validation_error=f"the arguments are nested deeper than {_DEEPEST} levels")
+        return ToolCall(
+            call_id, name, {}, validation_error=f"the arguments are nested more than {_DEEPEST} levels deep"
+        )
     return ToolCall(call_id, name, parsed)
 
 
 def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Id, name and arguments as strings, empty if missing. Raises ArgumentsUnreadable."""
+    """Returns ID, name and arguments as strings, or "" if missing. Raises ArgumentsUnreadable."""
     function = call.get("function")
     if not isinstance(function, dict):
         return _string(call.get("id")), "", ""
@@ -140,7 +142,7 @@ def _written(arguments: Any) -> str:
     try:
         return write_json(arguments).decode()
     except TypeError as error:
-        raise ArgumentsUnreadable("the arguments of a call are nested too deeply") from error
+        raise ArgumentsUnreadable("a call's arguments are nested too deeply") from error
 
 
 @dataclass(slots=True)
@@ -158,7 +160,10 @@ class _Call:
             return False
 
     def is_another(self, call_id: str, name: str, arguments: str) -> bool:
-        """Whether a fragment starts another call: its id or name differs, or its name comes again after the end."""
+        """Returns whether a fragment starts another call.
+
+        It does if its ID or name differs, or if its name is repeated after the arguments are complete.
+        """
         if call_id and self.id:
             return call_id != self.id
         if name and self.name:
@@ -169,7 +174,7 @@ class _Call:
 class StreamedCalls:
     """Joins the fragments of an answer's calls.
 
-    A fragment belongs to the newest call with its index or id, or without either to the newest call.
+    A fragment belongs to the newest call with its index or ID. If it has neither, it belongs to the newest call.
     """
 
     def __init__(self) -> None:
@@ -177,7 +182,7 @@ class StreamedCalls:
         self._by_index: dict[int, _Call] = {}
 
     def take(self, fragments: Sequence[JsonObject]) -> None:
-        """Adds the fragments of one chunk, each for a different call. Raises ArgumentsUnreadable."""
+        """Adds the fragments of one chunk. Each belongs to a different call. Raises ArgumentsUnreadable."""
         taken: list[_Call] = []
         for place, fragment in enumerate(fragments):
             call_id, name, arguments = call_parts(fragment)
@@ -202,7 +207,7 @@ class StreamedCalls:
             add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
-        """The call that a fragment continues, by its index or id."""
+        """Returns the call that a fragment continues, by its index or ID."""
         if index is not None:
             return self._by_index.get(index)
         return self._of_id(call_id) or (self._calls[-1] if self._calls else None)
@@ -235,19 +240,19 @@ def _index(value: Any) -> int | None:
 
 
 class NotAnAnswer(ValueError):
-    """The response isn't a chat completion; the message says why."""
+    """The response isn't a chat completion. The message explains why."""
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:
-    """Decodes a completion. Raises NotAnAnswer, and ErrorInBody for an error that a server sent with status 200."""
+    """Decodes a completion. Raises NotAnAnswer, and ErrorInBody if a server returned an error with status 200."""
     try:
         body = read_json(payload, nan_as_null=True)
     except NotJson as error:
-        raise NotAnAnswer("the answer is not JSON") from error
+        raise NotAnAnswer("the answer isn't JSON") from error
     choice = _choice(body)
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise NotAnAnswer("the answer holds no message")
+        raise NotAnAnswer("the answer doesn't contain a message")
     try:
         calls = decode_calls(_objects(message.get("tool_calls")))
     except ArgumentsUnreadable as error:
@@ -262,10 +267,10 @@ def _choice(body: Any) -> JsonObject:
     if (refusal := error_in(body)) is not None:
         raise ErrorInBody(refusal)
     if not isinstance(body, dict):
-        raise NotAnAnswer("the answer is not a JSON object")
+        raise NotAnAnswer("the answer isn't a JSON object")
     choices = _objects(body.get("choices"))
     if not choices:
-        raise NotAnAnswer("the answer holds no choices")
+        raise NotAnAnswer("the answer doesn't contain any choices")
     return choices[0]
 
 
@@ -294,7 +299,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _newer(before: Usage, usage: Usage) -> Usage:
-    """The latest counts of a stream: a chunk may have all of them, only some, or zeros for the others."""
+    """Returns a stream's latest counts. A chunk may contain all counts, only some, or zeros for the rest."""
     return Usage(
         usage.input_tokens or before.input_tokens,
         usage.output_tokens or before.output_tokens,
@@ -322,7 +327,7 @@ class StreamedAnswer:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream announced its end; a broken connection doesn't."""
+        """Returns whether the stream has announced its end. If the connection breaks, it hasn't."""
         return self._ended or bool(self._finish_reason)
 
     def take(self, data: bytes) -> str:
@@ -333,13 +338,13 @@ class StreamedAnswer:
         try:
             chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
         except NotJson as error:
-            raise NotAnAnswer("a piece of the answer is not JSON") from error
+            raise NotAnAnswer("a chunk of the answer isn't JSON") from error
         if (refusal := error_in(chunk)) is not None:
             raise ErrorInBody(refusal)
         if not isinstance(chunk, dict):
-            raise NotAnAnswer("a piece of the answer is not a JSON object")
+            raise NotAnAnswer("a chunk of the answer isn't a JSON object")
         choices = _objects(chunk.get("choices"))
-        # Moonshot reports usage in the choice.
+        # Moonshot reports usage within the choice.
         for holder in (*choices[:1], chunk):
             self._usage = _newer(self._usage, _usage(holder.get("usage")))
         return self._take_choice(choices[0]) if choices else ""
@@ -367,9 +372,9 @@ class StreamedAnswer:
         return text
 
     def answer(self) -> ModelAnswer:
-        """Returns the answer. Raises NotAnAnswer for a stream that ended before it started."""
+        """Returns the answer. Raises NotAnAnswer if the stream ended before it started."""
         if not self._begun:
-            raise NotAnAnswer("the answer holds no choices")
+            raise NotAnAnswer("the answer doesn't contain any choices")
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
         data = finished_provider_data(self._provider_data)

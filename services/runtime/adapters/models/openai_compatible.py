@@ -1,4 +1,4 @@
-"""Calls any OpenAI-compatible server over one shared HTTP session, without an SDK since this is the hot path."""
+"""Calls any OpenAI-compatible server over one shared HTTP session. Doesn't use an SDK, since this is the hot path."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -46,7 +46,7 @@ _LARGEST_ERROR_BYTES = 64 * 1024
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
     """Encodes the request.
 
-    With `native_output`, the output schema goes into the response format instead of the prompt.
+    With `native_output`, the output schema is in the response format instead of the prompt.
     """
     body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
     if native_output:
@@ -66,7 +66,10 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether servers can guarantee the schema: closed objects with only required properties and simple keywords."""
+    """Returns whether servers can guarantee the schema.
+
+    It may only contain closed objects, required properties and simple keywords.
+    """
     if not isinstance(schema, dict) or not schema.keys() <= _STRICT_KEYWORDS:
         return False
     properties = schema.get("properties", {})
@@ -119,7 +122,7 @@ def _tool(tool: ToolDefinition) -> JsonObject:
 
 
 def _calling(request: ModelRequest) -> JsonObject:
-    """Settings for calls, which servers accept only together with tools."""
+    """Returns call settings, which servers only accept together with tools."""
     settings: JsonObject = {}
     match request.settings.forced_call:
         case NamedTool(name=name):
@@ -133,10 +136,10 @@ def _calling(request: ModelRequest) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server. `provider` is the prefix of model names; `base_url` ends before `/chat/completions`.
+    """A server. `provider` is the prefix of model names. `base_url` excludes `/chat/completions`.
 
-    Times in seconds. `timeout` covers a whole answer, or the gap between two pieces of a streamed one. A stream's
-    length is limited only by the turn's deadline and `largest_answer_bytes`.
+    Times are in seconds. `timeout` covers a whole answer, or the gap between two chunks of a streamed answer. The
+    length of a stream is limited only by the turn's deadline and `largest_answer_bytes`.
     """
 
     provider: str
@@ -149,7 +152,7 @@ class Endpoint:
 
 
 class OpenAICompatible:
-    """A ChatModel for one endpoint."""
+    """Implements ChatModel for one endpoint."""
 
     def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession, retry: RetryPolicy | None = None) -> None:
         self._endpoint = endpoint
@@ -171,7 +174,7 @@ class OpenAICompatible:
             except ModelFailed as failure:
                 if not _is_about_format(failure):
                     raise
-                # An older model, or a schema that the server can't guarantee: retry with the schema in the prompt.
+                # The model is older, or the server can't guarantee the schema: retry with the schema in the prompt.
         return await self._send(encode_request(request, name, stream=stream), on_text)
 
     async def _send(self, body: bytes, on_text: OnText | None) -> ModelAnswer:
@@ -184,7 +187,7 @@ class OpenAICompatible:
         return when == "always" or not request.callable_tools
 
     def post(self, body: bytes, *, stream: bool) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        # Redirects aren't followed: they would send the conversation to an unconfigured host.
+        # Following a redirect would send the conversation to a host that isn't configured.
         timeout = self._stream_timeout if stream else self._timeout
         return self._session.post(self._url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False)
 
@@ -205,7 +208,7 @@ def _is_about_format(failure: ModelFailed) -> bool:
 
 
 class _Attempt:
-    """One request. After a piece of text was streamed, a failure is final: a retry would duplicate the text."""
+    """One request. Once text has been streamed, a failure is final, because a retry would duplicate the text."""
 
     def __init__(self, model: OpenAICompatible, on_text: OnText | None) -> None:
         self._model = model
@@ -227,7 +230,7 @@ class _Attempt:
         except NotAnAnswer as error:
             raise self._error(model.failed(str(error)), passing=True) from error
         except TimeoutError as error:
-            raise self._error(model.failed("no answer in time"), passing=True) from error
+            raise self._error(model.failed("the request timed out"), passing=True) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._error(model.unreachable(error), passing=True) from error
 
@@ -237,7 +240,7 @@ class _Attempt:
     async def _error_from(self, response: aiohttp.ClientResponse) -> Exception:
         payload = await response.content.read(_LARGEST_ERROR_BYTES)
         message = error_text(payload, response.content_type)
-        failure = self._model.failed(message or f"answered with status {response.status}", response.status)
+        failure = self._model.failed(message or f"the server returned status {response.status}", response.status)
         return self._error(
             failure,
             passing=response.status in RETRIED_STATUSES,
@@ -245,7 +248,7 @@ class _Attempt:
         )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
-        # Not `read()`: the announced length is the compressed one, which limits nothing.
+        # `read()` would only check the announced length, which is that of the compressed content.
         answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
         if self._on_text is not None and answer.text:
             self._on_text(answer.text)
@@ -253,7 +256,7 @@ class _Attempt:
 
     async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
         gathered = StreamedAnswer()
-        # A line of megabytes arrives in thousands of pieces; they are joined only once.
+        # A line of several megabytes arrives in thousands of pieces. Join them only once.
         begun: list[bytes] = []
         async for piece in self._pieces(response):
             *lines, rest = piece.split(b"\n")
@@ -266,7 +269,7 @@ class _Attempt:
         self._take(gathered, b"".join(begun), on_text)
         self._emit(gathered.finish(), on_text)
         if not gathered.complete:
-            raise NotAnAnswer("the answer broke off")
+            raise NotAnAnswer("the answer was cut off")
         return gathered.answer()
 
     def _take(self, gathered: StreamedAnswer, line: bytes, on_text: OnText) -> None:
@@ -284,5 +287,5 @@ class _Attempt:
         async for piece in response.content.iter_any():
             size += len(piece)
             if size > self._model.largest_answer_bytes:
-                raise self._model.failed("the answer is larger than this service takes")
+                raise self._model.failed("the answer exceeds the maximum size")
             yield piece

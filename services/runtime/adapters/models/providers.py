@@ -31,7 +31,7 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider. `model` is None if it isn't configured. `ignores`: turn options without effect."""
+    """A provider. `model` is None if it isn't configured. `ignores`: turn options that have no effect."""
 
     info: ProviderInfo
     model: ChatModel | None
@@ -40,7 +40,10 @@ class Provider:
 
 
 class ModelProviders:
-    """A ChatModel that passes each request to its provider, and the ModelCatalogue of all providers."""
+    """Passes each request to its model's provider, and lists the models of all providers.
+
+    Implements ChatModel and ModelCatalogue.
+    """
 
     def __init__(self, *providers: Provider) -> None:
         self._providers = {provider.info.name: provider for provider in providers}
@@ -59,14 +62,14 @@ class ModelProviders:
         known = next((known for known in info.models if known.name == model), None)
         if known is None and not info.any_name:
             names = ", ".join(known.name for known in info.models)
-            raise ModelUnknown(f"Unknown model {model!r}. {info.name} has {names}.")
+            raise ModelUnknown(f"Unknown model {model!r}. Use one of: {names}.")
         return known
 
     def require_vision(self, model: str) -> None:
         known = self.require(model)
         if known is not None and not known.vision:
             raise VisionNotSupported(
-                f"The model {model!r} accepts text only. Leave out the image, or choose another model."
+                f"The model {model!r} only accepts text. Remove the image, or choose another model."
             )
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
@@ -75,16 +78,16 @@ class ModelProviders:
     def _provider(self, model: str) -> Provider:
         prefix, separator, name = model.partition(":")
         if not separator or not prefix or not name:
-            raise ModelUnknown(f"{model!r} is not a model name of the form provider:name.")
+            raise ModelUnknown(f"Invalid model name {model!r}. Use the form provider:name.")
         provider = self._providers.get(prefix)
         if provider is None:
-            raise ModelUnknown(f"Unknown model provider {prefix!r}. Known are {', '.join(self._providers)}.")
+            raise ModelUnknown(f"Unknown model provider {prefix!r}. Use one of: {', '.join(self._providers)}.")
         return provider
 
     def _model(self, model: str) -> ChatModel:
         provider = self._provider(model)
         if provider.model is None:
-            raise ModelNotConfigured(f"The model provider {provider.info.name!r} is not configured: {provider.remedy}.")
+            raise ModelNotConfigured(f"The model provider {provider.info.name!r} isn't configured: {provider.remedy}.")
         return provider.model
 
 
@@ -97,10 +100,10 @@ def model_providers(
     retry: RetryPolicy | None = None,
     resolver: GuardedResolver | None = None,
 ) -> ModelProviders:
-    """All known providers, configured by the same variables as their own clients (`OPENAI_API_KEY`, …).
+    """Creates all known providers from the environment variables of their own clients, such as `OPENAI_API_KEY`.
 
-    `builtin_delay` is the built-in model's duration, `timeout` limits calls of all others; both in seconds. The caller
-    closes `session`. `resolver` resolves the hosts of images.
+    `builtin_delay` is the duration of the built-in model's answers, and `timeout` limits calls of the other models;
+    both in seconds. The caller closes `session`. `resolver` resolves the hosts of images.
     """
     # The built-in model has its own rules for calling tools.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
@@ -129,6 +132,6 @@ def _adapted(model: ChatModel) -> ChatModel:
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:
-    """The session that all models share: kept-alive connections, at most `connections` per host."""
+    """Creates the session that all models share. Keeps connections alive, at most `connections` per host."""
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

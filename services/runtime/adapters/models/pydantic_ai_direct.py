@@ -1,6 +1,6 @@
 """Calls providers that aren't OpenAI-compatible through pydantic-ai's direct interface.
 
-pydantic-ai takes seconds to import, so the first call imports it in a thread.
+Importing pydantic-ai takes seconds, so the first call imports it in a thread.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 
 
 class PydanticAIDirect:
-    """A ChatModel for one provider. pydantic-ai reads its credentials from the environment.
+    """Implements ChatModel for one provider. pydantic-ai reads its credentials from the environment.
 
-    `infer` creates pydantic-ai's model for a `provider:name`, by default with its own function. `images` is for
-    providers whose client would otherwise fetch image addresses from here.
+    `infer` creates pydantic-ai's model for a `provider:name`; the default is pydantic-ai's own function. `images` is
+    set for providers whose client would otherwise fetch image addresses from within this service.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class PydanticAIDirect:
         except ModelAPIError as error:
             raise self._failure(error, emitted=emitted) from error
         except UserError as error:
-            # For example a missing key: the library's message is for the operator, not for the agent's caller.
+            # For example, a missing key. The library's message is for the operator, not for the agent's caller.
             _log.error("model.not_usable", model=request.model, problem=redact(str(error)))
-            raise self._failed("the provider is not set up for this model") from error
+            raise self._failed("the provider isn't configured for this model") from error
         except AgentRunError as error:
             raise self._failed(str(error)) from error
 
@@ -128,7 +128,7 @@ class PydanticAIDirect:
 
         status = error.status_code if isinstance(error, ModelHTTPError) else None
         if isinstance(error, ModelRequestTimeout):
-            failure = self._failed("no answer in time")
+            failure = self._failed("the request timed out")
         elif isinstance(error, ModelConnectionError):
             problem = error.__cause__ or error
             address = str(getattr(getattr(problem, "request", None), "url", ""))

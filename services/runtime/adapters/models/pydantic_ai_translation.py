@@ -1,4 +1,4 @@
-"""Translates conversations to and from pydantic-ai. Import it lazily, since it imports pydantic-ai."""
+"""Translates conversations to and from pydantic-ai. Import this module lazily, since it imports pydantic-ai."""
 
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -30,7 +30,10 @@ _RESPONSE: Final = "response"
 
 
 def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
-    """The user's messages and tool results between two answers form one pydantic-ai request."""
+    """Translates the conversation.
+
+    The user's messages and tool results between two answers become one pydantic-ai request.
+    """
     result: list[theirs.ModelMessage] = []
     said: list[theirs.ModelRequestPart] = []
     for message in request.messages:
@@ -65,7 +68,7 @@ def _content(part: TextPart | ImagePart) -> theirs.UserContent:
     detail = None if part.detail is None else {"detail": part.detail}
     if not part.url.startswith("data:"):
         return theirs.ImageUrl(part.url, vendor_metadata=detail)
-    # Providers can't fetch a data URL, though some SDKs try.
+    # Providers can't fetch a data URL, although some SDKs try to.
     return replace(theirs.BinaryContent.from_data_uri(part.url), vendor_metadata=detail)
 
 
@@ -74,7 +77,7 @@ def _response(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
-    """The provider's original response with its reasoning and signatures; None if it isn't stored."""
+    """Returns the provider's original response with its reasoning and signatures, or None if it isn't stored."""
     kept = (message.provider_data or {}).get(_RESPONSE)
     try:
         [response] = theirs.ModelMessagesTypeAdapter.validate_python([] if kept is None else [kept])
@@ -83,7 +86,7 @@ def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
     asked = [cast(theirs.ToolCallPart, part) for part in response.parts if isinstance(part, theirs.ToolCallPart)]
     if not isinstance(response, theirs.ModelResponse) or len(asked) != len(message.tool_calls):
         return None
-    # Names and ids may differ here.
+    # Names and IDs may differ from the stored response.
     calls = {
         id(part): replace(part, tool_name=call.name, args=call.arguments, tool_call_id=call.id)
         for part, call in zip(asked, message.tool_calls, strict=True)
@@ -101,7 +104,7 @@ def _as_said(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Settings without SDK retries, because the adapter retries. `timeout` in seconds."""
+    """Returns settings that disable the SDK's retries, because the adapter retries. `timeout` is in seconds."""
     chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
     if not stream:
         chosen["request_timeout"] = timeout
@@ -124,7 +127,7 @@ def _calling(request: ModelRequest) -> ModelSettings:
 
 
 def takes_schema(model: Model, request: ModelRequest) -> bool:
-    """Whether the model gets the output schema natively; most models don't support that together with tools."""
+    """Returns whether the model supports the output schema natively. Most models don't, in combination with tools."""
     native = model.profile.get("supports_json_schema_output", False)
     return bool(native) and request.output_object is not None and not request.tools
 
@@ -144,7 +147,7 @@ def parameters(request: ModelRequest, *, native_output: bool = False) -> ModelRe
 
 
 def text_of(event: Any) -> str:
-    """The text in a stream's event, empty if it has none."""
+    """Returns the text in a stream's event, or "" if it has none."""
     if isinstance(event, theirs.PartStartEvent) and isinstance(event.part, theirs.TextPart):
         return event.part.content
     if isinstance(event, theirs.PartDeltaEvent) and isinstance(event.delta, theirs.TextPartDelta):
@@ -167,7 +170,7 @@ def answer(response: theirs.ModelResponse) -> ModelAnswer:
 
 
 def _provider_data(response: theirs.ModelResponse) -> JsonObject | None:
-    """The response itself if it has more than texts and calls."""
+    """Returns the response itself if it contains more than texts and calls."""
     if not any(isinstance(part, theirs.ThinkingPart) or _has_details(part) for part in response.parts):
         return None
     [kept] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")

@@ -9,15 +9,15 @@ from services.runtime.domain.models import ChatModel, ModelRequest, OnText
 
 _TAGS: Final = ("<think>", "<thinking>", "<thought>")
 _LONGEST_TAG: Final = max(map(len, _TAGS)) + 1
-# Text about a tag quotes it.
+# Text around a tag means that the tag is quoted.
 _QUOTES: Final = ("`", '"', "'")
 _MODEL: Final = "model"
 
 
 class ReasoningApart:
-    """A ChatModel around another one whose answers may contain reasoning blocks in their text.
+    """Wraps a ChatModel whose answers may contain reasoning blocks in their text.
 
-    A provider's additional data goes back only to the same model: other models reject or misread it.
+    A provider's additional data is only sent to the same model, since other models reject or misread it.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -47,7 +47,7 @@ def _emit(text: str, on_text: OnText) -> None:
 
 
 def _own(message: Message, model: str) -> Message:
-    """The message as its provider needs it, without data that only another model's provider understands."""
+    """Returns the message as its provider needs it, without data that only another model's provider understands."""
     if not isinstance(message, AssistantMessage):
         return message
     data: Mapping[str, Any] = message.provider_data or {}
@@ -60,8 +60,8 @@ def _own(message: Message, model: str) -> Message:
 class ReplyText:
     """Removes reasoning blocks from a text that arrives in pieces.
 
-    A block at the start may lack its end tag, for example if the answer was cut. A later block without an end tag, or
-    with a quoted tag, is ordinary text.
+    A block at the start may lack its end tag, for example if the answer was cut off. A later block without an end tag,
+    or with a quoted tag, is ordinary text.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ReplyText:
         self._last = ""
 
     def take(self, piece: str) -> str:
-        """Returns the reply text that is certain with this piece."""
+        """Returns the reply text that is certain after this piece."""
         text, said = self._held + piece, []
         self._held = ""
         while text:
@@ -94,7 +94,7 @@ class ReplyText:
         return rest
 
     def _within_block(self, text: str) -> str:
-        """The text that follows the block."""
+        """Returns the text after the block."""
         _, end, after = text.partition(self._end)
         if end:
             self._end = ""
@@ -118,7 +118,7 @@ class ReplyText:
         return begun if self._after_block else text
 
     def _within_reply(self, text: str) -> tuple[str, str]:
-        """The text up to a block, and the block."""
+        """Returns the text before a block, and the block."""
         place = 0
         while (place := text.find("<", place)) >= 0:
             rest = text[place : place + _LONGEST_TAG]

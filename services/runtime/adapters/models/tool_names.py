@@ -17,7 +17,7 @@ _HASH_CHARACTERS: Final = 8
 
 
 class ProviderToolNames:
-    """A ChatModel around another one that gets only names of letters, digits, `_` and `-`.
+    """Wraps a ChatModel that only accepts tool names of letters, digits, `_` and `-`.
 
     Names in the answer are mapped back. A request with only accepted names is passed on unchanged.
     """
@@ -37,10 +37,10 @@ class ProviderToolNames:
 
 
 def accepted_names(names: Iterable[str]) -> dict[str, str]:
-    """A unique accepted name for each name; depends only on the names, not on their order.
+    """Returns a unique accepted name for each name. It only depends on the set of names, not on their order.
 
-    Accepted names stay. In others, invalid characters become `_`. A result that is too long or a duplicate also gets
-    part of its hash.
+    Accepted names stay unchanged. In other names, invalid characters become `_`. If the result is too long or a
+    duplicate, part of its hash is appended.
     """
     wanted = {name: _OTHER.sub("_", name) or "_" for name in names}
     count: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Admits submissions: a batch is one transaction that locks its sessions."""
+"""Admits submitted turns in batches. Each batch is one transaction, which locks its sessions."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,14 +19,14 @@ from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
 
-# In the order of ids, so that batches with common sessions can't deadlock.
+# Lock in ID order, so that batches with common sessions can't deadlock.
 _LOCK_SESSIONS: Final = """
     SELECT id, company_id, owner_id, status = 'active', next_position,
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
-# A separate statement after the locks, so that its snapshot includes what others committed before. A rejected command
-# has no turn; its recorded outcome makes it known.
+# A separate statement after the locks, so that its snapshot includes what others have committed. A rejected command has
+# no turn but is known by its recorded outcome.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -46,8 +46,7 @@ _ADMIT: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%(turns)s) AS g (
             id text, session_id text, company_id text, position integer, claimed boolean, identity json,
-            correlation_id text, traceparent text, stream boolean, user_message_id text, content text, blocks json,
-            options json, client_calls json, whole_history boolean)
+            correlation_id text, traceparent text, request json, user_message_id text, content text, blocks json)
     ), moved AS (
         UPDATE sessions s SET next_position = s.next_position + n.admitted
         FROM (SELECT session_id, count(*) AS admitted FROM given GROUP BY session_id) n WHERE s.id = n.session_id
@@ -56,21 +55,20 @@ _ADMIT: Final = """
         SELECT session_id, 2 * position, user_message_id, id, 'user', content, blocks FROM given
     )
     INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, worker_id, deadline, identity,
-                       correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, claimed_at,
-                       options, client_calls, whole_history)
+                       correlation_id, traceparent, request, event_sequence, user_message_id, started_at, claimed_at)
     SELECT id, session_id, company_id, position, CASE WHEN claimed THEN 'running' ELSE 'queued' END,
            claimed::integer, claimed::integer, CASE WHEN claimed THEN %(worker)s END,
            CASE WHEN claimed THEN now() + make_interval(secs => %(deadline)s) END, identity,
-           correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END,
-           CASE WHEN claimed THEN now() END, options, client_calls, whole_history
+           correlation_id, traceparent, request, 1, user_message_id, CASE WHEN claimed THEN now() END,
+           CASE WHEN claimed THEN now() END
     FROM given
 """
-# The session's turn was rejected in the transaction that added the session.
+# The transaction that added the session has rejected its only turn.
 _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """Admits turns. A turn's message has twice the turn's position, and the reply follows it."""
+    """Admits turns. The position of a turn's message is twice that of the turn. The reply follows the message."""
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox
@@ -135,14 +133,15 @@ class PostgresAdmissionBatch:
         return list(claimed.values())
 
     async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
-        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the others."""
+        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the rest."""
         refused = [session.id for session in self.begun if session.id not in first]
         if refused:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
         for session in self.begun:
-            # It is the outcome of CreateSession; with this command's id it would count as the outcome of ExecuteTurn.
+            # Without a cause: the event type is the outcome of CreateSession, and with this command's ID it would count
+            # as the outcome of ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
@@ -157,12 +156,10 @@ class PostgresAdmissionBatch:
             user_message_id=submission.user_message_id,
             caller=submission.caller,
             message_context=submission.message_context,
-            stream=submission.stream,
+            request=submission.request,
+            stream=submission.request.stream,
             seconds_left=self._turn_deadline,
             sequence=FIRST_SEQUENCE,
-            options=submission.options,
-            client_calls=submission.client_calls,
-            whole_history=submission.whole_history,
         )
 
 
@@ -183,9 +180,9 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
     found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "waiting": {}, "company": {}, "exhausted": {}}
     for what, key, number in await situation.fetchall():
         found[what][key] = found[what].get(key, 0) + number
-    # The amounts are read only for turns that will be rejected.
+    # Storage usage is only read for turns that will be rejected.
     used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
-    # Waiting sessions are rare, so only they pay for the details.
+    # Few sessions are waiting, so only those read the details.
     blocked = await blocked_sessions(connection, list(found["waiting"])) if found["waiting"] else {}
     live = {id: found["session"].get(id, 0) + found["waiting"].get(id, 0) for id in session_ids}
     return AdmissionView(sessions, frozenset(found["known"]), live, found["company"], used_up, blocked_by=blocked)
@@ -198,10 +195,7 @@ def _session(row: tuple[Any, ...]) -> SessionState:
 
 def _row(admitted: Admitted) -> dict[str, Any]:
     submission = admitted.submission
-    options, calls = submission.options, submission.client_calls
     return {
-        **({} if options is None else {"options": orjson.Fragment(options.model_dump_json(exclude_defaults=True))}),
-        **({} if calls is None else {"client_calls": orjson.Fragment(calls.model_dump_json())}),
         "id": submission.turn_id,
         "session_id": submission.session_id,
         "company_id": submission.caller.company_id,
@@ -210,8 +204,7 @@ def _row(admitted: Admitted) -> dict[str, Any]:
         "identity": orjson.Fragment(identity_json(submission.caller)),
         "correlation_id": submission.message_context.correlation_id,
         "traceparent": submission.message_context.traceparent,
-        "stream": submission.stream,
-        "whole_history": submission.whole_history,
+        "request": orjson.Fragment(submission.request.model_dump_json(exclude_defaults=True)),
         "user_message_id": submission.user_message_id,
         "content": submission.question.text,
         "blocks": submission.blocks,

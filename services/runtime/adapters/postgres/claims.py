@@ -1,4 +1,4 @@
-"""Claims queued turns, one per idle session. The turn's fencing token guards every later write of the worker."""
+"""Claims queued turns, one per idle session. The turn's fencing token guards all later writes of the worker."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,29 +10,28 @@ from psycopg.rows import TupleRow
 
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Draft, MessageContext
-from libs.contracts.resources.turns import ClientCalls, TurnOptions
+from libs.contracts.resources.turns import TurnRequest
 from libs.persistence import Connection
 from services.runtime.domain.turns import ClaimedTurn
 
 LIVE: Final = "(status IN ('queued', 'running') OR worker_id IS NOT NULL)"
-"""Queued, running, and cancelled turns with an unfinished execution: the condition of ix_turns_live."""
+"""Selects queued and running turns, and cancelled ones whose execution hasn't ended. Also used by ix_turns_live."""
 
 CLAIMED_COLUMNS: Final = """
     t.id, t.session_id, t.position, t.attempt, t.fence, t.user_message_id, t.identity::text,
-    t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
+    t.company_id, t.correlation_id, t.traceparent, t.watches > 0,
     coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
-    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text, t.client_calls::text,
-    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.whole_history,
-    t.lost_attempts
+    (SELECT owner_id FROM sessions WHERE id = t.session_id), t.request::text,
+    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.lost_attempts
 """
-CLAIMED_WIDTH: Final = 19
-# In the same order everywhere, so that two batches can't deadlock.
+CLAIMED_WIDTH: Final = 17
+# Lock in the same order everywhere, so that two batches can't deadlock.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-# For the reconciler: a transaction that has locked a session also handles its queue.
+# For the reconciler. A transaction that has locked a session also handles the session's queue.
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
-    -- A turn resumed after a wait keeps its attempt, and has had its start event.
+    -- A turn that resumes after a wait keeps its attempt and already has a start event.
     SET status = 'running', worker_id = %(worker)s, fence = t.fence + 1, attempt = greatest(t.attempt, 1),
         started_at = coalesce(t.started_at, now()), claimed_at = now(),
         deadline = now() + make_interval(secs => %(deadline)s),
@@ -40,7 +39,7 @@ _CLAIM: Final = f"""
     FROM (
         SELECT DISTINCT ON (q.session_id) q.id FROM turns q
         WHERE q.session_id = ANY(%(sessions)s) AND q.status = 'queued'
-          -- A cancelled turn whose worker has not let go of it yet may still write steps.
+          -- A cancelled turn can still write steps until its worker releases it.
           AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
                           AND (r.status = 'running' OR r.worker_id IS NOT NULL))
           AND NOT EXISTS (SELECT FROM turns w WHERE w.session_id = q.session_id AND w.status = 'waiting')
@@ -54,20 +53,21 @@ _CLAIM: Final = f"""
 async def claim(
     connection: Connection, session_ids: Collection[str], *, worker_id: str, deadline: float
 ) -> AsyncCursor[TupleRow]:
-    """Claims turns in sessions that the caller's transaction has locked; ``claimed_turns`` reads the result."""
+    """Claims turns in sessions that the caller's transaction has locked. ``claimed_turns`` reads the result."""
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
 def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[Draft]]:
-    """The claimed turns, and the start events of those that haven't run before."""
+    """Returns the claimed turns, and the start events of turns that haven't run before."""
     turns = [claimed_turn(row) for row in rows]
-    # Only a wait returns a claimed turn to the queue.
+    # Only a turn that was waiting returns to the queue after a claim.
     turns = [replace(turn, after_wait=turn.fence > 1) for turn in turns]
     return turns, [turn.started() for turn in turns if not turn.after_wait]
 
 
 def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
     """Parses the first CLAIMED_WIDTH columns of a row."""
+    request = TurnRequest.model_validate_json(row[14])
     return ClaimedTurn(
         id=row[0],
         session_id=row[1],
@@ -77,14 +77,12 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         user_message_id=row[5],
         caller=identity_from(row[6]),
         message_context=MessageContext(row[7], row[8], row[0], row[9], owner_id=row[13]),
-        stream=row[10],
+        request=request,
+        stream=request.stream or row[10],
         seconds_left=row[11],
         sequence=row[12],
-        options=None if row[14] is None else TurnOptions.model_validate_json(row[14]),
-        client_calls=None if row[15] is None else ClientCalls.model_validate_json(row[15]),
-        worked=row[16],
-        whole_history=row[17],
-        lost_attempts=row[18],
+        worked=row[15],
+        lost_attempts=row[16],
     )
 
 
@@ -95,5 +93,5 @@ def identity_from(text: str) -> Identity:
 
 @lru_cache(maxsize=1024)
 def identity_json(identity: Identity) -> str:
-    """The same text for the same identity, so that parsing it hits the cache."""
+    """Returns the same text for equal identities, so that parsing hits the cache."""
     return identity.model_dump_json()

@@ -15,7 +15,7 @@ from services.runtime.domain.ports import SessionAgent
 from services.runtime.domain.steps import Step, calls_made
 
 _AGENT: Final = "SELECT config::text, config_hash, agent_id FROM sessions WHERE id = %s"
-# A fork's copied messages belong to no turn of that session.
+# Messages that a fork copied don't belong to a turn of the forked session.
 _MESSAGES: Final = """
     SELECT m.position / 2, m.role, m.content, m.blocks::text,
            CASE WHEN m.role = 'assistant' THEN (
@@ -67,6 +67,9 @@ def _message(row: tuple[Any, ...]) -> Message:
 
 
 def _calls_made(steps: str | None) -> tuple[Message, ...]:
-    """The calls of a reply's turn. An answer without calls may contain only the turn's toolsets."""
+    """Returns the calls of a reply's turn.
+
+    The step of an answer without calls may contain only the turn's toolsets.
+    """
     rows = [] if steps is None else read_json(steps)
     return calls_made([Step.from_row(*row) for row in rows if row[1] != "model" or row[2].get("tool_calls")])

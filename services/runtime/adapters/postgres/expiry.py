@@ -5,7 +5,7 @@ from typing import Final
 from libs.eventing import EntityTable, Expiry
 
 EXPIRIES: Final = (Expiry("session_tombstones", since="deleted_at", id="id"),)
-# Turns count their events themselves.
+# Turns count their own events.
 ENTITIES: Final = (
     EntityTable("sessions"),
     EntityTable("session_tombstones"),

@@ -1,4 +1,7 @@
-"""Workers' leases by the database's clock, one row each, and the turns of workers with an expired lease."""
+"""Workers' leases and the turns of workers whose lease has expired.
+
+Each lease is a row and uses the database's clock.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,7 +18,7 @@ from services.runtime.adapters.postgres.claims import (
 )
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
-# The most rows per query: more than a worker has slots, however many a dead worker left.
+# Maximum rows per query. This exceeds a worker's slots, however many turns a dead worker left behind.
 _AT_ONCE: Final = 500
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at, presence)
@@ -25,7 +28,7 @@ _RENEW: Final = """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
 _PRESENCES: Final = "SELECT presence FROM workers WHERE presence IS NOT NULL AND id <> %s"
 # Right after its own start, the database can't distinguish dead workers from those that couldn't reach it. A worker
-# without a row was deleted, and counts as dead.
+# without a row was deleted and counts as dead.
 _GONE: Final = """
     (w.presence = ANY(%(gone)s)
      OR (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
@@ -33,7 +36,7 @@ _GONE: Final = """
 """
 _IS_ORPHANED: Final = f"(t.worker_id IS NULL OR t.id = ANY(%(unknown)s) OR (t.worker_id <> %(worker)s AND {_GONE}))"
 _HELD: Final = "SELECT id, fence, status, watches FROM turns WHERE worker_id = %s"
-# A cancelled turn keeps its worker until the execution stops. If the worker has died, the turn is released here.
+# A cancelled turn keeps its worker until its execution stops. If the worker has died, the turn is released here.
 _ORPHANS: Final = f"""
     SELECT {CLAIMED_COLUMNS}, t.worker_id, t.lost_attempts + (t.worker_id IS NOT NULL)::integer,
            coalesce(t.deadline < clock_timestamp(), false), t.status = 'cancelled'
@@ -43,8 +46,8 @@ _ORPHANS: Final = f"""
            OR (t.status = 'running' AND t.deadline < clock_timestamp() - make_interval(secs => %(grace)s)))
     ORDER BY t.deadline NULLS FIRST LIMIT {_AT_ONCE}
 """
-# The first turn of each idle session, longest waiting first, alternating between companies so that the limit includes
-# all of them. The rest is left to the next pass.
+# The first turn of each idle session, oldest first. Companies take turns, so that the limit includes all of them. The
+# next pass handles the rest.
 _CLAIMABLE: Final = f"""
     SELECT q.company_id, q.session_id FROM turns q WHERE q.status = 'queued'
       AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
@@ -54,7 +57,7 @@ _CLAIMABLE: Final = f"""
     ORDER BY row_number() OVER (PARTITION BY q.company_id ORDER BY q.created_at), q.created_at LIMIT {_AT_ONCE}
 """
 _QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
-# Each wait is resolved in its own transaction, so a small batch keeps the rest of the pass on time.
+# Each wait is resolved in its own transaction. A small batch keeps the rest of the pass on time.
 _DUE: Final = """
     SELECT session_id, turn_id FROM (
         (SELECT session_id, turn_id, expires_at AS at FROM waits WHERE state = 'open' AND expires_at <= now()
@@ -78,7 +81,7 @@ _TAKE: Final = f"""
       AND t.lost_attempts + (t.worker_id IS NOT NULL)::integer < %(attempts)s AND {_IS_ORPHANED}
     RETURNING {CLAIMED_COLUMNS}, coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
 """
-# While turns name a worker, its row shows that they are orphans.
+# As long as turns refer to a worker, its row shows that they are orphans.
 _FORGET_WORKERS: Final = """
     DELETE FROM workers w WHERE w.lease_expires_at < clock_timestamp() - interval '1 minute'
       AND NOT EXISTS (SELECT FROM turns t WHERE t.worker_id = w.id)
@@ -88,7 +91,7 @@ _FORGET_WORKERS: Final = """
 class PostgresWorkerLease:
     """This worker's lease.
 
-    It may be renewed after its expiry: turns that were taken over have a newer fencing token.
+    It can be renewed after it has expired: turns that were taken over have a newer fencing token.
     """
 
     def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:
@@ -108,7 +111,8 @@ class PostgresWorkerLease:
 class PostgresLeaseReclaimer:
     """Takes over turns of dead workers. ``lease`` is the lease period in seconds.
 
-    A worker is dead once its lease has expired, or earlier if its process had announced its presence and is gone.
+    A worker is dead if its lease has expired. If its process has announced its presence and then disappears, the worker
+    counts as dead immediately.
     """
 
     def __init__(
@@ -194,7 +198,7 @@ class PostgresLeaseReclaimer:
             "worker": self._worker_id,
             "lease": self._lease,
             "unknown": list(unknown),
-            # Only workers already seen by the previous check can be declared dead.
+            # A worker can only be declared dead if the previous check had already seen it.
             "gone": list(self._presence.gone(self._others)),
         }
 

@@ -1,4 +1,4 @@
-"""Model prices in PostgreSQL, cached in memory and reread every few seconds."""
+"""Model prices in PostgreSQL, cached in memory and reloaded every few seconds."""
 
 import asyncio
 from typing import Final
@@ -23,7 +23,7 @@ class PostgresPrices:
         self._seconds = seconds
 
     async def begin(self) -> None:
-        """Reads the prices before the first turn starts, however long the database is down."""
+        """Reads the prices before the first turn starts. Waits as long as the database is unavailable."""
         await retry_until_available(self.read)
 
     async def read(self) -> None:
@@ -31,7 +31,7 @@ class PostgresPrices:
         self.table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
 
     async def run(self) -> None:
-        """Rereads the prices until cancelled; during an outage the last ones stay valid."""
+        """Reloads the prices until cancelled. During an outage, the latest ones stay valid."""
         while True:
             try:
                 await self.read()

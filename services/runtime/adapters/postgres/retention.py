@@ -1,4 +1,4 @@
-"""Companies' retention, and the sessions beyond it, in PostgreSQL."""
+"""Companies' retention settings in PostgreSQL, and the sessions that have exceeded them."""
 
 from typing import Final
 
@@ -13,13 +13,14 @@ _SET: Final = """
     SET session_retention_days = EXCLUDED.session_retention_days, updated_at = now()
 """
 _DAYS: Final = "SELECT session_retention_days FROM retention WHERE company_id = %s"
-# One step along the sessions index, however many sessions a company has.
+# One step through the sessions index, however many sessions a company has.
 _NEXT_COMPANY: Final = """
     SELECT s.company_id, coalesce(r.session_retention_days, %(default)s)
     FROM (SELECT company_id FROM sessions WHERE listed AND company_id > %(after)s ORDER BY company_id LIMIT 1) s
     LEFT JOIN retention r ON r.company_id = s.company_id
 """
-# The last turn rules out nearly all active sessions. An idle session also has no newer or unfinished turn.
+# Checking the last turn first rules out nearly all active sessions. An idle session must not have any newer or
+# unfinished turn, either.
 _IDLE: Final = """
     s.status = 'active' AND CASE
         WHEN (SELECT coalesce(t.finished_at, 'infinity') FROM turns t WHERE t.session_id = s.id

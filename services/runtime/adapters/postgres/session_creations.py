@@ -23,7 +23,7 @@ class PostgresSessionCreations:
             excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
             await entry.check()
             if len(await adding.fetchall()) != len(sessions):
-                raise Conflict("This session ID is taken. Choose another one.")
+                raise Conflict("A session with this ID already exists. Choose another ID.")
             for each in excess.values():
                 raise each.error
             await add_messages(transaction.connection, sessions)

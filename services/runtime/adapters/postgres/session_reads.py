@@ -30,8 +30,8 @@ LEFT_OUT_TEXT: Final = """
     CASE WHEN {turn}.reply IS NOT NULL THEN (
         SELECT m.content FROM messages m
         WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END"""
-"""The text that the stored reply of the row ``{turn}`` omits."""
-# A correlated query. Only a waiting turn has open waits; the query skips other turns.
+"""The text of the row ``{turn}``, which its stored reply omits."""
+# A correlated query. Only waiting turns have open waits, so the query skips other turns.
 _REQUIRED_ACTIONS: Final = """(
     SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
                                       'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
@@ -44,7 +44,7 @@ _BLOCKED_SESSIONS: Final = f"SELECT b.session_id, {_BLOCKED_BY} AND b.session_id
 _TURN_COLUMNS: Final = f"""
     id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
            usage::text, reply::text, {LEFT_OUT_TEXT.format(turn="turns")} AS reply_text,
-           error::text, options::text, created_at, started_at, finished_at,
+           error::text, (request -> 'options')::text AS options, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN {_REQUIRED_ACTIONS.format(turn="turns")} END::text AS required_actions,
            CASE WHEN status = 'queued' THEN (
                SELECT {_BLOCKED_BY} AND b.session_id = turns.session_id) END::text AS blocked_by,
@@ -76,7 +76,7 @@ Row = dict[str, Any]
 
 
 class PostgresSessionReads:
-    """Reads for callers. Columns have the names of the API's fields."""
+    """Reads sessions, messages and turns for callers. Columns are named like the API's fields."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -174,18 +174,21 @@ class PostgresSessionReads:
 
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
-    """A turn that the caller's transaction has seen, without a permission check."""
+    """Returns a turn that the caller's transaction has read. Doesn't check permissions."""
     return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 
 async def blocked_sessions(connection: Connection, session_ids: Sequence[str]) -> dict[str, BlockedBy]:
-    """The waiting turns of these sessions, by session."""
+    """Returns these sessions' waiting turns, by session."""
     found = await connection.execute(_BLOCKED_SESSIONS, (session_ids,))
     return {session_id: _blocked_by(turn) for session_id, turn in await found.fetchall()}
 
 
 def _open(wanted: Row) -> str:
-    """Only the requested conditions: each one has an index, and a statement is planned only once."""
+    """Builds a statement with only the requested conditions.
+
+    Each condition has an index, and a statement is planned only once.
+    """
     conditions = ["state = 'open'", "company_id = %(company)s"]
     conditions += [] if wanted["everyone"] else ["owner_id = %(user)s"]
     conditions += [f"{column} = %({name})s" for column, name in _FILTERS.items() if wanted[name] is not None]
@@ -231,7 +234,7 @@ def message_of(row: Row) -> Message:
     stored = row["content_blocks"]
     blocks = [{"type": "text", "text": row["content"]}] if stored is None else read_json(stored)
     if blocks and blocks[0]["type"] == "tool_result":
-        # Stored with the user's role, as models get it.
+        # Stored with the user's role, as sent to models.
         row |= {"role": "tool", "content": blocks[0]["output"]}
     return Message(**{**row, "content_blocks": blocks})
 

@@ -1,4 +1,4 @@
-"""Writes sessions and cancellations within the caller's transaction."""
+"""Writes sessions and cancellations in the caller's transaction."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -38,7 +38,7 @@ _ADD: Final = """
     WHERE NOT EXISTS (SELECT FROM session_tombstones t WHERE t.id = g.id)
     ORDER BY id ON CONFLICT (id) DO NOTHING RETURNING id
 """
-# Each message has its own position, starting with the first; a turn's position holds two messages.
+# Initial messages have consecutive positions. A turn's position covers two messages.
 _ADD_MESSAGES: Final = """
     INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks)
     SELECT session_id, position, id, '', role, content, blocks FROM json_to_recordset(%s) AS g (
@@ -60,7 +60,7 @@ _ADDED: Final = (
     "id", "company_id", "owner_id", "agent_id", "config", "config_hash", "next_position", "listed", "expires_after",
     "metadata",
 )  # fmt: skip
-# A turn of this session, or an ended turn whose messages a fork has.
+# Either a turn of this session, or an ended turn whose messages were copied by a fork.
 _FORK_POINT: Final = """
     SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL,
            NOT EXISTS (SELECT FROM turns b WHERE b.session_id = m.session_id AND b.position < m.position / 2
@@ -70,8 +70,8 @@ _FORK_POINT: Final = """
 """
 SESSIONS: Final = "sessions"
 _LONGEST_LINEAGE: Final = 20
-# One statement, so that it sees a consistent state of the source without a lock. Turns are renumbered without gaps,
-# because failed and cancelled ones are skipped.
+# A single statement sees a consistent state of the source without a lock. Turns are renumbered without gaps, because
+# failed and cancelled turns are skipped.
 _FORK: Final = f"""
     WITH source AS (
         SELECT id, company_id, agent_id, config, config_hash, lineage FROM sessions
@@ -115,7 +115,7 @@ _LIVE_TURNS: Final = f"""
 _WAITING_TURNS: Final = f"""
     SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = ANY(%s) AND status = 'waiting' ORDER BY id FOR UPDATE
 """
-# Sessions that another process or a command has locked are left to the next pass.
+# The next pass handles sessions that another process or a command has locked.
 _LOCK_EXPIRED: Final = f"""
     SELECT id, company_id, owner_id, true FROM sessions s
     WHERE expires_at <= now() AND status = 'active'
@@ -155,7 +155,7 @@ _REMOVE: Final = (
 
 
 class PostgresSessionWriter:
-    """Changes sessions. ``prices`` are used to settle cancelled turns."""
+    """Changes sessions in the caller's transaction. ``prices`` are used to settle cancelled turns."""
 
     def __init__(self, transaction: Transaction, prices: Prices, amounts: CompanyAmounts) -> None:
         self._transaction = transaction
@@ -251,7 +251,7 @@ class PostgresSessionWriter:
 
 
 async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
-    """Adds the sessions. The rows are the ids that were new and never deleted."""
+    """Adds the sessions. Returns the IDs of those that are new and were never deleted."""
     given = [{column: getattr(session, column) for column in _ADDED} for session in sessions]
     return await connection.execute(_ADD, (as_json(given),))
 

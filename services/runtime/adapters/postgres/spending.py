@@ -1,4 +1,7 @@
-"""Usage of turns that end without a reply: the sum of their recorded steps, in the transaction that ends them."""
+"""Computes the usage of turns that end without a reply, by adding up their recorded steps.
+
+This happens in the transaction that ends the turns.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,7 +10,7 @@ from libs.contracts.replies import Attribution, Usage
 from libs.persistence import Connection, as_json
 from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
 
-# A separate statement after the update that ended the turns, so that its snapshot has every recorded step.
+# A separate statement after the update that ended the turns, so that its snapshot includes every recorded step.
 _SPENT: Final = """
     SELECT t.id, s.agent_id, coalesce(nullif(s.config -> 'llm_config' ->> 'model', ''), %(model)s),
            t.identity ->> 'user_id', t.identity ->> 'key_id',

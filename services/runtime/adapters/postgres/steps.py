@@ -1,4 +1,4 @@
-"""Records steps of claimed turns, several turns per transaction."""
+"""Records steps of claimed turns, for several turns per transaction."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -32,7 +32,10 @@ class PostgresSteps:
         self._outbox = outbox
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """Returns False for a step whose turn isn't held under its fencing token, and True for a repeated step."""
+        """Records steps. Returns False for a step whose turn isn't held under its fencing token.
+
+        Returns True for a repeated step.
+        """
         try:
             return await self._record(steps)
         except psycopg.errors.UniqueViolation as problem:

@@ -1,4 +1,4 @@
-"""Commits outcomes of claimed turns: a batch is one transaction that also claims the sessions' next turns."""
+"""Commits outcomes of claimed turns. Each batch is one transaction that also claims the sessions' next turns."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -22,7 +22,7 @@ from services.runtime.domain.models import Prices, TurnSpending
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, stored_reply
 
 _log = structlog.get_logger("runtime.turns")
-# Fence and status decide: a worker whose turn was taken over or cancelled updates no row and writes nothing.
+# The fencing token and status decide: a worker whose turn was taken over or cancelled doesn't update or write anything.
 _END: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
@@ -47,8 +47,8 @@ _END: Final = """
     SELECT id, event_sequence, charged, followed FROM ended
 """
 _FINISH: Final = _END.format(condition="")
-# Fast path: no next turn, no budget, and the event sequence is what the worker expects. Scalar queries, since a join
-# would be planned as a scan of all turns.
+# Fast path for a turn without a next turn or budget, whose event sequence the worker expects. Uses scalar queries,
+# because PostgreSQL would plan a join as a scan of all turns.
 _FINISH_ALONE: Final = _END.format(
     condition="""
           AND t.event_sequence = g.sequence
@@ -71,7 +71,10 @@ _RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, Ou
 
 
 class PostgresTurnOutcomes:
-    """Commits outcomes. ``action_ttl``: seconds until an action expires. ``prices`` are used to settle failed turns."""
+    """Commits outcomes.
+
+    ``action_ttl``: seconds until an action expires. ``prices`` are used to settle failed turns.
+    """
 
     def __init__(
         self, outbox: Outbox, prices: Prices, *, worker_id: str, turn_deadline: float, action_ttl: float
@@ -81,8 +84,8 @@ class PostgresTurnOutcomes:
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
         self._action_ttl = action_ttl
-        # Companies whose turns are charged when they end. A company that has lost its budgets costs one extra round
-        # trip.
+        # Companies whose turns are charged when they end. If a company's budgets have been deleted, this costs an extra
+        # round trip.
         self._with_budgets: set[str] = set()
 
     async def commit(
@@ -97,7 +100,7 @@ class PostgresTurnOutcomes:
         except Exception as problem:
             if not ended:
                 raise
-            # Turns that were ended by the fast path stay ended.
+            # Turns ended by the fast path stay ended.
             results = repeat(problem)
         return [CommitResult(applied=True) if each.turn.id in ended else next(results) for each in outcomes]
 
@@ -105,7 +108,7 @@ class PostgresTurnOutcomes:
         return outcome.sequence is not None and outcome.turn.message_context.company_id not in self._with_budgets
 
     async def _end_alone(self, outcomes: Sequence[TurnOutcome]) -> frozenset[str]:
-        """Ends turns that affect nothing else, in one round trip; returns their ids."""
+        """Ends turns that don't affect anything else, in one round trip. Returns their IDs."""
         try:
             async with self._outbox.pipelined(recording_where=_ENDED_HERE) as transaction:
                 connection = transaction.connection
@@ -126,7 +129,7 @@ class PostgresTurnOutcomes:
         except psycopg.errors.UniqueViolation as problem:
             if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
                 raise
-        # The command was given up while its turn ran. Its outcome is final; only the row needs to end.
+        # The command was given up while its turn was running. Its outcome is final, so only the row needs to be ended.
         _log.error("turn.outcome_exists", turn_id=outcomes[0].turn.id)
         return await self._commit(outcomes, claim_in=claim_in, with_events=False)
 
@@ -139,12 +142,12 @@ class PostgresTurnOutcomes:
         next_turns: dict[str, ClaimedTurn] = {}
         async with self._outbox.pipelined() as transaction:
             connection = transaction.connection
-            # Sessions first, as in admission and takeover: locking a turn first could deadlock with them.
+            # Lock sessions first, as in admission and takeover. Locking a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))
             written = await _end(connection, outcomes, terminal)
             suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
             ended = [row for cursor in written for row in await cursor.fetchall()]
-            # Most sessions have no queued turn, and a claim would cost as much as the turn's end.
+            # Most sessions don't have a queued turn, and a claim would cost as much as ending the turn.
             followed = {row[0] for row in ended if row[3]}
             claim_in = {o.turn.session_id for o in outcomes if o.turn.id in followed}.intersection(claim_in)
             if claim_in:
@@ -165,7 +168,7 @@ class PostgresTurnOutcomes:
                 claimed, started = claimed_turns(await claiming.fetchall())
                 next_turns = {turn.session_id: turn for turn in claimed}
                 transaction.drafts.extend(started)
-        # Of two outcomes in one session, the first starts the next turn; no turn is started twice.
+        # If two outcomes belong to one session, the first one starts the next turn. No turn is started twice.
         return [
             CommitResult(outcome.turn.id in applied, next_turns.pop(outcome.turn.session_id, None))
             for outcome in outcomes
@@ -194,7 +197,7 @@ def _outcome_events(
         last = applied.get(outcome.turn.id)
         if last is None or outcome.event is None:
             continue
-        # The row reserved a number for each event; the terminal event has the last one.
+        # The row has reserved a number for each event. The terminal event has the last number.
         first = last - len(outcome.preceding)
         drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
         drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload, outcome.cause))
@@ -202,7 +205,7 @@ def _outcome_events(
 
 
 def _with_spending(outcome: TurnOutcome, spent: Mapping[str, TurnSpending]) -> Event:
-    """The event of a failed turn, with its usage, which is known only now."""
+    """Returns the event of a failed turn with its usage, which is only known now."""
     assert outcome.event is not None
     of_turn = spent.get(outcome.turn.id)
     if of_turn is None:

@@ -1,4 +1,4 @@
-"""Waits of turns: opened when a claimed turn is suspended, each resolved by one guarded update."""
+"""Waits of turns. They are opened when a claimed turn is suspended. A guarded update resolves each one once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import TurnOutcome
 from services.runtime.domain.waits import Answer, LockedWait, NewWait, call_hash
 
-# A suspended turn has no worker and no deadline.
+# A suspended turn doesn't have a worker or a deadline.
 _SUSPEND: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%(turns)s) AS g (id text, fence integer, events integer)
@@ -46,7 +46,7 @@ _SELECT: Final = """
 _WAIT: Final = f"{_SELECT} WHERE id = %s AND turn_id = %s"
 _IS_DUE: Final = "state = 'open' AND (due_at <= now() OR expires_at <= now())"
 _DUE: Final = f"{_SELECT} WHERE turn_id = %s AND {_IS_DUE} ORDER BY created_at, id"
-# An approved call has no result yet: it is made when the turn resumes.
+# An approved call doesn't have a result yet. It's made when the turn resumes.
 _RESOLVE: Final = """
     WITH resolved AS (
         UPDATE waits SET state = 'resolved', decision = %(decision)s, answer_hash = %(hash)s, resolved_by = %(by)s,
@@ -72,7 +72,7 @@ _ALLOWED: Final = "SELECT call_id, payload::text FROM waits WHERE turn_id = %s A
 async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl: float) -> AsyncCursor[TupleRow]:
     """Suspends turns in sessions that the caller's transaction has locked.
 
-    Returns a row for each turn that was still held, with its newest sequence and its waits' expiry.
+    Returns a row for each turn that was still held, with its latest sequence number and its waits' expiry.
     """
     turns = [{"id": o.turn.id, "fence": o.turn.fence, "events": len(o.waits)} for o in waiting]
     waits = [_row(outcome.turn.id, wait) for outcome in waiting for wait in outcome.waits]
@@ -95,7 +95,7 @@ def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, Tupl
 
 
 async def allowed_calls(connection: Connection, turn_id: str) -> dict[str, str]:
-    """The hashes of the calls as shown to the approver, by call id."""
+    """Returns the hashes of the approved calls, as shown to the approver, by call ID."""
     rows = await (await connection.execute(_ALLOWED, (turn_id,))).fetchall()
     return {call_id: call_hash(tool_call_from_json(read_json(payload)["tool_call"])) for call_id, payload in rows}
 
@@ -126,7 +126,7 @@ class PostgresWaits:
         )
         row = await cursor.fetchone()
         if row is None:
-            raise RuntimeError("a wait was resolved without the lock of its session")
+            raise RuntimeError("a wait was resolved without locking its session")
         return bool(row[0] == "queued")
 
     async def turn(self, turn_id: str) -> Turn:

@@ -1,4 +1,4 @@
-"""Turns for their streams' readers: marked as watched, with the texts of their steps and their end."""
+"""Marks turns as watched and reads the texts of their steps and their end for stream readers."""
 
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ _VISIBLE: Final = """
           AND (%(everyone)s OR s.owner_id = %(user)s))
 """
 _STATE: Final = f"SELECT t.id, t.status, t.event_sequence FROM turns t WHERE {_VISIBLE}"
-# Locks only its own row, so that it can't deadlock with the worker's writes.
+# Only locks its own row, so that it can't deadlock with the worker's writes.
 _MARK: Final = f"""
     UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches
@@ -45,7 +45,7 @@ class PostgresWatchedTurns:
     ) -> tuple[WatchedTurn, int | None] | None:
         parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
         async with self._database.pipelined() as connection:
-            # The mark comes first, so that later text reaches the reader either as a record or as a delta.
+            # Mark the turn first, so that later text reaches the reader either as a record or as a delta.
             marking = await connection.execute(_MARK, parameters)
             looking = await connection.execute(_STATE, parameters)
             reading = await connection.execute(_TEXTS, parameters)

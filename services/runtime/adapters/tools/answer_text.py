@@ -5,15 +5,15 @@ import json
 import re
 from typing import Final
 
-# Python codecs that take minutes or produce text that UTF-8 can't encode.
+# Python codecs that take minutes, or produce text that UTF-8 can't encode.
 _NO_WEB_CHARSETS: Final = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
 _XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 
 
 def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str = "replace") -> str:
-    """The text without a byte order mark. The mark has precedence over the response's `charset`.
+    """Returns the text without its byte order mark, which has precedence over the response's `charset`.
 
-    `cut`: the last character may be incomplete. Raises UnicodeDecodeError with `errors="strict"`.
+    `cut`: whether the last character may be incomplete. Raises UnicodeDecodeError if `errors` is "strict".
     """
     try:
         text = body.decode(_encoding(body, charset), errors)
@@ -21,12 +21,12 @@ def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str 
         text = body.decode("utf-8", errors)
     if cut:
         text = text.rstrip("\N{REPLACEMENT CHARACTER}")
-    # PostgreSQL's text can't store NUL.
+    # PostgreSQL can't store NUL in text.
     return text.removeprefix("\ufeff").replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
 def _encoding(body: bytes, charset: str | None) -> str:
-    # Byte order marks and the zeros of UTF-16 and UTF-32 identify the encoding of any text, not only JSON.
+    # Byte order marks and the zeros in UTF-16 and UTF-32 identify the encoding of any text, not only JSON.
     if (seen := json.detect_encoding(body)) != "utf-8":
         return seen
     if charset is None and (declared := _XML_ENCODING.match(body)):

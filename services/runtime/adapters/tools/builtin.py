@@ -21,9 +21,9 @@ def builtin_tools(
     artifacts: SessionArtifacts | None = None,
     resolver: GuardedResolver | None = None,
 ) -> Toolbox:
-    """`http_hosts` are the hosts that `http_get` may reach, none by default; `resolver` checks their addresses.
+    """Creates the built-in tools. Omits search without a retriever, and file tools without artifacts.
 
-    Without a retriever there is no search tool, without artifacts there are no file tools.
+    `http_hosts` are the hosts that `http_get` may reach, none by default. `resolver` checks their addresses.
     """
     tools: list[Tool] = [Calculator(), CurrentTime(), HttpGet(http_hosts, resolver=resolver)]
     if retriever is not None:

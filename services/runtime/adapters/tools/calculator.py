@@ -9,9 +9,9 @@ class Calculator:
     definition = ToolDefinition(
         name="calculator",
         description=(
-            "Computes an arithmetic expression exactly, with decimals. Knows + - * / // % ^ ! brackets, "
+            "Computes an arithmetic expression exactly, with decimals. Supports + - * / // % ^ ! brackets, "
             "percentages (20%), pi, e, sqrt, abs, exp, ln, log(x, base), floor, ceil, round(x, digits), min, "
-            "max, sin, cos, tan (radians). No thousands separators."
+            "max, sin, cos, tan (radians). Doesn't accept thousands separators."
         ),
         parameters=object_schema(
             ["expression"],

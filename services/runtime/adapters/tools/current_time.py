@@ -15,13 +15,13 @@ def _utc_now() -> datetime:
 class CurrentTime:
     definition = ToolDefinition(
         name="current_time",
-        description="Tells the current date and time in a time zone.",
+        description="Returns the current date and time in a time zone.",
         parameters=object_schema(
             [],
             timezone={
                 "type": "string",
                 "maxLength": 64,
-                "description": "IANA name, e.g. Europe/Madrid; UTC when left out",
+                "description": "IANA name, e.g. Europe/Madrid; default UTC",
             },
         ),
         safe_to_repeat=True,
@@ -36,7 +36,7 @@ class CurrentTime:
         try:
             zone = ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ToolFailed(f"unknown time zone {name!r}; give an IANA name such as Europe/Madrid") from error
+            raise ToolFailed(f"unknown time zone {name!r}; use an IANA name such as Europe/Madrid") from error
         moment = self._now().astimezone(zone)
         offset = f"{moment:%z}"
         return ToolOutput(f"{moment:%A}, {moment:%Y-%m-%d %H:%M:%S} {name} (UTC{offset[:3]}:{offset[3:]})")

@@ -1,4 +1,4 @@
-"""Evaluates decimal arithmetic with Python's `ast`; limits on length, depth and size bound the time."""
+"""Evaluates decimal arithmetic with Python's `ast`. Limits on length, depth and size bound the time."""
 
 import ast
 import math
@@ -12,7 +12,8 @@ T = TypeVar("T")
 _LONGEST: Final = 1000
 _DEEPEST: Final = 50
 _LARGEST_FACTORIAL: Final = 1000
-# 120 digits keep every integer exact that a person would type; the exponent limit stops towers like 9^9^9 immediately.
+# 120 digits keep every integer exact that people would type. The exponent limit rejects towers such as 9^9^9
+# immediately.
 _CONTEXT: Final = Context(prec=120, Emax=9_999, Emin=-9_999, traps=[InvalidOperation, DivisionByZero, Overflow])
 _SHOWN_DIGITS: Final = 28
 _FLOAT_DIGITS: Final = 15
@@ -25,13 +26,14 @@ _PYTHON: Final = {"^": "**", "mod": "%", "!": ".factorial"}
 
 
 class ExpressionError(ValueError):
-    """The expression is invalid or has no value; the message says why."""
+    """The expression is invalid or doesn't have a value. The message explains why."""
 
 
 def evaluate(expression: str) -> str:
-    """Returns the value as text: integers exact to 120 digits, others to 28 significant digits, sin, cos and tan to 15.
+    """Returns the value as text.
 
-    Supports + - * / // % ^ ** ! brackets, `20%` (a hundredth), pi, e and functions. Raises ExpressionError.
+    Integers are exact to 120 digits, other values to 28 significant digits, and sin, cos and tan to 15. Supports + - *
+    / // % ^ ** ! brackets, `20%` (a fifth), pi, e and functions. Raises ExpressionError.
     """
     if len(expression) > _LONGEST:
         raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
@@ -44,7 +46,7 @@ def evaluate(expression: str) -> str:
         except Overflow:
             raise ExpressionError("the result is too large") from None
         except DecimalException:
-            raise ExpressionError("the expression has no value, e.g. a root of a negative number") from None
+            raise ExpressionError("the expression doesn't have a value, e.g. the root of a negative number") from None
         except (RecursionError, MemoryError):
             raise _too_deep() from None
 
@@ -66,7 +68,10 @@ def _symbols(text: str) -> list[str]:
 
 
 def _parsed(symbols: list[str]) -> ast.expr:
-    """Parses symbols on separate lines: numbers as `1` and names as `f`, and the line identifies the symbol."""
+    """Parses symbols, each on its own line, so that a line number identifies a symbol.
+
+    Numbers are replaced with `1` and names with `f`.
+    """
     lines = [_line(symbol, following) for symbol, following in zip(symbols, [*symbols[1:], ""], strict=True)]
     try:
         return ast.parse("\\\n".join(lines), mode="eval").body
@@ -75,7 +80,7 @@ def _parsed(symbols: list[str]) -> ast.expr:
             raise ExpressionError("expected ')' at the end") from None
         if not error.offset or error.lineno is None:
             raise ExpressionError("the expression ends too early") from None
-        # Python points at the value before a missing comma.
+        # For a missing comma, Python reports the value before it.
         raise ExpressionError(f"unexpected {symbols[error.lineno - ('comma' not in error.msg)]!r}") from None
 
 
@@ -83,7 +88,7 @@ def _line(symbol: str, following: str) -> str:
     if symbol[0].isdigit() or symbol[0] == ".":
         return "1"
     if symbol == "%" and re.match(r"(?!mod$)[\w.(]", following) is None:
-        return ".percent"  # as in `20%`, `20% * 5`, `20% - 1`; before a value it is the remainder
+        return ".percent"  # as in `20%`, `20% * 5`, `20% - 1`; before a value, % is the remainder
     return _PYTHON.get(symbol) or ("f" if symbol[0].isalpha() or symbol[0] == "_" else symbol)
 
 
@@ -93,7 +98,7 @@ def _value(node: ast.expr, symbols: list[str], depth: int = 0) -> Decimal:
     symbol = symbols[node.lineno - 1]
     match node:
         case ast.BinOp(left, op, right):
-            # Long sums nest to the left, so they don't count as deep.
+            # Long sums are nested on the left, so they don't count as deep.
             return _BINARY[type(op)](_value(left, symbols, depth), _value(right, symbols, depth + 1))
         case ast.UnaryOp(op, operand):
             value = _value(operand, symbols, depth + 1)
@@ -104,7 +109,7 @@ def _value(node: ast.expr, symbols: list[str], depth: int = 0) -> Decimal:
         case ast.Call(ast.Name(), arguments, []):
             function, fewest, most = _named(symbol, _FUNCTIONS)
             if not fewest <= len(arguments) <= most:
-                raise ExpressionError(f"{symbol.lower()}() takes {fewest} to {most} values, not {len(arguments)}")
+                raise ExpressionError(f"{symbol.lower()}() requires {fewest} to {most} values, not {len(arguments)}")
             return function(*[_value(argument, symbols, depth + 1) for argument in arguments])
         case ast.Name():
             return +_named(symbol, _CONSTANTS)()
@@ -117,16 +122,18 @@ def _named(symbol: str, known: Mapping[str, T]) -> T:
     try:
         return known[symbol.lower()]
     except KeyError:
-        raise ExpressionError(f"unknown name {symbol[:40]!r}; functions are {', '.join(_FUNCTIONS)}") from None
+        raise ExpressionError(
+            f"unknown name {symbol[:40]!r}; use one of these functions: {', '.join(_FUNCTIONS)}"
+        ) from None
 
 
 def _too_deep() -> ExpressionError:
-    return ExpressionError(f"the expression is nested deeper than {_DEEPEST}")
+    return ExpressionError(f"the expression is nested more than {_DEEPEST} levels deep")
 
 
 def _factorial(value: Decimal) -> Decimal:
     if value != value.to_integral_value() or not 0 <= value <= _LARGEST_FACTORIAL:
-        raise ExpressionError(f"a factorial needs an integer from 0 to {_LARGEST_FACTORIAL}")
+        raise ExpressionError(f"a factorial requires an integer from 0 to {_LARGEST_FACTORIAL}")
     return +Decimal(math.factorial(int(value)))
 
 
@@ -137,7 +144,7 @@ def _power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _modulo(left: Decimal, right: Decimal) -> Decimal:
-    """The remainder with the sign of the divisor, as in mathematics."""
+    """Returns the remainder with the sign of the divisor, as in mathematics."""
     if right == 0:
         raise ExpressionError("division by zero")
     remainder = left % right
@@ -146,7 +153,7 @@ def _modulo(left: Decimal, right: Decimal) -> Decimal:
 
 def _round(value: Decimal, digits: Decimal = Decimal(0)) -> Decimal:
     if digits != digits.to_integral_value() or not -100 <= digits <= 100:
-        raise ExpressionError("round() takes a number of digits from -100 to 100")
+        raise ExpressionError("round() requires a number of digits from -100 to 100")
     return value.quantize(Decimal(1).scaleb(-int(digits)), rounding="ROUND_HALF_UP")
 
 

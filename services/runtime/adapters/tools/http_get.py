@@ -1,4 +1,4 @@
-"""The `http_get` tool: reads text from hosts that the operator allows."""
+"""The `http_get` tool, which reads text from hosts that the operator allows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yam
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits(FetchLimits):
-    """`longest_text` in characters; longer text is cut."""
+    """Limits of a request. `longest_text` is in characters; longer text is cut."""
 
     longest_text: int = 20_000
 
 
 class HostList:
-    """Allowed hosts: `example.com`, `*.example.com` (its subdomains), either with `:port`."""
+    """Allowed hosts, such as `example.com` or `*.example.com` (its subdomains), each optionally with `:port`."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._entries = frozenset(entry.strip().lower().rstrip(".") for entry in entries if entry.strip())
@@ -31,7 +31,7 @@ class HostList:
         return bool(self._entries)
 
     def __contains__(self, place: tuple[str, int, bool]) -> bool:
-        """Whether (host, port, is_default_port) is allowed; any other port must be listed with the host."""
+        """Returns whether (host, port, is_default_port) is allowed. Ports other than the default must be listed."""
         host, port, usual_port = place
         host = host.lower().rstrip(".")
         labels = host.split(".")
@@ -42,7 +42,7 @@ class HostList:
 class HttpGet:
     definition = ToolDefinition(
         name="http_get",
-        description="Fetches a web page or API answer as text, from the hosts that this service allows.",
+        description="Fetches a web page or API response as text from hosts that this service allows.",
         parameters=object_schema(["url"], url={"type": "string", "minLength": 1, "maxLength": 2000}),
         safe_to_repeat=True,
         timeout_seconds=20.0,
@@ -66,7 +66,7 @@ class HttpGet:
 
     async def call(self, arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
         if not self._hosts:
-            raise ToolFailed("http_get is switched off: this service allows no hosts")
+            raise ToolFailed("http_get is disabled because this service doesn't allow any hosts")
         try:
             async with self._http.get(arguments["url"]) as response:
                 return ToolOutput(await self._read(response))

@@ -67,7 +67,7 @@ TURNS = (
         identity json NOT NULL,
         correlation_id text NOT NULL,
         traceparent text,
-        stream boolean NOT NULL,
+        request json NOT NULL,
         event_sequence integer NOT NULL,
         user_message_id text NOT NULL,
         message_id text,
@@ -78,11 +78,8 @@ TURNS = (
         started_at timestamptz,
         finished_at timestamptz,
         watches integer NOT NULL DEFAULT 0,
-        options json,
-        client_calls json,
         worked double precision NOT NULL DEFAULT 0,
         claimed_at timestamptz,
-        whole_history boolean NOT NULL DEFAULT false,
         CONSTRAINT uq_turns_session_id_position UNIQUE (session_id, position),
         CONSTRAINT ck_turns_queued_unheld CHECK (status <> 'queued' OR worker_id IS NULL)
     )

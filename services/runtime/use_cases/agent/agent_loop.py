@@ -136,7 +136,9 @@ class AgentRunner:
                 citations = progress.citations(answer, context.chunks)
                 reply = progress.reply(answer, citations, (*context.warnings, *tools.warnings))
                 return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
-            if task.ends_with_calls and (requested := await self._calls.for_client(answer.tool_calls, tools)):
+            if task.request.client_calls is not None and (
+                requested := await self._calls.for_client(answer.tool_calls, tools)
+            ):
                 progress.add_output(ModelOutput(answer))
                 reply = progress.reply(answer, (), (*context.warnings, *tools.warnings))
                 toolsets = tools.toolsets if progress.step == 1 else ()

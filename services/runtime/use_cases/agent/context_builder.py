@@ -90,7 +90,7 @@ class ContextBuilder:
 
     def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
         longest = f"{self._limits.history:,} characters"
-        if task.whole_history:
+        if task.request.whole_history:
             message = f"The conversation is longer than the {longest} that a model gets."
             raise ValidationFailed(
                 message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
@@ -172,7 +172,7 @@ class _FileReader:
             self.warnings.append(f"the image {facts.name} is too large to be shown to a model")
             return [name]
         if self.images == 0 or facts.size > self.image_bytes:
-            if facts.artifact_id in self.asked or self.task.whole_history:
+            if facts.artifact_id in self.asked or self.task.request.whole_history:
                 most = f"the newest {self.limits.images} images of {self.limits.image_bytes:,} bytes in all"
                 self.warnings.append(f"the image {facts.name} was left out: a model is given {most}")
             return [name]

@@ -122,7 +122,7 @@ async def test_images_become_artifacts_and_what_is_neither_that_nor_text_is_said
         [image] = made.artifacts.generated()
         assert image.content.startswith(b"\x89PNG")
         assert image.key == "turn/call/1"
-        for said in ("here", "left out: an image (image/tiff)", "isn't valid Base64", "left out: audio"):
+        for said in ("here", "omitted: an image (image/tiff)", "isn't valid Base64", "omitted: audio"):
             assert said in output.text
         assert "[resource file:///notes.txt]\nnotes of the day" in output.text
 
@@ -164,7 +164,7 @@ async def test_a_server_that_dies_is_called_once_and_connected_to_anew(mortal: M
         with pytest.raises(ToolFailed, match="connection") as failed:
             await waiting
         assert failed.value.retry
-        with pytest.raises(ToolFailed, match="can't be reached") as failed:
+        with pytest.raises(ToolFailed, match="couldn't connect") as failed:
             await made.call("book", show="x")
         assert failed.value.retry
 

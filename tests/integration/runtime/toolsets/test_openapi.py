@@ -107,7 +107,7 @@ async def test_hostile_documents_are_refused_in_words(monkeypatch: pytest.Monkey
     async with connector() as made:
         assert "isn't an object" in await unusable(made, document=bomb)
         assert "isn't valid YAML" in await unusable(made, document="openapi: [")
-        assert "out of the document" in await unusable(
+        assert "outside the document" in await unusable(
             made, document={"openapi": "3.0.0", "paths": {"/x": {"$ref": "http://127.0.0.1/inside"}}}
         )
         deep = "[" * 100_000

@@ -49,7 +49,7 @@ async def test_an_agent_is_asked_and_its_progress_told(served: Served, mode: str
     opening, turn = served.public.bus.sent
     assert isinstance(opening.command, CreateSession)
     assert isinstance(turn.command, ExecuteTurn)
-    assert (turn.command.content, turn.command.stream) == (QUESTION["message"], True)
+    assert (turn.command.content, turn.command.request.stream) == (QUESTION["message"], True)
 
 
 async def test_a_conversation_goes_on_in_its_session_and_with_its_agent_only(served: Served) -> None:

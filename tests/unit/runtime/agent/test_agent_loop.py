@@ -156,10 +156,10 @@ async def test_a_call_that_cannot_be_made_is_told_to_the_model(
 
 
 async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
-    broken = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments are not valid JSON"),))
+    broken = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments aren't valid JSON"),))
     journal = MemoryJournal()
     await AgentRunner(ScriptedModel(broken, answering("ok")), with_tools(FakeTool())).run(agent_task(), journal)
-    assert "not valid JSON" in journal.results()[0].output
+    assert "aren't valid JSON" in journal.results()[0].output
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from libs.contracts.resources.artifacts import Artifact, Sheet
+from libs.contracts.resources.turns import TurnRequest
 from services.runtime.domain.agents import AgentSpec, AgentTask
 from services.runtime.domain.artifacts import part_of
 from services.runtime.domain.conversation import (
@@ -150,7 +151,9 @@ async def test_images_beyond_the_limits_are_named_where_they_were_asked_about(ar
     most = "a model is given the newest 20 images of 250 bytes in all"
     _, warnings = await given(artifacts, task, ContextLimits(image_bytes=250))
     assert warnings == (f"the image p1.png was left out: {most}",)
-    _, warnings = await given(artifacts, replace(task, whole_history=True), ContextLimits(image_bytes=250))
+    _, warnings = await given(
+        artifacts, replace(task, request=TurnRequest(whole_history=True)), ContextLimits(image_bytes=250)
+    )
     assert warnings == tuple(f"the image p{number}.png was left out: {most}" for number in (1, 0))
 
 
@@ -249,13 +252,15 @@ async def test_messages_that_do_not_fit_are_left_out_with_a_warning(artifacts: F
 async def test_an_assistant_that_begins_a_short_conversation_is_not_left_out_for_its_length(
     artifacts: FakeArtifacts,
 ) -> None:
-    task = replace(asking("And now?", history=(AssistantMessage("Hello!"), *LONG_TALK)), whole_history=True)
+    task = replace(
+        asking("And now?", history=(AssistantMessage("Hello!"), *LONG_TALK)), request=TurnRequest(whole_history=True)
+    )
     _, warnings = await given(artifacts, task)
     assert warnings == ()
 
 
 async def test_a_turn_that_needs_the_whole_history_fails_without_it(artifacts: FakeArtifacts) -> None:
-    task = replace(asking("And now?", history=LONG_TALK), whole_history=True)
+    task = replace(asking("And now?", history=LONG_TALK), request=TurnRequest(whole_history=True))
     with pytest.raises(ValidationFailed, match="longer than the 39 characters") as failed:
         await given(artifacts, task, ContextLimits(history=39))
     assert [detail.type for detail in failed.value.details or ()] == ["context_length_exceeded"]

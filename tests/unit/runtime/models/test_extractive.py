@@ -94,10 +94,10 @@ async def test_a_summary_quotes_the_beginnings_of_parts() -> None:
 
 async def test_it_says_so_when_nothing_answers() -> None:
     answer = await ask(said(DOCUMENT), AssistantMessage("ok"), said("What is the capital of France?"))
-    assert answer.text.startswith("I found nothing")
+    assert answer.text.startswith("I couldn't find an answer")
     assert answer.citations == ()
     empty = await ask(said("What is the capital of France?"))
-    assert "there is none yet that answers this" in empty.text
+    assert "none of them answers this yet" in empty.text
 
 
 async def test_it_remembers_earlier_messages() -> None:
@@ -164,7 +164,7 @@ async def test_tools_that_are_not_offered_are_not_called() -> None:
     [
         (ToolResult("c1", "calculator", "6*7 = 42"), "6*7 = 42\n\n("),
         (ToolResult("c1", "calculator", "division by zero", "failed"), "calculator failed: division by zero"),
-        (ToolResult("c1", "calculator", "interrupted", "unknown"), "It is not known whether calculator"),
+        (ToolResult("c1", "calculator", "interrupted", "unknown"), "It's unknown whether calculator"),
     ],
 )
 async def test_it_reports_results_of_tools(result: ToolResult, expected: str) -> None:

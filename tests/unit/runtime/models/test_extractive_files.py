@@ -136,7 +136,7 @@ async def test_findings_are_saved_under_the_requested_name(name: str) -> None:
     done += [AssistantMessage("", (make,)), ToolMessage(ToolResult(make.id, "artifact_create", made))]
     final = await answer(question, *done)
     assert final.tool_calls == ()
-    assert f"Made {name}" in final.text
+    assert f"Created {name}" in final.text
     assert "July | 12.5" in final.text
 
 

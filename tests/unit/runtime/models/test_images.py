@@ -98,7 +98,7 @@ async def test_data_urls_are_not_fetched(gallery: Gallery) -> None:
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("/page", "text/html, no image"),
+        ("/page", "text/html, not an image"),
         ("/gone", "status 404"),
         ("/large", "larger than 1000 bytes"),
         ("/moved", "isn't public"),

@@ -167,14 +167,14 @@ async def test_a_stream_that_breaks_after_text_is_not_begun_again(stub: ModelStu
 
 
 async def test_a_slow_answer_times_out_and_is_retried(lean: Lean, waits: list[float]) -> None:
-    with pytest.raises(ModelFailed, match="no answer in time"):
+    with pytest.raises(ModelFailed, match="the request timed out"):
         await lean(timeout=0.05).answer(asking("stub-slow-5000"))
     assert len(waits) == 3
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lean, stream: bool) -> None:
-    with pytest.raises(ModelFailed, match="larger than this service takes"):
+    with pytest.raises(ModelFailed, match="exceeds the maximum size"):
         await lean(largest_answer_bytes=100).answer(asking(), _drop if stream else None)
     assert stub.calls["stub"] == 1
 
@@ -182,7 +182,7 @@ async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lea
 async def test_an_answer_that_is_too_large_only_when_unpacked_is_refused(lean: Lean) -> None:
     body = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 100_000 + b'"}}]}')
     address, runner = await _answering(body, **{"Content-Encoding": "gzip"})
-    with pytest.raises(ModelFailed, match="larger than this service takes"):
+    with pytest.raises(ModelFailed, match="exceeds the maximum size"):
         await lean(base_url=address, largest_answer_bytes=10_000).answer(asking())
     await runner.cleanup()
 
@@ -242,10 +242,10 @@ async def _answering(response: web.Response | bytes, status: int = 200, **header
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html>", "not JSON"),
-        (b"[]", "not a JSON object"),
-        (b'{"choices": []}', "no choices"),
-        (b'{"choices": [{"message": null}]}', "no message"),
+        (b"<html>", "isn't JSON"),
+        (b"[]", "isn't a JSON object"),
+        (b'{"choices": []}', "doesn't contain any choices"),
+        (b'{"choices": [{"message": null}]}', "doesn't contain a message"),
         (b'{"error": {"message": "model overloaded", "code": 503}}', "model overloaded"),
         (b'{"error": "bad"}', "bad"),
         (
@@ -269,7 +269,7 @@ async def test_unusable_answers_are_model_errors(lean: Lean, body: bytes, messag
 async def test_a_stream_that_ends_without_an_answer_is_a_model_error(lean: Lean) -> None:
     stream = b"data: {}\n\ndata: [DONE]\n\n"
     address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
-    with pytest.raises(ModelFailed, match="no choices"):
+    with pytest.raises(ModelFailed, match="doesn't contain any choices"):
         await lean(base_url=address).answer(asking(), _drop)
     await runner.cleanup()
 
@@ -279,7 +279,7 @@ async def test_arguments_nested_too_deeply_fail_only_their_call(lean: Lean) -> N
     call = '{"id": "c", "function": {"name": "calculator", "arguments": ' + arguments + "}}"
     address, runner = await _answering(('{"choices": [{"message": {"tool_calls": [' + call + "]}}]}").encode())
     answer = await lean(base_url=address).answer(asking(tools=TOOLS))
-    error = "the arguments are nested deeper than 64 levels"
+    error = "the arguments are nested more than 64 levels deep"
     assert answer.tool_calls == (ToolCall("c", "calculator", {}, validation_error=error),)
     await runner.cleanup()
 
@@ -334,7 +334,9 @@ async def test_errors_are_told_in_whatever_shape_they_come(
     await runner.cleanup()
 
 
-@pytest.mark.parametrize(("kind", "text"), [("text/plain", "Too long."), ("text/html", "answered with status 400")])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("text/plain", "Too long."), ("text/html", "the server returned status 400")]
+)
 async def test_a_plain_text_is_told_and_a_page_is_not(lean: Lean, kind: str, text: str) -> None:
     address, runner = await _answering(b"Too long.", 400, **{"Content-Type": kind})
     with pytest.raises(ModelFailed) as failed:

@@ -59,7 +59,7 @@ async def test_files_of_others_are_not_there(artifacts: FakeArtifacts) -> None:
     for tool, rest in ((ArtifactRead(artifacts), {}), (ArtifactSearch(artifacts), {"query": "text"})):
         assert "no such artifact" in await failure(tool, artifact=elsewhere.artifact_id, **rest)
         assert await failure(tool, artifact="secret.txt", **rest) == (
-            "this session has no file 'secret.txt'; files: mine.txt"
+            "this session doesn't have a file 'secret.txt'; files: mine.txt"
         )
     found = await call(ArtifactSearch(artifacts), query="text")
     assert {citation.file_name for citation in found.citations} == {"mine.txt"}
@@ -75,7 +75,7 @@ async def test_a_search_gives_numbered_passages_and_citations(artifacts: FakeArt
     assert both.text == "[1] (a.txt) The ferry leaves at nine.\n\n[2] (b.txt) A ferry returns at noon."
     one = await call(tool, query="ferry", artifact=a.artifact_id)
     assert [citation.artifact_id for citation in one.citations] == [a.artifact_id]
-    assert (await call(tool, query="zebra")).text == "No passage fits this query."
+    assert (await call(tool, query="zebra")).text == "No passage matches this query."
 
 
 async def test_an_unavailable_service_is_reported_to_the_model(artifacts: FakeArtifacts) -> None:
@@ -115,17 +115,17 @@ async def test_a_csv_file_is_made_from_rows(artifacts: FakeArtifacts) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"name": "a.exe", "content": "x"}, "must end with"),
-        ({"name": "a.pdf", "content": "x"}, "must end with"),
-        ({"name": "a", "content": "x"}, "must end with"),
-        ({"name": "a.md"}, "exactly one"),
-        ({"name": "a.md", "content": "x", "sheets": [{"rows": []}]}, "exactly one"),
+        ({"name": "a.exe", "content": "x"}, "must end in"),
+        ({"name": "a.pdf", "content": "x"}, "must end in"),
+        ({"name": "a", "content": "x"}, "must end in"),
+        ({"name": "a.md"}, "either content or sheets"),
+        ({"name": "a.md", "content": "x", "sheets": [{"rows": []}]}, "either content or sheets"),
         ({"name": "a.md", "content": ""}, "empty"),
-        ({"name": "a.md", "sheets": [{"rows": []}]}, "from content"),
-        ({"name": "a.xlsx", "content": "x"}, "from sheets"),
+        ({"name": "a.md", "sheets": [{"rows": []}]}, "requires content"),
+        ({"name": "a.xlsx", "content": "x"}, "requires sheets"),
         ({"name": "a.csv", "sheets": [{"rows": []}, {"rows": []}]}, "one sheet"),
         ({"name": "a.json", "content": "{"}, "isn't valid JSON"),
-        ({"name": "a.txt", "content": "\ud800"}, "can't be written"),
+        ({"name": "a.txt", "content": "\ud800"}, "can't be encoded"),
     ],
 )
 async def test_invalid_files_are_reported(artifacts: FakeArtifacts, arguments: dict[str, Any], said: str) -> None:

@@ -51,7 +51,7 @@ async def test_knowledge_search() -> None:
 
 async def test_knowledge_search_without_a_find_says_so() -> None:
     output = await KnowledgeSearch(FakeRetriever()).call({"query": "tower"}, CONTEXT)
-    assert output.text == "No passage fits this query."
+    assert output.text == "No passage matches this query."
 
 
 def test_every_built_in_tool_is_safe_and_has_a_valid_schema() -> None:

@@ -76,7 +76,7 @@ async def test_text_is_fetched(site: Site) -> None:
 
 
 async def test_without_allowed_hosts_it_is_off() -> None:
-    with pytest.raises(ToolFailed, match="switched off"):
+    with pytest.raises(ToolFailed, match="disabled"):
         await HttpGet([]).call({"url": "https://example.com/"}, CONTEXT)
 
 

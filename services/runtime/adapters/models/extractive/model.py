@@ -1,7 +1,7 @@
 """`builtin:extractive`: answers offline by quoting the conversation.
 
-It doesn't generate text: it knows only the chunks, tool results and text in the conversation. The same request always
-gets the same answer.
+It doesn't generate text and only knows the chunks, tool results and text in the conversation. The same request always
+produces the same answer.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _PIECE = re.compile(r"\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A text to quote from, and how to cite it."""
+    """A text to quote from, and its citation."""
 
     text: str
     citation: Citation | None = None
@@ -62,15 +62,15 @@ class _Source:
 
 
 class ExtractiveModel:
-    """A ChatModel. `delay` is the duration of an answer in seconds, to simulate slow models."""
+    """Implements ChatModel. `delay` is the duration of an answer in seconds, to simulate slow models."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """Counts words as tokens."""
+        """Answers the request. Counts words as tokens."""
         size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
-        # A long text takes tens of milliseconds, too long for the event loop that renews leases.
+        # A long text takes tens of milliseconds, which would block the event loop that renews leases.
         answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
         answer = _limited(answer, request)
         if on_text is None or not answer.text:
@@ -85,7 +85,7 @@ class ExtractiveModel:
 
 
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
-    """Cuts the answer at the first stop text, and to one call unless parallel calls are allowed."""
+    """Cuts the answer at the first stop text. Keeps only one call unless parallel calls are allowed."""
     if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
     ends = [place for stop in request.settings.stop or () if (place := answer.text.find(stop)) >= 0]
@@ -100,7 +100,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
     assert isinstance(message, UserMessage)
     if message.has_image:
         raise VisionNotSupported(
-            "The model 'builtin:extractive' accepts text only. Leave out the image, or choose another model."
+            "The model 'builtin:extractive' only accepts text. Remove the image, or choose another model."
         )
     name = wanted_file(message.own_text)
     document, question = ("", message.own_text) if name else split_question(message.own_text)
@@ -126,7 +126,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
 
 
 def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
-    """Converts the answer to JSON for the schema. Without a match it stays text, which is then rejected."""
+    """Converts the answer to JSON for the schema. An answer that doesn't match stays text, which is then rejected."""
     value = structured(schema, answer.text.removesuffix(_NOTE).strip())
     if value is MISSING:
         return answer
@@ -135,13 +135,13 @@ def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -
 
 
 def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
-    """Whether a file can be created and none has been."""
+    """Returns whether a file can be created and hasn't been created yet."""
     tried = any(result.name == "artifact_create" for result in results)
     return not tried and any(tool.name == "artifact_create" for tool in request.tools)
 
 
 def _files(messages: Sequence[Message]) -> list[TextPart]:
-    """The parts with file contents, newest first."""
+    """Returns the parts with file contents, newest first."""
     return [
         part
         for message in reversed(messages)
@@ -152,7 +152,7 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
 
 
 def _documents(files: Sequence[TextPart]) -> list[_Source]:
-    """Documents that are included whole; the first line only names the file."""
+    """Returns documents that are included whole. Skips the first line, which only names the file."""
     return [
         _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
         for part in files
@@ -161,7 +161,10 @@ def _documents(files: Sequence[TextPart]) -> list[_Source]:
 
 
 def split_question(text: str) -> tuple[str, str]:
-    """Splits a message into its pasted document and the question about it; the document is empty if there is none."""
+    """Splits a message into a pasted document and the question about it.
+
+    The document is empty if the message doesn't contain one.
+    """
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n|\n(?=[^\n]*\?\s*$)", text) if paragraph.strip()]
     if len(text) < _SHORTEST_DOCUMENT or len(paragraphs) < 2:
         return _split_sentences(text)
@@ -191,7 +194,7 @@ def _chunks(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Sourc
 
 
 def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> list[_Source]:
-    """Documents in the conversation: from the user's messages or the system prompt."""
+    """Returns documents in the conversation, from the user's messages or the system prompt."""
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
@@ -208,7 +211,7 @@ def _compose(
 ) -> ModelAnswer:
     tool_texts = [_text_of(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
-    # A tool's result answers the question; the texts help only without one.
+    # A tool's result answers the question. Texts are only used without such a result.
     if tool_texts and not any(result.citations for result in results):
         return _said("\n".join(tool_texts), request)
     if chosen:
@@ -218,9 +221,9 @@ def _compose(
     if _GREETING.match(question):
         return _said("Hello. Ask me about a text in this conversation and I will quote what it says.", request)
     if sources:
-        return _said("I found nothing in this conversation or its knowledge that answers this.", request)
+        return _said("I couldn't find an answer in this conversation or its knowledge.", request)
     return _said(
-        "I can only quote texts that are in this conversation, and there is none yet that answers this. "
+        "I can only quote texts in this conversation, and none of them answers this yet. "
         "Paste a document, attach a knowledge base, or choose a language model for this agent.",
         request,
     )
@@ -229,7 +232,7 @@ def _compose(
 def _text_of(result: ToolResult) -> str:
     output = result.output.strip()
     if result.status == "unknown":
-        return f"It is not known whether {result.name} was carried out: {output}"
+        return f"It's unknown whether {result.name} was executed: {output}"
     if result.is_error:
         return f"{result.name} failed: {output}"
     if result.name == "table_query":
@@ -248,7 +251,7 @@ def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
 def _quote(
     chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str], request: ModelRequest
 ) -> ModelAnswer:
-    """Numbers and cites the quoted sources, in the order of their first quotation."""
+    """Numbers and cites the quoted sources in the order in which they are first quoted."""
     numbers: dict[int, int] = {}
     lines: list[str] = []
     for sentence in chosen:

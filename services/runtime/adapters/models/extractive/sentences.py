@@ -25,14 +25,14 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
-# A row of a Markdown table, or of a spreadsheet in ingestion's format: each value follows its column's name.
+# A row of a Markdown table, or of a spreadsheet in ingestion's format, where each value follows its column's name.
 _ROW = re.compile(r"\s*\|.*\|\s*$|[^:,]{1,60}: [^:]{1,200}, [^:,]{1,60}: ")
 _RULE = re.compile(r"[\s|:-]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence. `place` is its position in the text, `heading` the title above it, `source` the text's number."""
+    """A sentence. `place` is its position in the text, `heading` the title above it, and `source` the text's number."""
 
     text: str
     words: tuple[str, ...]
@@ -42,7 +42,7 @@ class Sentence:
 
 
 def stem(word: str) -> str:
-    """A light stemmer: removes plural, -ing, -ed and -ly endings, so that "opened" matches "opening"."""
+    """Removes plural, -ing, -ed and -ly endings, so that "opened" matches "opening"."""
     word = word.lower().replace("\u2019", "'").removesuffix("'s")
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
@@ -58,7 +58,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def sentences(text: str, source: int = 0) -> list[Sentence]:
-    """The sentences of a text; a heading belongs to the sentences below it."""
+    """Splits a text into sentences. A heading belongs to the sentences below it."""
     found: list[Sentence] = []
     heading: tuple[str, ...] = ()
     for block in _BLANK_LINE.split(text):
@@ -72,7 +72,7 @@ def sentences(text: str, source: int = 0) -> list[Sentence]:
 
 
 def _lines(block: str) -> list[str]:
-    """Joins the lines of running text; keeps list items, headings and table rows separate."""
+    """Joins the lines of running text. Keeps list items, headings and table rows separate."""
     lines: list[str] = []
     for line in block.splitlines():
         if _RULE.match(line):
@@ -103,7 +103,7 @@ def _split(line: str) -> list[str]:
 
 @dataclass(slots=True)
 class Ranking:
-    """BM25 over sentences, with a bonus for the question's kind (who, when, how many)."""
+    """Ranks sentences by BM25, with a bonus for the kind of question (who, when, how many)."""
 
     candidates: Sequence[Sentence]
     _frequency: Counter[str] = field(init=False)
@@ -118,12 +118,12 @@ class Ranking:
         return math.log(1 + (len(self.candidates) - count + 0.5) / (count + 0.5)) if count else 0.0
 
     def best(self, question: str, limit: int) -> list[Sentence]:
-        """The sentences that answer `question`, best first; empty if none is related."""
+        """Returns the sentences that answer `question`, best first. Returns none if they are all unrelated."""
         wanted = {*content_words(question)}
         signs = [sign for kind, sign in _KINDS if kind.search(question)]
         scored = [(self._score(sentence, wanted, signs), sentence) for sentence in self.candidates]
         top = max((score for score, _ in scored), default=0.0)
-        # A sentence far below the best one shares only a common word with the question.
+        # A sentence far below the best one only shares a common word with the question.
         fitting = [(score, sentence) for score, sentence in scored if score > 0 and score >= top * 0.6]
         fitting.sort(key=lambda item: (-item[0], item[1].source, item[1].place))
         if not fitting:
@@ -131,12 +131,12 @@ class Ranking:
         return _distinct([sentence for _, sentence in fitting])[:limit]
 
     def _of_measure(self, question: str) -> list[Sentence]:
-        """For questions like "how tall": sentences with such a measure, whatever their words."""
+        """Returns sentences with a measure for questions such as "how tall", whatever their words."""
         signs = [sign for kind, sign in _MEASURES if kind.search(question)]
         return [s for s in self.candidates if any(sign.search(s.text) for sign in signs)]
 
     def central(self, limit: int) -> list[Sentence]:
-        """A summary: the first sentences of its parts, then the most representative ones, in the text's order."""
+        """Summarizes the text: first sentences of its parts, then the most representative sentences, in text order."""
         common = {word: count for word, count in self._frequency.items() if count > 1}
         opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}
 
@@ -180,7 +180,7 @@ _MEASURES = (
 
 
 def _distinct(ranked: Sequence[Sentence]) -> list[Sentence]:
-    """Drops duplicates: overlapping chunks often contain the same sentence."""
+    """Drops duplicates, since overlapping chunks often contain the same sentence."""
     seen: set[tuple[str, ...]] = set()
     result = []
     for sentence in ranked:

@@ -1,4 +1,4 @@
-"""Converts an extractive answer to a simple JSON Schema: quoted sentences, and the numbers in them."""
+"""Converts an extractive answer to a simple JSON Schema, using quoted sentences and the numbers in them."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from services.runtime.adapters.models.extractive.sentences import content_words,
 from services.runtime.domain.conversation import JsonObject
 
 MISSING: Final = object()
-"""The text has nothing for the value; for a required one, the answer fails validation."""
+"""The text contains no value. If the value is required, the answer fails validation."""
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _NEGATION: Final = re.compile(r"\b(?:no|not|never|none|nothing|without|cannot)\b", re.IGNORECASE)
 _SOURCES: Final = re.compile(r"\n\n\[1\] [^\n]*\Z")
@@ -19,13 +19,13 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """``said``: the sentences of the answer."""
+    """Fills a schema. ``said``: the sentences of the answer."""
 
     root: JsonObject
     said: Sequence[str]
 
     def value(self, schema: JsonObject, name: str = "", depth: int = 0) -> Any:
-        """A value for the schema of the property ``name``; MISSING if the sentences have none."""
+        """Returns a value for the schema of the property ``name``, or MISSING if the sentences don't contain one."""
         schema = self._resolved(schema)
         if depth > _DEEPEST:
             return MISSING
@@ -64,7 +64,7 @@ class Filling:
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
-        """The sentence with the most words in common with ``wanted``; the first in a tie."""
+        """Returns the sentence that shares the most words with ``wanted``. In a tie, returns the first."""
         words = set(content_words(wanted))
         return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 
@@ -81,14 +81,14 @@ class Filling:
 
 
 def structured(schema: JsonObject, text: str) -> Any:
-    """Fills the schema from an answer; MISSING if that isn't possible."""
+    """Fills the schema from an answer. Returns MISSING if that isn't possible."""
     text = _CITED.sub("", _SOURCES.sub("", text))
     said = [sentence.text for sentence in sentences(text)] or [text]
     return Filling(schema, said).value(schema)
 
 
 def _number(sentence: str, *, whole: bool) -> Any:
-    """The result of a calculation, otherwise the first number."""
+    """Returns the result of a calculation, or else the first number."""
     found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
     numbers = [float(each) for each in found]
     number = next((each for each in numbers if not whole or each.is_integer()), None)

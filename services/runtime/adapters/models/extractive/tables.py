@@ -1,4 +1,4 @@
-"""The built-in model's SQL, derived from column names in the question, and its files with results."""
+"""Writes the built-in model's SQL from column names in the question, and files with the results."""
 
 import re
 from collections.abc import Sequence
@@ -18,29 +18,29 @@ _COUNT: Final = re.compile(r"\((?:the first )?\d+ rows?\b.*\)$")
 
 
 def wanted_file(question: str) -> str | None:
-    """The name of the file that the question asks for, if any."""
+    """Returns the name of the file that the question asks for, if any."""
     name = _NAME.search(question)
     return name[1] if name and _MAKE.search(question) else None
 
 
 def rows_of(result: ToolResult) -> list[list[str]]:
-    """The rows of a `table_query` result, starting with its header."""
+    """Returns the rows of a `table_query` result, including its header."""
     lines = [line for line in result.output.strip().splitlines() if not _COUNT.match(line)]
     return [line.split(" | ") for line in lines]
 
 
 def table_told(result: ToolResult) -> str:
-    """Words a single row as a sentence; returns several unchanged."""
+    """Turns a single row into a sentence. Returns several rows unchanged."""
     header, *rows = rows_of(result)
     if not rows:
-        return "No row of the table fits."
+        return "No row of the table matches."
     if len(rows) > 1:
         return result.output.strip()
     return ", ".join(f"{name}: {value}" for name, value in zip(header, rows[0], strict=False))
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """The arguments of `artifact_create`: a table if one was found, otherwise the answer's text."""
+    """Returns the arguments of `artifact_create`: a table if one was found, or else the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):
@@ -90,7 +90,7 @@ _NAMED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table parsed from its description in a message: columns with their types."""
+    """A table parsed from its description in a message, with its columns and their types."""
 
     file: ArtifactPart
     name: str
@@ -98,12 +98,12 @@ class DescribedTable:
 
 
 def tables_in(text: str, file: ArtifactPart) -> list[DescribedTable]:
-    """The tables in a description of this file."""
+    """Returns the tables in a description of this file."""
     return [DescribedTable(file, name, tuple(_COLUMN.findall(columns))) for name, columns in _TABLE.findall(text)]
 
 
 def wanted_query(question: str, tables: Sequence[DescribedTable]) -> JsonObject | None:
-    """The arguments of `table_query` if the question names a numeric column, otherwise None."""
+    """Returns the arguments of `table_query` if the question names a numeric column, or else None."""
     best: tuple[float, DescribedTable, str] | None = None
     for table in tables:
         if _COUNTED.search(question):
@@ -137,7 +137,7 @@ def _call(table: DescribedTable, select: str, rest: str) -> JsonObject:
 
 def _group(question: str, table: DescribedTable, measure: str) -> str | None:
     for asked in _GROUPED.finditer(question):
-        # The nearest column after "by", "per" or "which".
+        # Use the nearest column after "by", "per" or "which".
         near = " ".join(question[asked.end() :].split()[:3])
         named = [(_named(column, near), column) for column, _ in table.columns if column != measure]
         score, column = max(named, default=(0.0, ""))
@@ -147,7 +147,7 @@ def _group(question: str, table: DescribedTable, measure: str) -> str | None:
 
 
 def _condition(question: str, table: DescribedTable) -> str:
-    """Filters rows by names in the question, capitalized or quoted, such as a place or a month."""
+    """Filters rows by capitalized or quoted names in the question, such as a place or a month."""
     texts = [column for column, kind in table.columns if kind not in _NUMBERS]
     names = ["".join(found) for found in _NAMED.findall(question)]
     names = [name for name in names if not any(_named(column, name) for column, _ in table.columns)]
@@ -158,7 +158,7 @@ def _condition(question: str, table: DescribedTable) -> str:
 
 
 def _named(column: str, text: str) -> float:
-    """The share of the column's name that is in the text, 0 to 1."""
+    """Returns how much of the column's name is in the text, from 0 to 1."""
     words = content_words(column)
     said = {*content_words(text)}
     found = sum(word in said for word in words)

@@ -1,4 +1,4 @@
-"""The built-in model's tool calls: simple rules on the question, and tool names in it."""
+"""Selects the built-in model's tool calls by simple rules on the question, and by tool names in it."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _GIVEN_WORD: Final = re.compile(r"([\w./@-]{0,200}\w)")
 
 
 def named_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
-    """Names and arguments of the calls. Skips a tool if the question lacks a required argument."""
+    """Returns the names and arguments of calls. Skips a tool if the question lacks a required argument."""
     calls = []
     for tool in tools:
         if tool.name not in _WITH_RULES and _is_named(tool.name, question):
@@ -60,7 +60,10 @@ def _arguments(question: str, parameters: JsonObject) -> JsonObject | None:
 
 
 def _value(name: str, schema: dict[str, Any], question: str) -> Any:
-    """A parameter's value in the question: it directly follows the parameter's name, and a string may be quoted."""
+    """Finds a parameter's value in the question.
+
+    It directly follows the parameter's name, and strings may be quoted.
+    """
     said = _said(_words(name), question) if _words(name) else None
     if said is None:
         return None
@@ -120,9 +123,9 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 def wanted_calls(
     question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Names and arguments of the calls of offered tools for `question`.
+    """Returns the names and arguments of calls to offered tools for `question`.
 
-    `files` are the parts with file contents, which need no search.
+    `files` are parts with file contents. They don't need a search.
     """
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
@@ -143,7 +146,7 @@ def wanted_calls(
 
 
 def arithmetic(question: str) -> str | None:
-    """The longest arithmetic expression in `question`."""
+    """Returns the longest arithmetic expression in `question`."""
     text = _NOT_ARITHMETIC.sub(" ; ", question)
     for pattern, sign in _WORDS:
         text = pattern.sub(sign, text)
@@ -163,7 +166,7 @@ def _has_operation(expression: str) -> bool:
 
 
 def _balanced(expression: str) -> str:
-    """Strips brackets that belong to the surrounding sentence."""
+    """Removes brackets that belong to the surrounding sentence."""
     while expression.count("(") > expression.count(")") and expression.startswith("("):
         expression = expression[1:].strip()
     while expression.count(")") > expression.count("(") and expression.endswith(")"):
@@ -172,7 +175,7 @@ def _balanced(expression: str) -> str:
 
 
 def time_zone(question: str) -> str | None:
-    """The IANA zone that `question` names, directly or by a city."""
+    """Returns the IANA time zone that `question` names, either directly or by a city."""
     zones = available_timezones()
     named = [zone for zone in _ZONE.findall(question) if zone in zones]
     if named:

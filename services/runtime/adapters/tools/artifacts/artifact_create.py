@@ -22,7 +22,7 @@ _SHEET: Final = object_schema(
     name={"type": "string", "maxLength": 100},
     rows={
         "type": "array",
-        "description": "the first row holds the headers",
+        "description": "the first row contains the headers",
         "items": {"type": "array", "items": _CELL, "maxItems": 500},
         "maxItems": 20_000,
     },
@@ -35,8 +35,8 @@ class ArtifactCreate:
     definition = ToolDefinition(
         name="artifact_create",
         description=(
-            "Makes a file in this session, for the user to download. The name's ending says which kind: .md, .txt,"
-            " .html, .csv or .json from `content`, .xlsx or .csv from `sheets`."
+            "Creates a file in this session that the user can download. The file extension determines the format: .md,"
+            " .txt, .html, .csv or .json from `content`; .xlsx or .csv from `sheets`."
         ),
         parameters=object_schema(
             ["name"],
@@ -44,7 +44,7 @@ class ArtifactCreate:
             content={"type": "string", "maxLength": 400_000},
             sheets={"type": "array", "minItems": 1, "maxItems": 20, "items": _SHEET},
         ),
-        # The file's key is derived from the call: a repeat returns the first file.
+        # The file's key is derived from the call, so a repeated call returns the first file.
         safe_to_repeat=True,
         timeout_seconds=60.0,
     )
@@ -60,31 +60,31 @@ class ArtifactCreate:
                 context.session_id,
                 context.caller,
                 name=name,
-                # Call ids are unique only within their turn.
+                # Call IDs are unique only within their turn.
                 key=f"{context.turn_id}/{context.call_id}",
                 content=content,
             )
         ref = ArtifactRef(made.artifact_id, made.name, made.content_type, made.size)
-        return ToolOutput(f"Made {made.name} ({made.size} bytes), artifact {made.artifact_id}.", artifacts=(ref,))
+        return ToolOutput(f"Created {made.name} ({made.size} bytes), artifact {made.artifact_id}.", artifacts=(ref,))
 
 
 def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:
-    """Returns the function that writes the file. Raises ToolFailed if name and arguments don't fit."""
+    """Returns the function that writes the file. Raises ToolFailed if the name doesn't match the other arguments."""
     ending = PurePath(name).suffix.lower()
     content: str | None = arguments.get("content")
     sheets: list[JsonObject] | None = arguments.get("sheets")
     if ending not in (*_TEXTS, *_TABLES):
-        raise ToolFailed(f"the name must end with one of {', '.join(dict.fromkeys((*_TEXTS, *_TABLES)))}")
+        raise ToolFailed(f"the name must end in one of {', '.join(dict.fromkeys((*_TEXTS, *_TABLES)))}")
     if (content is None) == (sheets is None):
-        raise ToolFailed("give exactly one of content and sheets")
+        raise ToolFailed("specify either content or sheets")
     if sheets is not None:
         if ending not in _TABLES:
-            raise ToolFailed(f"a {ending} file is made from content, not from sheets")
+            raise ToolFailed(f"a {ending} file requires content instead of sheets")
         if ending == ".csv" and len(sheets) > 1:
-            raise ToolFailed("a .csv file has one sheet; make an .xlsx file for several")
+            raise ToolFailed("a .csv file can only have one sheet; use .xlsx for several sheets")
         return lambda: _workbook(sheets) if ending == ".xlsx" else _csv(sheets[0]["rows"])
     if ending not in _TEXTS:
-        raise ToolFailed(f"a {ending} file is made from sheets, not from content")
+        raise ToolFailed(f"a {ending} file requires sheets instead of content")
     if not content:
         raise ToolFailed("the content is empty")
     return lambda: _text(ending, content)
@@ -99,7 +99,7 @@ def _text(ending: str, content: str) -> bytes:
     try:
         return content.encode()
     except UnicodeEncodeError:
-        raise ToolFailed("the content has characters that can't be written") from None
+        raise ToolFailed("the content contains characters that can't be encoded") from None
 
 
 def _csv(rows: list[list[Any]]) -> bytes:
@@ -109,11 +109,11 @@ def _csv(rows: list[list[Any]]) -> bytes:
 
 
 def _workbook(sheets: list[JsonObject]) -> bytes:
-    # Imported on demand to keep the startup fast.
+    # Imported on demand to keep startup fast.
     import xlsxwriter
 
     file = io.BytesIO()
-    # Text stays text: no cell becomes a formula or a link because of its first characters.
+    # Text stays text: a cell never becomes a formula or a link because of its first characters.
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
     with xlsxwriter.Workbook(file, options) as workbook:
         header = workbook.add_format({"bold": True})

@@ -1,4 +1,4 @@
-"""The `artifact_read` and `artifact_search` tools, and the lookup of an artifact named by the model."""
+"""The `artifact_read` and `artifact_search` tools, and the lookup of artifacts that the model names."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +16,7 @@ ARTIFACT: Final[JsonObject] = {
     "type": "string",
     "minLength": 1,
     "maxLength": 300,
-    "description": "id or name of a file of this session",
+    "description": "ID or name of a file in this session",
 }
 _MOST_NAMED: Final = 20
 _USUAL: Final = 8_000
@@ -27,17 +27,20 @@ Find = Callable[[str], Awaitable[Artifact]]
 
 @asynccontextmanager
 async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
-    """A function that finds an artifact by id or name. Errors of the artifacts service become ToolFailed."""
+    """Returns a function that finds an artifact by ID or name.
+
+    Converts errors of the artifacts service to ToolFailed.
+    """
 
     async def find(named: str) -> Artifact:
         if is_id(named.strip().lower()):
             return await artifacts.get(context.session_id, named.strip().lower(), context.caller)
         known = await artifacts.all(context.session_id, context.caller)
-        # The newest of two files with the same name.
+        # If several files have this name, use the newest.
         found = next((facts for facts in known if facts.name.lower() == named.strip().lower()), None)
         if found is None:
             names = ", ".join(facts.name for facts in known[:_MOST_NAMED]) or "none"
-            raise ToolFailed(f"this session has no file {named[:100]!r}; files: {names}")
+            raise ToolFailed(f"this session doesn't have a file {named[:100]!r}; files: {names}")
         return found
 
     try:
@@ -50,13 +53,13 @@ class ArtifactRead:
     definition = ToolDefinition(
         name="artifact_read",
         description=(
-            "Reads a file of this session: the text of a document, in portions when it is long; the sheets, columns"
-            " and first rows of a table."
+            "Reads a file in this session. For a document, returns its text, in parts if it's long. For a table,"
+            " returns its sheets, columns and first rows."
         ),
         parameters=object_schema(
             ["artifact"],
             artifact=ARTIFACT,
-            offset={"type": "integer", "minimum": 0, "description": "character to begin at; 0 when left out"},
+            offset={"type": "integer", "minimum": 0, "description": "offset of the first character; default 0"},
             limit={"type": "integer", "minimum": 1, "maximum": _LONGEST, "description": "characters"},
         ),
         safe_to_repeat=True,
@@ -71,7 +74,7 @@ class ArtifactRead:
             facts = await find(arguments["artifact"])
             match facts.processing_strategy:
                 case "vision":
-                    raise ToolFailed(f"{facts.name} is an image and has no text")
+                    raise ToolFailed(f"{facts.name} is an image and doesn't contain text")
                 case "structural_parsing":
                     tables = await self._artifacts.tables(
                         context.session_id, facts.artifact_id, context.caller, rows=_SAMPLE_ROWS
@@ -97,13 +100,13 @@ class ArtifactSearch:
     definition = ToolDefinition(
         name="artifact_search",
         description=(
-            "Searches the documents of this session, or one of them, and returns the passages that fit best. "
-            "Name the ones you use as [1], [2] …"
+            "Searches the documents in this session, or one of them, and returns the best-matching passages. "
+            "Cite the passages that you use as [1], [2] …"
         ),
         parameters=object_schema(
             ["query"],
             query={"type": "string", "minLength": 1, "maxLength": 2000},
-            artifact={**ARTIFACT, "description": "id or name of the document; all documents when left out"},
+            artifact={**ARTIFACT, "description": "ID or name of a document; omit to search all documents"},
             top_k={"type": "integer", "minimum": 1, "maximum": 20},
         ),
         safe_to_repeat=True,
@@ -123,4 +126,4 @@ class ArtifactSearch:
                 artifact_ids=chosen,
                 top_k=arguments.get("top_k", 5),
             )
-        return ToolOutput(numbered(found) or "No passage fits this query.", found)
+        return ToolOutput(numbered(found) or "No passage matches this query.", found)

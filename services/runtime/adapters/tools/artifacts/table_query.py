@@ -21,12 +21,12 @@ _LONGEST_CELL: Final = 500
 _MOST_SHEETS: Final = 200
 _AT_ONCE: Final = 2
 _WAITING: Final = 8
-_GONE: Final = "The query needed too much memory or time. Select fewer rows or columns, or aggregate."
+_GONE: Final = "The query used too much memory or time. Select fewer rows or columns, or aggregate."
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Limits: ``seconds`` for loading and querying together, and ``rows`` in the result."""
+    """Limits of a query. ``seconds`` covers both loading and querying. ``rows`` applies to the result."""
 
     seconds: int = 20
     memory_bytes: int = 1_500_000_000
@@ -37,8 +37,8 @@ class TableQuery:
     definition = ToolDefinition(
         name="table_query",
         description=(
-            "Runs one SQL SELECT (DuckDB dialect) over a spreadsheet or CSV file of this session. Each sheet is a"
-            " table under the name that the file's description gives; SHOW TABLES and DESCRIBE name say more. Quote"
+            "Runs a single SQL SELECT (DuckDB dialect) on a spreadsheet or CSV file in this session. Each sheet is a"
+            " table; the file's description lists the table names. Use SHOW TABLES and DESCRIBE name for details. Quote"
             ' columns as "Column name".'
         ),
         parameters=object_schema(
@@ -59,13 +59,15 @@ class TableQuery:
         async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
             if facts.processing_strategy != "structural_parsing":
-                raise ToolFailed(f"{facts.name} isn't a table: only spreadsheets, CSV and JSON arrays can be queried")
+                raise ToolFailed(
+                    f"{facts.name} isn't a table; only spreadsheets, CSV files and JSON arrays can be queried"
+                )
             try:
                 async with self._queries.acquire(context.caller.company_id):
                     return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
             except QueueFull as full:
-                waiting = f"{full.waiting} of your company's queries are waiting already"
-                raise ToolFailed(f"{waiting}: call again in a moment") from full
+                waiting = f"{full.waiting} queries of your company are already waiting"
+                raise ToolFailed(f"{waiting}; try again in a moment") from full
 
     async def _query(self, facts: Artifact, sql: str, context: ToolContext) -> JsonObject:
         where = (context.session_id, facts.artifact_id, context.caller)
@@ -73,7 +75,7 @@ class TableQuery:
         names = query_names(table.name for table in tables)
         place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-table-"))
         try:
-            # Only the extension: the rest of the name is untrusted.
+            # Only use the extension, since the rest of the name is untrusted.
             file = place / f"file{Path(facts.name).suffix.lower()}"
             await self._artifacts.save(*where, file)
             job = {
@@ -101,12 +103,12 @@ class TableQuery:
         except JobRefused as problem:
             raise ToolFailed(str(problem)) from None
         except ProcessKilled as killed:
-            # A limit kills the process; an unexpected error in the worker ends it with status 1.
+            # A process that exceeds a limit is killed. An unexpected error in the worker ends it with status 1.
             raise ToolFailed(_GONE if killed.status < 0 else "the file couldn't be read as a table") from None
 
 
 def _answer(outcome: JsonObject) -> str:
     rows: list[list[Any]] = outcome["rows"]
     table = rendered([outcome["columns"], *rows], longest=_LONGEST_CELL)
-    count = f"the first {counted(len(rows))}; there are more" if outcome["more"] else counted(len(rows))
+    count = f"the first {counted(len(rows))} of the result" if outcome["more"] else counted(len(rows))
     return f"{table}\n({count})"

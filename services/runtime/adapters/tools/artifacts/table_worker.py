@@ -1,4 +1,4 @@
-"""Runs one query over one file in DuckDB, in a sandboxed process."""
+"""Runs one query on one file in DuckDB, in a sandboxed process."""
 
 import csv
 import json
@@ -26,11 +26,11 @@ _LONGEST_OUTCOME: Final = 500_000
 
 
 Table = dict[str, Any]
-"""The ``sheet`` of a table, its ``name`` in queries, and its columns' ``headers`` and ``types``."""
+"""A table: its ``sheet``, its ``name`` in queries, and the ``headers`` and ``types`` of its columns."""
 
 
 def run_query(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns columns and rows. Raises ``DocumentUnreadable`` if the file or query fails."""
+    """Returns columns and rows. Raises ``DocumentUnreadable`` if the file can't be read or the query fails."""
     file = Path(job["file"])
     try:
         with duckdb.connect(":memory:", config=_settings(job["memory_bytes"])) as database:
@@ -40,7 +40,7 @@ def run_query(job: dict[str, Any]) -> dict[str, Any]:
             return _query(database, job["sql"], job["rows"])
     except (MemoryError, duckdb.OutOfMemoryException):
         raise DocumentUnreadable(
-            "The query needs too much memory. Select fewer rows or columns, or aggregate."
+            "The query used too much memory. Select fewer rows or columns, or aggregate."
         ) from None
     except duckdb.Error as problem:
         raise DocumentUnreadable(str(problem)[:2_000]) from None
@@ -55,7 +55,7 @@ def _settings(memory_bytes: int) -> dict[str, Any]:
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
         "python_enable_replacements": False,
-        # Relative, because queries and errors show it.
+        # A relative path, because queries and errors show it.
         "home_directory": ".",
         "extension_directory": ".",
         "secret_directory": ".",
@@ -113,7 +113,7 @@ def _load_csv(database: Any, file: Path, table: Table) -> bool:
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
-        # Rows of different lengths, or quotes inside cells.
+        # The rows have different lengths, or cells contain quotes.
         return False
     return True
 
@@ -140,7 +140,7 @@ def _create(database: Any, file: Path, table: Table, *, delimiter: str, heading:
     )
     for types in (kinds, ["VARCHAR"] * len(names)):
         try:
-            # Types were inferred from the first rows; a later row may not fit them.
+            # Types are inferred from the first rows, so a later row may not match them.
             database.execute(statement, [str(file), dict(zip(names, types, strict=True)), heading, delimiter])
             return
         except duckdb.OutOfMemoryException:

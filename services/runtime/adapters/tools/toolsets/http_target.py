@@ -1,4 +1,4 @@
-"""Sends tool requests to their targets, and reads the responses as text for models."""
+"""Sends tool requests to their targets and converts the responses to text for models."""
 
 import codecs
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ RESERVED_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-"""Headers set by the connection and by the call itself."""
+"""Headers set by the connection or the call itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """A request to a target. `headers` may contain references to secrets, which are resolved when it is sent."""
+    """A request to a target. `headers` may contain references to secrets, which are resolved when sending."""
 
     method: str
     url: str
@@ -53,9 +53,10 @@ class HttpTarget:
     async def send(
         self, request: TargetRequest, toolset: Toolset, tool: ConnectedTool, context: ToolContext
     ) -> ToolOutput:
-        """Returns the response's text. Raises ToolFailed, also for a status of 400 and above.
+        """Returns the response's text. Raises ToolFailed, also for a status of 400 or above.
 
-        A call that is safe to repeat may reuse a connection of its toolset; any other is sent once over a new one.
+        A call that is safe to repeat may reuse a connection of its toolset. Other calls are sent once over a new
+        connection.
         """
         headers = self._secrets.headers(toolset, request.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in RESERVED_HEADERS}
@@ -86,7 +87,7 @@ def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
     if status >= 400:
         text = (text or "")[:_LONGEST_ERROR]
         raise ToolFailed(
-            f"The target answered with status {status}" + (f": {text}" if text.strip() else "."),
+            f"The target returned status {status}" + (f": {text}" if text.strip() else "."),
             retry=status in _MAY_PASS or status >= 500,
             retry_after=retry_after_seconds(response.headers),
         )
@@ -111,7 +112,7 @@ def _is_json(kind: str) -> bool:
 def _is_text(kind: str, body: bytes, *, whole: bool) -> bool:
     if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml")):
         return True
-    # aiohttp's default for a response without a type.
+    # aiohttp's default for a response without a content type.
     return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body, whole=whole)
 
 

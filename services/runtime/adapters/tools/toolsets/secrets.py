@@ -1,4 +1,4 @@
-"""Toolset secrets: decrypted for a request, and masked in everything that comes back."""
+"""Decrypts toolset secrets for requests, and masks them in responses."""
 
 import base64
 import json
@@ -19,13 +19,13 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ToolsetSecrets:
-    """Decrypts a toolset's ciphertexts for each use; no plaintext is stored."""
+    """Decrypts a toolset's ciphertexts for each use. Doesn't store plaintext."""
 
     def __init__(self, cipher: SecretCipher | None) -> None:
         self._cipher = cipher
 
     def headers(self, toolset: Toolset, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers with `${secret:NAME}` replaced. Raises ToolFailed, which names the reference."""
+        """Returns the headers with `${secret:NAME}` replaced. Raises ToolFailed, which names the reference."""
         return {
             name: SECRET_REFERENCE.sub(lambda found: self._open(toolset, found[1]), value)
             for name, value in headers.items()
@@ -39,33 +39,35 @@ class ToolsetSecrets:
             try:
                 yield self._open(toolset, name)
             except ToolFailed:
-                # An unreadable secret was in no request either.
+                # A secret that can't be decrypted wasn't in any request, either.
                 continue
 
     def _open(self, toolset: Toolset, name: str) -> str:
         ciphertext = toolset.secrets.get(name)
         reference = f"${{secret:{name}}}"
         if ciphertext is None:
-            raise ToolFailed(f"The call wasn't made: there is no secret {name!r} for {reference}.")
+            raise ToolFailed(f"The call wasn't made: the secret {name!r} in {reference} doesn't exist.")
         if self._cipher is None:
-            raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted, since AES_SECRETS_KEY isn't set.")
+            raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted because AES_SECRETS_KEY isn't set.")
         try:
             value = self._cipher.decrypt(base64.b64decode(ciphertext), place=secret_place(toolset.company_id, name))
         except (SecretUnreadable, ValueError):
             raise ToolFailed(f"The call wasn't made: {reference} can't be decrypted with AES_SECRETS_KEY.") from None
         if _CONTROL.search(value):
-            raise ToolFailed(f"The call wasn't made: the value of {reference} has characters that headers don't allow.")
+            raise ToolFailed(
+                f"The call wasn't made: the value of {reference} contains characters that aren't allowed in headers."
+            )
         return value
 
 
 class Mask:
-    """Masks values of at least four characters, including quoted or encoded forms in a target's echo."""
+    """Masks values of at least four characters, including quoted or encoded forms in a target's response."""
 
     def __init__(self, values: Iterable[str]) -> None:
         forms = {form for value in values if len(value) >= _SHORTEST_MASKED for form in _forms(value)}
-        # Longest first, because one value may be part of another.
+        # Longest first, because a value may be part of another one.
         alternatives = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
-        # Case-insensitive: media types and host names come back in lower case.
+        # Case-insensitive, because targets may return media types and host names in lower case.
         self._pattern = re.compile(alternatives, re.IGNORECASE) if forms else None
 
     def __bool__(self) -> bool:
@@ -93,6 +95,6 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes, before: int) -> str:
-    """The characters in a longer text's base64 that encode only `value`, after ``before`` bytes (mod 3)."""
+    """Returns the part of a longer text's Base64 that encodes only `value`, after ``before`` bytes (mod 3)."""
     encoded = base64.b64encode(b"\0" * before + value).decode()
     return encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

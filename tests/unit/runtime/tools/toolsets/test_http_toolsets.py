@@ -195,13 +195,13 @@ async def test_a_tool_without_parameters_has_those_of_its_placeholders(world: Wo
 @pytest.mark.parametrize(
     ("described", "reason"),
     [
-        ({"url": "http://{id}.example/x"}, "only the path and the query may have placeholders"),
+        ({"url": "http://{id}.example/x"}, "only the path and the query can contain placeholders"),
         ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} isn't one of its parameters"),
         ({"url": "http://user:pass@desk.example/"}, "user name or password"),
-        ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of an object"),
+        ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema with type: object"),
         ({"url": "http://desk.example/", "parameters": {"type": "object", "properties": {"a": 5}}}, "parameters"),
-        ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "the service sets"),
-        ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "the service sets"),
+        ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "set by the service"),
+        ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "set by the service"),
     ],
 )
 async def test_a_description_that_cannot_work_is_refused(world: World, described: JsonObject, reason: str) -> None:
@@ -388,8 +388,8 @@ async def test_a_secret_is_in_the_request_and_in_no_result(world: World, target:
 @pytest.mark.parametrize(
     ("secrets", "reason"),
     [
-        ({}, r"there is no secret 'KEY' for \$\{secret:KEY\}"),
-        ({"KEY": "two\nlines"}, r"the value of \$\{secret:KEY\} has characters that headers don't allow"),
+        ({}, r"the secret 'KEY' in \$\{secret:KEY\} doesn't exist"),
+        ({"KEY": "two\nlines"}, r"the value of \$\{secret:KEY\} contains characters that aren't allowed in headers"),
     ],
 )
 async def test_a_secret_that_cannot_be_used_is_named(
@@ -449,7 +449,7 @@ async def test_a_problem_is_told_in_whatever_encoding(world: World, target: Host
 
     with pytest.raises(ToolFailed) as failure:
         await world.call(await world.tool(url=target.url("/")))
-    assert str(failure.value) == 'The target answered with status 409: {"title": "voll"}'
+    assert str(failure.value) == 'The target returned status 409: {"title": "voll"}'
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream"])

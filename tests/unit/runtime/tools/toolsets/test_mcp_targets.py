@@ -157,7 +157,7 @@ async def test_results_of_the_wrong_shape(found: dict[str, Any]) -> None:
     async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
         return result(message, found)
 
-    assert "doesn't follow the protocol" in str(await failure(answer))
+    assert "violates the protocol" in str(await failure(answer))
 
 
 async def test_a_connection_that_breaks_in_the_middle_of_the_answer() -> None:
@@ -182,7 +182,7 @@ async def test_ten_megabytes_are_not_read(kind: str) -> None:
         return response
 
     failed = await failure(answer)
-    assert str(failed) == "the answer is larger than 1048576 bytes"
+    assert str(failed) == "the response is larger than 1048576 bytes"
     assert not failed.retry
 
 
@@ -304,7 +304,7 @@ async def test_a_missing_secret_fails_the_call_with_its_name() -> None:
 
     async with target(answer) as server, connector() as made:
         [tool] = connected_tools(made, toolset(server.url, headers={"Authorization": "${secret:KEY}"}))
-        with pytest.raises(ToolFailed, match="no secret 'KEY'"):
+        with pytest.raises(ToolFailed, match=r"the secret 'KEY' in .* doesn't exist"):
             await tool.call({}, ToolContext("call", "turn", "session", CALLER))
         assert server.methods == []
 
@@ -375,9 +375,9 @@ def listing(**page: Any) -> Answer:
         ({"name": "b", "inputSchema": {"type": "object", "$ref": "http://127.0.0.1/"}}, "b", "schema"),
         ({"name": "b b", "inputSchema": {"type": "object"}}, "b b", "spaces"),
         ({"name": "", "inputSchema": {"type": "object"}}, "", "1 to 150"),
-        ({"name": "a", "inputSchema": {"type": "object"}}, "a", "one of this name"),
-        ({"name": 3, "inputSchema": {"type": "object"}}, "(number 2)", "no name"),
-        ({"inputSchema": {"type": "object"}}, "(number 2)", "no name"),
+        ({"name": "a", "inputSchema": {"type": "object"}}, "a", "an earlier tool has the same name"),
+        ({"name": 3, "inputSchema": {"type": "object"}}, "(number 2)", "doesn't have a name"),
+        ({"inputSchema": {"type": "object"}}, "(number 2)", "doesn't have a name"),
         ("b", "(number 2)", "isn't an object"),
     ],
 )
@@ -399,7 +399,7 @@ async def test_what_a_tool_says_beside_its_schema_and_hints_cannot_make_it_unusa
 
 async def test_a_malformed_tool_that_is_asked_for_refuses_the_toolset() -> None:
     async with target(listing(tools=[USABLE, {"name": "b", "inputSchema": {}}])) as server, connector() as made:
-        with pytest.raises(ToolsetUnusable, match=r"The tool b .* type 'object'"):
+        with pytest.raises(ToolsetUnusable, match=r"tool b .* type 'object'"):
             await made.discover(toolset(server.url, allowed_tools=["a", "b"]))
         found = await made.discover(toolset(server.url, allowed_tools=["a"]))
 
@@ -469,11 +469,11 @@ async def test_text_resources_and_links_reach_the_model(shape: Shape, version: s
         ({"content": [], "structuredContent": [1, 2], "isError": None}, '{"result":[1,2]}'),
         (
             {"content": [{"type": "text", "text": "a"}, {"type": "video", "url": "x"}]},
-            "a\n[left out: content of type video that can't be read]",
+            "a\n[omitted: unreadable content of type video]",
         ),
         (
             {"content": [{"type": "text", "text": "a"}, {"type": "resource"}]},
-            "a\n[left out: content of type resource that can't be read]",
+            "a\n[omitted: unreadable content of type resource]",
         ),
     ],
 )
@@ -545,8 +545,8 @@ async def test_an_image_of_a_resource_is_kept_and_other_files_are_said_to_be_lef
 
     assert isinstance(output, ToolOutput), output
     assert [ref.name for ref in output.artifacts] == ["book-1.png"]
-    assert "[left out: the resource at file:///sheet (application/pdf)]" in output.text
-    assert "[left out: an image (image/png), which is none of" in output.text
+    assert "[omitted: the resource at file:///sheet (application/pdf)]" in output.text
+    assert "[omitted: an image (image/png) that isn't one of" in output.text
 
 
 @SHAPES

@@ -73,10 +73,10 @@ def test_an_operation_that_cannot_be_a_tool_is_left_out_and_named() -> None:
     assert [tool.name for tool in found.tools] == ["a"]
     assert [tool.name for tool in found.left_out] == ["upload", "GET /c", "GET /d"]
     reasons = [tool.reason for tool in found.left_out]
-    for reason, part in zip(reasons, ["neither JSON nor a form", "its arguments", "out of the document"], strict=True):
+    for reason, part in zip(reasons, ["must include JSON or a form", "arguments", "outside the document"], strict=True):
         assert part in reason
     assert compile_operations(contents, Target(), ["a"]).left_out == []
-    assert "neither JSON nor a form" in refusal(contents, "a", "upload")
+    assert "must include JSON or a form" in refusal(contents, "a", "upload")
 
 
 def test_an_operation_is_a_tool() -> None:
@@ -136,7 +136,10 @@ def test_operations_are_chosen_by_id_or_by_method_and_path(named: str) -> None:
 def test_a_chosen_operation_that_does_not_exist_is_named_with_near_ones() -> None:
     contents = document({"/tickets": {"get": {"operationId": "listTickets"}}})
 
-    assert refusal(contents, "listTicket") == "the document has no operation 'listTicket'; there is listTickets"
+    assert (
+        refusal(contents, "listTicket")
+        == "the document doesn't have an operation 'listTicket'; did you mean listTickets?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,9 @@ def test_no_argument_ends_a_header() -> None:
     found = only({"parameters": [{"name": "X-A", "in": "header", "schema": STRING}]})
 
     for value in ("a\r\nHost: b", "ü"):
-        with pytest.raises(ToolFailed, match="printable"):
+        with pytest.raises(ToolFailed, match="printable ASCII"):
             request(found, **{"X-A": value})
-    with pytest.raises(ToolFailed, match="refers to a secret"):
+    with pytest.raises(ToolFailed, match="must not reference a secret"):
         request(found, **{"X-A": "a ${secret:KEY}"})
 
 
@@ -222,7 +225,7 @@ def test_cookies_are_refused_by_name_when_they_are_needed() -> None:
     def with_cookie(required: bool) -> dict[str, Any]:
         return document({"/x": {"get": {"parameters": [{"name": "sid", "in": "cookie", "required": required}]}}})
 
-    assert "'sid' belongs in a cookie" in refusal(with_cookie(True))
+    assert "tools can't set the cookie 'sid'" in refusal(with_cookie(True))
     assert compiled(with_cookie(False))[0].parameters["properties"] == {}
 
 
@@ -344,7 +347,7 @@ def test_json_is_chosen_before_a_form_and_what_is_neither_is_refused() -> None:
     assert only(both, method="post").binding["body"]["content_type"] == "application/vnd.a+json"  # type: ignore[index]
 
     upload = document({"/x": {"post": body({}, kind="multipart/form-data")}})
-    assert "neither JSON nor a form" in refusal(upload)
+    assert "must include JSON or a form" in refusal(upload)
     optional = document({"/x": {"post": body({}, kind="multipart/form-data", required=False)}})
     assert compiled(optional)[0].parameters["properties"] == {}
 
@@ -430,17 +433,17 @@ def test_a_server_without_a_host_is_that_of_the_document() -> None:
         request(compiled(contents, document_url="https://a.example/docs/openapi.json")[0])[0]
         == "https://a.example/v1/x"
     )
-    assert "give a `base_url`" in refusal(contents)
+    assert "set `base_url`" in refusal(contents)
 
 
 @pytest.mark.parametrize(
     ("contents", "said"),
     [
-        (3, "isn't an object"),
+        (3, "must be an object"),
         ({"swagger": "2.0", "paths": {}}, "Swagger 2.0"),
-        ({"openapi": "4.0.0", "paths": {}}, "versions 3.0 and 3.1"),
+        ({"openapi": "4.0.0", "paths": {}}, "use version 3.0 or 3.1"),
         ({"openapi": "3.1.0"}, "`paths` is missing"),
-        (document({}), "no operations"),
+        (document({}), "doesn't contain any operations"),
         (document({"/x": 3}), "paths./x isn't an object"),
         (document({"/x": {"get": 3}}), "GET /x isn't an object"),
         (document({"/x": {"get": {"summary": 3}}}), "GET /x: summary"),
@@ -448,17 +451,17 @@ def test_a_server_without_a_host_is_that_of_the_document() -> None:
         (document({"/x": {"get": {"parameters": [{"name": "a"}]}}}), "parameters.0: in"),
         (document({"/x": {"get": {"parameters": [query("a", style="matrix")]}}}), "style 'matrix'"),
         (document({"/{id}": {"get": {}}}), "no parameter describes id"),
-        (document({"/x": {"get": {"parameters": [query("a", schema={"type": "text"})]}}}), "its arguments"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"type": "text"})]}}}), "arguments"),
         (document({"/x": {"get": {"parameters": [query("a", schema={"properties": 3})]}}}), "`properties` in a schema"),
-        (document({"/x": {"get": {"parameters": [query("a", schema=3)]}}}), "a schema is int"),
-        (document({"/x": {"post": {"requestBody": {"required": True}}}}), "neither JSON nor a form"),
+        (document({"/x": {"get": {"parameters": [query("a", schema=3)]}}}), "must be an object, not int"),
+        (document({"/x": {"post": {"requestBody": {"required": True}}}}), "must include JSON or a form"),
             (document({"/x": {"get": {"parameters": [query("a", schema={"default": {1, 2}})]}}}), "doesn't support"),
-        (document({"/x": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}), "leads nowhere"),
-        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "#/nowhere"})]}}}), "leads nowhere"),
-        (document({"/x": {"get": {"parameters": [{"$ref": "http://inside/x"}]}}}), "out of the document"),
-        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "file:///etc/passwd"})]}}}), "out of the"),
-        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": 3})]}}}), "out of the document"),
-        (document({"/x": {"$ref": "#/paths/~1x"}}), "never ends"),
+        (document({"/x": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}), "doesn't exist"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "#/nowhere"})]}}}), "doesn't exist"),
+        (document({"/x": {"get": {"parameters": [{"$ref": "http://inside/x"}]}}}), "outside the document"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": "file:///etc/passwd"})]}}}), "outside the"),
+        (document({"/x": {"get": {"parameters": [query("a", schema={"$ref": 3})]}}}), "outside the document"),
+        (document({"/x": {"$ref": "#/paths/~1x"}}), "is endless"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(contents: Any, said: str) -> None:

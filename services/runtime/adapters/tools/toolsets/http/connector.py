@@ -1,4 +1,4 @@
-"""Toolsets of type `http`: individually described requests."""
+"""Toolsets of type `http`, which describe each request separately."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class HttpConnector:
-    """A ToolsetConnector. Compiles a description without calling its target."""
+    """Implements ToolsetConnector. Compiles a description without calling its target."""
 
     def __init__(self, target: HttpTarget) -> None:
         self._target = target
@@ -30,7 +30,7 @@ class HttpConnector:
             raise ToolsetUnusable(f"Invalid field tools: {validation_message(problem.errors()[0])}.") from None
         names = [tool.name for tool in described]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ToolsetUnusable(f"The field tools has two tools named {twice[0]!r}.")
+            raise ToolsetUnusable(f"The field tools contains two tools named {twice[0]!r}.")
         return DiscoveredTools(tools=[_compiled(tool) for tool in described])
 
     async def call(
@@ -44,7 +44,7 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
     template = RequestTemplate(method=tool.method, url=tool.url, headers=tool.headers, query=tool.query, body=tool.body)
     _require_fixed_host(tool)
     if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
-        raise ToolsetUnusable(f"Tool {tool.name!r}: headers: the service sets {reserved[0]!r} itself.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: headers: {reserved[0]!r} is set by the service. Remove it.")
     parameters = tool.parameters or _parameters_of(template)
     _require_usable(tool, parameters, template)
     settings = tool.model_dump(include={"approval", "timeout_seconds", "retries"}, exclude_none=True)
@@ -60,11 +60,11 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
 
 
 def _require_fixed_host(tool: HttpTool) -> None:
-    """The model chooses paths and values, never the host, which gets the toolset's headers."""
+    """Rejects placeholders in the host: the model may choose paths and values, but the host receives the headers."""
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
-        raise ToolsetUnusable(f"Tool {tool.name!r}: url: only the path and the query may have placeholders.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: url: only the path and the query can contain placeholders.")
     try:
         parse_url(f"{scheme}://{host}/")
     except UnusableUrl as problem:
@@ -73,7 +73,7 @@ def _require_fixed_host(tool: HttpTool) -> None:
 
 def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> None:
     if parameters.get("type") != "object":
-        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters: must be the schema of an object (type: object).")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters: must be a schema with type: object.")
     try:
         compile_schema(parameters)
     except SchemaInvalid as problem:
@@ -81,11 +81,16 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
     known = parameters.get("properties")
     missing = sorted(template.placeholders() - set(known if isinstance(known, dict) else ()))
     if missing and not any(name in parameters for name in ("$ref", "allOf", "anyOf", "oneOf", "patternProperties")):
-        raise ToolsetUnusable(f"Tool {tool.name!r}: {{{missing[0]}}} isn't one of its parameters.")
+        raise ToolsetUnusable(
+            f"Tool {tool.name!r}: {{{missing[0]}}} isn't one of its parameters. Add it to parameters."
+        )
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """The schema for a tool without one: its placeholders, with the path's required."""
+    """Returns the schema for a tool without one.
+
+    Its placeholders are the parameters; those in the path are required.
+    """
     names = sorted(template.placeholders())
     in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()
     return {

@@ -19,7 +19,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class RequestTemplate(BaseModel):
-    """A request with placeholders, from the toolset's description."""
+    """A request with placeholders, as described in the toolset."""
 
     method: str
     url: str
@@ -31,7 +31,7 @@ class RequestTemplate(BaseModel):
         return set(_names([self.url, self.query, self.body]))
 
     def request(self, arguments: JsonObject) -> TargetRequest:
-        """Fills in the arguments. Raises ToolFailed for arguments that don't fit into a URL."""
+        """Fills in the arguments. Raises ToolFailed if an argument can't be part of a URL."""
         path, _, own_query = self.url.partition("#")[0].partition("?")
         url = _path(path, arguments)
         pairs = list(_pairs([*parse_qsl(own_query, keep_blank_values=True), *self.query.items()], arguments))
@@ -65,7 +65,7 @@ class RequestTemplate(BaseModel):
 
 
 class _Missing:
-    """Stands for an omitted optional argument."""
+    """Marks an omitted optional argument."""
 
 
 _MISSING: Final = _Missing()
@@ -83,7 +83,7 @@ def _names(template: Any) -> Iterator[str]:
 
 
 def _path(template: str, arguments: JsonObject) -> str:
-    """The URL before its query. A placeholder stays within its segment, whatever its argument."""
+    """Returns the URL up to its query. An argument can't add path segments."""
     segments = template.split("/")
     return "/".join(_segment(segment, arguments) if _PLACEHOLDER.search(segment) else segment for segment in segments)
 
@@ -91,7 +91,7 @@ def _path(template: str, arguments: JsonObject) -> str:
 def _segment(template: str, arguments: JsonObject) -> str:
     for name in _names(template):
         if name not in arguments:
-            raise ToolFailed(f"The call wasn't made: the URL needs the argument {name!r}.")
+            raise ToolFailed(f"The call wasn't made: the URL requires the argument {name!r}.")
     text = _substituted(template, arguments, lambda value: quote(_plain(value), safe="", errors="replace"))
     # These segments would change the request's path.
     if text in ("", ".", ".."):
@@ -115,7 +115,7 @@ def _form(fields: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _filled(template: Any, arguments: JsonObject) -> Any:
-    """Replaces placeholders with arguments; leaves out fields and items with a missing one."""
+    """Replaces placeholders with arguments. Omits fields and items whose argument is missing."""
     if isinstance(template, str):
         if whole := _WHOLE.fullmatch(template):
             return arguments.get(whole[1], _MISSING)
@@ -146,7 +146,7 @@ def _plain(value: Any) -> str:
 
 
 def _json_inner(value: Any) -> str:
-    """For a placeholder inside a JSON string: the escaped string without its quotes."""
+    """Returns an argument for a placeholder within a JSON string: the escaped string without its quotes."""
     return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,6 +1,6 @@
 """Repairs responses of MCP servers before the SDK reads them.
 
-The SDK rejects a whole response for one invalid part. This module leaves the invalid part out and reports it.
+The SDK rejects a whole response because of one invalid part. This module omits the invalid part and reports it.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 LEFT_OUT: Final = "aes/left-out"
-"""In `_meta` of a list of tools: name and reason of each omitted tool."""
+"""Key in `_meta` of a list of tools: name and reason of each omitted tool."""
 LISTED: Final = "aes/listed"
-"""In `_meta` of a list of tools: the names passed to the SDK, which may drop some."""
+"""Key in `_meta` of a list of tools: the names passed to the SDK, which may drop some of the tools."""
 CUT: Final = "aes/cut"
-"""In `_meta` of a result: only its start was read."""
+"""Key in `_meta` of a result that was only read in part."""
 
 _BLOCK: Final[TypeAdapter[ContentBlock]] = TypeAdapter(ContentBlock)
 # A tool that is valid in this version is also valid in earlier versions and in the next one.
@@ -29,7 +29,7 @@ _USED: Final = ("name", "title", "description", "inputSchema", "annotations")
 
 
 def readable(body: bytes) -> bytes:
-    """The response without its malformed parts; the same bytes if there is nothing to change."""
+    """Returns the response without its malformed parts, or the same bytes if nothing has to change."""
     message = _message(body)
     if message is None:
         return body
@@ -42,9 +42,9 @@ def readable(body: bytes) -> bytes:
 
 
 def beginning(part: bytes, request: bytes) -> bytes | None:
-    """Builds a response from the start of a large one; None if it isn't the result of a call.
+    """Builds a response from the start of a large one. Returns None if it isn't the result of a call.
 
-    `request` is the JSON-RPC request, because the response's id may be in the unread rest.
+    `request` is the JSON-RPC request. It's needed because the response's ID may be in the unread part.
     """
     try:
         message = from_json(part.decode("utf-8", "ignore"), allow_partial="trailing-strings")
@@ -56,7 +56,7 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
         return None
     content = result.get("content")
     if isinstance(content, list) and content:
-        # Structured content repeats the content and may itself be incomplete. Content before another member is
+        # Structured content repeats the content and may itself be incomplete. Content followed by another field is
         # complete.
         if list(result)[-1] == "content":
             content[-1] = _cut_block(content[-1])
@@ -68,7 +68,7 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
 
 
 def _message(body: bytes) -> JsonObject | None:
-    """A JSON-RPC message with a result that is an object."""
+    """Parses a JSON-RPC message. Returns None unless its result is an object."""
     try:
         message = read_json(body)
     except NotJson:
@@ -94,7 +94,7 @@ def _reason_against(tool: Any) -> str | None:
     if not isinstance(tool, dict):
         return "it isn't an object"
     if not isinstance(tool.get("name"), str):
-        return "it has no name"
+        return "it doesn't have a name"
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict):
         return "its inputSchema isn't an object"
@@ -104,7 +104,7 @@ def _reason_against(tool: Any) -> str | None:
         parse_server_result("tools/list", _VERSION, {"tools": [_used(tool)]})
     except ValidationError as problem:
         _, _, field, *_ = problem.errors()[0]["loc"]
-        return f"its {field} isn't what the protocol asks for"
+        return f"its {field} violates the protocol"
     return None
 
 
@@ -118,7 +118,7 @@ def _name(tool: Any, number: int) -> str:
 
 
 def _complete_result(result: JsonObject) -> bool:
-    """Adds missing members to a call's result; returns whether it changed anything."""
+    """Adds missing fields to a call's result. Returns whether anything changed."""
     before = dict(result)
     structured = result.get("structuredContent")
     if "content" not in result and structured is None:
@@ -126,7 +126,7 @@ def _complete_result(result: JsonObject) -> bool:
     if result.get("content") is None and structured is not None:
         result["content"] = []
     if structured is not None and not isinstance(structured, dict):
-        # Protocol versions before 2026 support only objects.
+        # Protocol versions before 2026 only support objects.
         result["structuredContent"] = {"result": structured}
     if "isError" in result and result["isError"] is None:
         del result["isError"]
@@ -150,7 +150,7 @@ def _blocks(content: list[Any]) -> Iterator[Any]:
 
 
 def _cut_block(block: Any) -> Any:
-    """Completes the last block of a partial response. Partial binary data is worthless."""
+    """Completes the last block of a partial response. Drops binary data, which is useless in part."""
     if not isinstance(block, dict):
         return block
     resource = block.get("resource")
@@ -164,4 +164,4 @@ def _cut_block(block: Any) -> Any:
 def _said_to_be_left_out(block: Any) -> JsonObject:
     kind = block.get("type") if isinstance(block, dict) else None
     named = f" of type {kind[:50]}" if isinstance(kind, str) else ""
-    return {"type": "text", "text": f"[left out: content{named} that can't be read]"}
+    return {"type": "text", "text": f"[omitted: unreadable content{named}]"}

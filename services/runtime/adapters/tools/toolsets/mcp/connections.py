@@ -1,4 +1,4 @@
-"""Connections to MCP servers, shared by the calls of a toolset version and closed when unused."""
+"""Connections to MCP servers. The calls of a toolset version share one, which is closed when unused."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -25,7 +25,7 @@ _log: Final = structlog.get_logger(__name__)
 class McpConnection:
     """A negotiated connection.
 
-    It has its own task, because the SDK's scopes must be exited by the task that entered them.
+    It runs in its own task, because only the task that entered the SDK's scopes can exit them.
     """
 
     def __init__(self, url: str, transport: GuardedTransport) -> None:
@@ -55,7 +55,7 @@ class McpConnection:
         http = httpx2.AsyncClient(transport=self._transport, timeout=None, trust_env=False)
         # The transport limits responses.
         streams = streamable_http_client(self._url, http_client=http, max_sse_event_size=None)
-        # The SDK's listing cache would survive a restart of the server with other tools.
+        # The SDK's cache of tool lists would survive a restart of the server with other tools.
         client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
         try:
             async with http:
@@ -81,9 +81,13 @@ class McpConnection:
             problem = problem.exceptions[0]
         known = problem if isinstance(problem, MCPError) else None
         late = isinstance(problem, TimeoutError)
-        text = f"no session within {_CONNECT_SECONDS:g} seconds" if late else "the server doesn't speak MCP"
+        text = (
+            f"the server didn't open a session within {_CONNECT_SECONDS:g} seconds"
+            if late
+            else "the server doesn't support MCP"
+        )
         self._opened.set_exception(known or MCPError(0, text))
-        # Retrieved here, since no caller may be waiting for it.
+        # Retrieved here, since possibly no caller is waiting for it.
         self._opened.exception()
 
 
@@ -95,7 +99,7 @@ class _Entry:
 
 
 class McpConnections:
-    """At most `most` connections; closes one that was unused for `idle_seconds`."""
+    """Keeps up to `most` connections. Closes a connection after `idle_seconds` without use."""
 
     def __init__(self, *, most: int = 200, idle_seconds: float = 60.0) -> None:
         self._most = most
@@ -108,7 +112,10 @@ class McpConnections:
 
     @asynccontextmanager
     async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
-        """The connection for this key, created with `connect` if missing. Raises ToolFailed if all are in use."""
+        """Provides the connection for this key, and creates it with `connect` if missing.
+
+        Raises ToolFailed if all connections are in use.
+        """
         entry = self._entry(key, connect)
         entry.users += 1
         try:
@@ -119,7 +126,7 @@ class McpConnections:
                 self._release(key, entry)
 
     def retire(self, connection: McpConnection) -> None:
-        """Stops new calls from using the connection, and closes it after the current ones."""
+        """Stops new calls from using the connection, and closes it after running calls."""
         for key, entry in list(self._entries.items()):
             if entry.connection is connection:
                 self._remove(key, entry)
@@ -139,7 +146,7 @@ class McpConnections:
             self._make_room()
             entry = _Entry(connect())
         self._stop_timer(entry)
-        # Moves it to the end: the first entries are the least recently used.
+        # Move it to the end, so that the first entries are the least recently used.
         self._entries[key] = entry
         return entry
 
@@ -148,7 +155,7 @@ class McpConnections:
             return
         idle = next(((key, entry) for key, entry in self._entries.items() if entry.users == 0), None)
         if idle is None:
-            raise ToolFailed("too many MCP servers are in use at once: call again in a moment", retry=True)
+            raise ToolFailed("too many MCP servers are in use; try again in a moment", retry=True)
         self._remove(*idle)
         self._end(idle[1])
 

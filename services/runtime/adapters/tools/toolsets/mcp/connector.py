@@ -42,7 +42,7 @@ _RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
 
 
 class McpConnector:
-    """A ToolsetConnector."""
+    """Implements ToolsetConnector."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class McpConnector:
         artifacts: SessionArtifacts | None = None,
         connections: McpConnections | None = None,
     ) -> None:
-        # The SDK logs server messages, which may echo secrets.
+        # The SDK logs messages of servers, which may contain secrets.
         logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
         self._resolver = resolver
         self._secrets = secrets
@@ -59,12 +59,12 @@ class McpConnector:
         self._connections = McpConnections() if connections is None else connections
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        # A new connection, since the state of the existing one may be the reason for the request.
+        # Use a new connection, since the state of the existing one may be the reason for this request.
         connection = self._connect(toolset)
         try:
             listed, left_out = await _list_tools(await connection.session())
         except MCPError as problem:
-            raise ToolsetUnusable.at("url", f"The MCP server doesn't list its tools: {problem.message[:500]}") from None
+            raise ToolsetUnusable.at("url", f"The MCP server can't list its tools: {problem.message[:500]}") from None
         except ValidationError:
             raise ToolsetUnusable("The MCP server's list of tools violates the protocol.") from None
         except ToolFailed as problem:
@@ -88,13 +88,13 @@ class McpConnector:
                     if not (again and known and _may_be_sent_again(tool, problem)):
                         raise _failure(problem) from None
                 except ValidationError:
-                    raise ToolFailed("the server's response doesn't follow the protocol") from None
+                    raise ToolFailed("the server's response violates the protocol") from None
                 except BaseException:
-                    # After a timeout, the next call to this server uses another connection.
+                    # After a timeout, the next call to this server uses a new connection.
                     self._connections.retire(connection)
                     raise
         if isinstance(result, InputRequiredResult):
-            raise ToolFailed("the server asks its caller for input, which nobody here can give")
+            raise ToolFailed("the server requests additional input, which isn't supported")
         return await tool_output(result, tool.name, self._artifacts, context)
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class McpConnector:
 
 
 def _key(toolset: Toolset) -> Hashable:
-    """The key of a connection. A changed secret has another ciphertext and so gets another connection."""
+    """Returns a connection's key. A changed secret has another ciphertext and therefore another connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
@@ -117,7 +117,7 @@ def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
 async def _send(
     session: ClientSession, tool: ConnectedTool, arguments: JsonObject, context: ToolContext
 ) -> CallToolResult | InputRequiredResult:
-    """The result of one call. The SDK's own `call_tool` would list tools afterwards, and fail if that fails."""
+    """Makes one call. The SDK's own `call_tool` would then list the tools, and fail if that fails."""
     params = CallToolRequestParams(
         name=tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
     )
@@ -127,13 +127,13 @@ async def _send(
     except MCPError as problem:
         if problem.code != HEADER_MISMATCH:
             raise
-    # The server hasn't run the call: it also expects arguments in headers, which its tool list names.
+    # The server hasn't executed the call: it also expects arguments in headers, which its tool list specifies.
     await _list_tools(session)
     return await session.send_request(request, _RESULT)
 
 
 def _did_nothing(problem: MCPError) -> bool:
-    """Whether the server rejected the request before the call ran, for example after a restart."""
+    """Returns whether the server rejected the request before executing the call, for example after a restart."""
     return problem.code in (Failure.SESSION_GONE, UNSUPPORTED_PROTOCOL_VERSION)
 
 
@@ -141,12 +141,14 @@ def _failure(problem: MCPError) -> ToolFailed:
     if problem.code == CONNECTION_CLOSED and TOO_LARGE in problem.message:
         return ToolFailed(TOO_LARGE)
     if problem.code == CONNECTION_CLOSED:
-        return ToolFailed("the connection ended before the answer", retry=True)
-    return ToolFailed(problem.message[:2_000] or "the server failed without a message", retry=problem.code in _MAY_PASS)
+        return ToolFailed("the connection ended before the response", retry=True)
+    return ToolFailed(
+        problem.message[:2_000] or "the server failed without an error message", retry=problem.code in _MAY_PASS
+    )
 
 
 async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription], list[LeftOutTool]]:
-    """Reads all pages. Raises MCPError, and ToolFailed for an endless list."""
+    """Reads all pages. Raises MCPError, and ToolFailed if the list is endless."""
     tools: list[McpToolDescription] = []
     left_out: list[LeftOutTool] = []
     cursor: str | None = None
@@ -162,7 +164,7 @@ async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription],
         if cursor is None:
             return tools, left_out
         if cursor in seen:
-            raise ToolFailed("the server's list of tools never ends: a page was listed twice")
+            raise ToolFailed("the server's list of tools is endless: a page was listed twice")
         seen.add(cursor)
     raise ToolFailed(f"the server's list of tools has more than {_MOST_PAGES} pages")
 
@@ -170,20 +172,20 @@ async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription],
 def _chosen(
     listed: Sequence[McpToolDescription], left_out: Sequence[LeftOutTool], allowed: Sequence[str] | None
 ) -> DiscoveredTools:
-    """The usable tools. A tool in `allowed` must be among them."""
+    """Returns the usable tools. All tools in `allowed` must be among them."""
     usable: dict[str, ConnectedTool] = {}
     unusable = {tool.name: tool for tool in left_out}
     for tool in listed:
         if allowed is not None and tool.name not in allowed:
             continue
-        reason = "there is one of this name before it" if tool.name in usable else _reason_against(tool)
+        reason = "an earlier tool has the same name" if tool.name in usable else _reason_against(tool)
         if reason is None:
             usable[tool.name] = _connected(tool)
         else:
             unusable.setdefault(tool.name, LeftOutTool.of(tool.name, reason))
     if allowed is None:
         if len(usable) > MAX_TOOLS:
-            raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools. Choose some with allowed_tools.")
+            raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools. Select some with allowed_tools.")
         if unusable and not usable:
             told = "; ".join(f"{tool.name}: {tool.reason}" for tool in unusable.values())
             raise ToolsetUnusable(f"The MCP server's tools violate the protocol: {told[:1_000]}.")
@@ -191,17 +193,17 @@ def _chosen(
     missing = [name for name in allowed if name not in usable]
     for name in missing:
         if name in unusable:
-            raise ToolsetUnusable(f"The tool {name} of the MCP server can't be used: {unusable[name].reason}.")
+            raise ToolsetUnusable(f"The MCP server's tool {name} can't be used: {unusable[name].reason}.")
     if missing:
-        raise ToolsetUnusable(f"The MCP server has no tool {', '.join(missing)[:500]}.")
+        raise ToolsetUnusable(f"The MCP server doesn't have the tool {', '.join(missing)[:500]}. Check allowed_tools.")
     return DiscoveredTools(tools=[usable[name] for name in dict.fromkeys(allowed)])
 
 
 def _reason_against(tool: McpToolDescription) -> str | None:
     if not 0 < len(tool.name) <= _LONGEST_NAME:
-        return f"its name doesn't have 1 to {_LONGEST_NAME} characters"
+        return f"its name must have 1 to {_LONGEST_NAME} characters"
     if not tool.name.isprintable() or " " in tool.name:
-        return "its name has spaces or characters that can't be printed"
+        return "its name contains spaces or unprintable characters"
     try:
         compile_schema(tool.input_schema)
     except SchemaInvalid as problem:

@@ -1,4 +1,4 @@
-"""Results of MCP tools as text and artifacts."""
+"""Converts results of MCP tools to text and artifacts."""
 
 import base64
 import binascii
@@ -30,7 +30,7 @@ _IMAGES: Final = {ending: TYPES[ending] for ending in ("png", "jpg", "gif", "web
 async def tool_output(
     result: CallToolResult, tool: str, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ToolOutput:
-    """Text and resources as text, structured content as JSON, images as artifacts; omissions are reported.
+    """Converts text and resources to text, structured content to JSON, and images to artifacts. Reports omissions.
 
     Raises ToolFailed.
     """
@@ -39,14 +39,14 @@ async def tool_output(
         texts.append(write_json(result.structured_content).decode())
     if result.is_error:
         texts += [_as_text(block) for block in result.content if not isinstance(block, TextContent)]
-        raise ToolFailed("\n".join(text for text in texts if text) or "the tool failed without a message")
+        raise ToolFailed("\n".join(text for text in texts if text) or "the tool failed without an error message")
     kept: list[ArtifactRef] = []
     for number, block in enumerate(result.content):
         if (image := _image(block)) is not None:
             made = await _kept(*image, f"{tool}-{number + 1}", number, artifacts, context)
             if isinstance(made, ArtifactRef):
                 kept.append(made)
-                texts.append(f"Made {made.name} ({made.size} bytes), artifact {made.artifact_id}.")
+                texts.append(f"Created {made.name} ({made.size} bytes), artifact {made.artifact_id}.")
             else:
                 texts.append(made)
         elif not isinstance(block, TextContent):
@@ -56,7 +56,7 @@ async def tool_output(
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Whether a text repeats the structured content, as the protocol recommends."""
+    """Returns whether a text repeats the structured content, as the protocol recommends."""
     wrapped = structured.get("result") if isinstance(structured, dict) and list(structured) == ["result"] else None
     whole = "\n".join(texts)
     if isinstance(wrapped, str) and whole == wrapped:
@@ -70,7 +70,7 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
 
 
 def _image(block: ContentBlock) -> tuple[str, str] | None:
-    """The MIME type and base64 data of an image, or of a resource with an image type."""
+    """Returns the MIME type and Base64 data of an image, or of a resource with an image type."""
     if isinstance(block, ImageContent):
         return block.mime_type, block.data
     if not isinstance(block, EmbeddedResource) or isinstance(block.resource, TextResourceContents):
@@ -82,21 +82,21 @@ def _image(block: ContentBlock) -> tuple[str, str] | None:
 async def _kept(
     kind: str, data: str, name: str, number: int, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ArtifactRef | str:
-    """Stores the image as a session artifact, or returns why it can't. A repeated call gets the same artifact.
+    """Stores the image as a session artifact, or returns why it can't be stored.
 
-    `kind` is the server's MIME type. The first bytes show the actual type.
+    A repeated call gets the same artifact. `kind` is the server's MIME type. The first bytes show the actual type.
     """
     kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:
-        return f"[left out: an image ({kind}); there is no session to keep it in]"
+        return f"[omitted: an image ({kind}), because there is no session to store it in]"
     try:
         content = base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        return f"[left out: an image ({kind}) that isn't valid Base64]"
+        return f"[omitted: an image ({kind}) that isn't valid Base64]"
     ending = next((ending for ending, image in _IMAGES.items() if image.begins(content)), None)
     if ending is None:
         known = ", ".join(image.content_type for image in _IMAGES.values())
-        return f"[left out: an image ({kind}), which is none of {known}]"
+        return f"[omitted: an image ({kind}) that isn't one of {known}]"
     try:
         made = await artifacts.create(
             context.session_id,
@@ -106,23 +106,23 @@ async def _kept(
             content=content,
         )
     except ServiceError as problem:
-        return f"[left out: an image ({kind}): {problem.message}]"
+        return f"[omitted: an image ({kind}): {problem.message}]"
     return ArtifactRef(made.artifact_id, made.name, made.content_type, made.size)
 
 
 def _as_text(block: ContentBlock) -> str:
-    """A resource's text or a link, or a note about unsupported content."""
+    """Returns a resource's text or a link, or a note about unsupported content."""
     if isinstance(block, EmbeddedResource):
         uri = str(block.resource.uri)[:500]
         if isinstance(block.resource, TextResourceContents):
             return f"[resource {uri}]\n{block.resource.text}"
-        return f"[left out: the resource at {uri} ({(block.resource.mime_type or 'of unknown type')[:50]})]"
+        return f"[omitted: the resource at {uri} ({(block.resource.mime_type or 'of unknown type')[:50]})]"
     if isinstance(block, ResourceLink):
         about = block.description or block.title
         link = f"[link to the resource {block.name[:200]!r} at {str(block.uri)[:500]}]"
         return f"{link} {about[:1_000]}" if about else link
     if isinstance(block, ImageContent):
-        return f"[left out: an image ({block.mime_type[:50]})]"
+        return f"[omitted: an image ({block.mime_type[:50]})]"
     if isinstance(block, AudioContent):
-        return f"[left out: audio ({block.mime_type[:50]})]"
-    return f"[left out: {type(block).__name__}]"
+        return f"[omitted: audio ({block.mime_type[:50]})]"
+    return f"[omitted: {type(block).__name__}]"

@@ -1,4 +1,4 @@
-"""Imports the MCP connector on first use, since its SDK would add a fifth to the startup imports."""
+"""Imports the MCP connector on first use, since its SDK would add a fifth to the imports at startup."""
 
 import asyncio
 from importlib import import_module
@@ -19,7 +19,7 @@ _CONNECTOR: Final = "services.runtime.adapters.tools.toolsets.mcp.connector"
 
 
 class LateMcpConnector:
-    """A ToolsetConnector."""
+    """Implements ToolsetConnector."""
 
     def __init__(
         self, resolver: GuardedResolver, secrets: ToolsetSecrets, artifacts: SessionArtifacts | None = None
@@ -31,7 +31,7 @@ class LateMcpConnector:
 
     async def _late(self) -> "McpConnector":
         if self._connector is None:
-            # In a thread, so that turns and leases aren't blocked.
+            # Imported in a thread, so that turns and leases aren't blocked.
             module = await asyncio.to_thread(import_module, _CONNECTOR)
             if self._connector is None:
                 self._connector = module.McpConnector(self._resolver, self._secrets, self._artifacts)

@@ -1,4 +1,4 @@
-"""The HTTP transport for the MCP SDK: guarded addresses, resolved secrets in headers, limited responses."""
+"""HTTP transport for the MCP SDK. Checks addresses, resolves secrets in headers, and limits responses."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -15,43 +15,43 @@ from services.runtime.adapters.tools.toolsets.mcp.answers import beginning, read
 from services.runtime.domain.tools import ToolFailed
 
 LARGEST_ANSWER: Final = 1024 * 1024
-TOO_LARGE: Final = f"the answer is larger than {LARGEST_ANSWER} bytes"
+TOO_LARGE: Final = f"the response is larger than {LARGEST_ANSWER} bytes"
 _CONNECT_SECONDS: Final = 5.0
 _PASSED_ON: Final = frozenset({"accept", "cache-control", "content-type", "last-event-id"})
 _SESSION: Final = "mcp-session-id"
 _RESUMES: Final = "last-event-id"
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-# Messages of restarted servers that answer 400 instead of the protocol's 404.
+# Messages of restarted servers that return 400 instead of the protocol's 404.
 _OF_SESSION: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 _INVALID_PARAMS: Final = -32602
 
 
 class Failure(IntEnum):
-    """JSON-RPC error codes for failed requests; a server's own codes are negative."""
+    """JSON-RPC error codes for failed requests. A server's own codes are negative."""
 
     REFUSED = 7_300_001
     """The address isn't allowed, or a header can't be built."""
     UNREACHABLE = 7_300_002
     """Connecting failed; the request wasn't sent."""
     BROKEN = 7_300_003
-    """The connection failed after the request, or its response can't be read."""
+    """The connection failed after the request was sent, or the response can't be read."""
     TOO_LARGE = 7_300_004
     PASSING_STATUS = 7_300_005
-    """429 or 5xx."""
+    """The server returned 429 or 5xx."""
     STATUS = 7_300_006
     SESSION_GONE = 7_300_007
-    """The server no longer knows the session and did nothing."""
+    """The server no longer knows the session and didn't execute the request."""
     UNEXPLAINED = 7_300_008
-    """A 400 without a reason, possibly for an unknown session."""
+    """The server returned 400 without a reason, possibly because of an unknown session."""
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends the requests of one MCP connection through aiohttp, whose resolver rejects forbidden addresses.
 
-    A failed request is answered with a JSON-RPC error: an exception would end the SDK's connection with all its calls.
-    `headers` are built for each request, so that no resolved secret is stored; they may raise ToolFailed. Requests are
-    sent once: aiohttp repeats only idempotent methods, and the SDK sends POST.
+    A failed request returns a JSON-RPC error, because an exception would end the SDK's connection with all of its
+    calls. `headers` are built for each request, so that no resolved secret is stored; they may raise ToolFailed.
+    Requests are sent once: aiohttp only repeats idempotent methods, and the SDK sends POST requests.
     """
 
     def __init__(self, resolver: GuardedResolver, headers: Callable[[], Mapping[str, str]]) -> None:
@@ -61,20 +61,20 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET" and _RESUMES not in request.headers:
-            # A stream for messages outside of calls, which nothing here reads.
+            # A stream for messages outside of calls, which this service doesn't read.
             return httpx2.Response(405, request=request)
         try:
             return await self._send(request)
         except AddressRefused as problem:
-            return _failed(request, Failure.REFUSED, f"refused: {problem}")
+            return _failed(request, Failure.REFUSED, f"address not allowed: {problem}")
         except (UnusableUrl, ToolFailed) as problem:
             return _failed(request, Failure.REFUSED, str(problem))
         except aiohttp.ClientConnectorError as problem:
             if isinstance(problem.os_error, AddressRefused):
-                return _failed(request, Failure.REFUSED, f"refused: {problem.os_error}")
-            return _failed(request, Failure.UNREACHABLE, "the server can't be reached")
+                return _failed(request, Failure.REFUSED, f"address not allowed: {problem.os_error}")
+            return _failed(request, Failure.UNREACHABLE, "couldn't connect to the server")
         except aiohttp.ConnectionTimeoutError:
-            return _failed(request, Failure.UNREACHABLE, "the server can't be reached in time")
+            return _failed(request, Failure.UNREACHABLE, "connecting to the server timed out")
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             return _failed(request, Failure.BROKEN, f"the connection failed: {type(problem).__name__}")
 
@@ -98,7 +98,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False, limit=0),
-                # Calls have their own limits, which cover the whole request.
+                # Calls have their own time limits, which cover the whole request.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
                 headers={"Accept-Encoding": "identity", "User-Agent": "aes"},
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -119,7 +119,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         headers = [(name, value) for name, value in response.headers.items() if name.lower() != "content-length"]
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             response.close()
-            return _failed(request, Failure.BROKEN, "the answer is compressed although it was asked for plain")
+            return _failed(
+                request, Failure.BROKEN, "the response is compressed, although the request doesn't allow this"
+            )
         if response.status < 400 and response.content_type == "text/event-stream":
             return httpx2.Response(
                 response.status, headers=headers, stream=_Events(response, await request.aread()), request=request
@@ -134,15 +136,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             if response.status == 404:
                 return _failed(request, Failure.SESSION_GONE, "the server has ended the session")
             if _is_about_the_session(body):
-                return _failed(request, Failure.SESSION_GONE, f"the server answered 400{_error_message(body)}")
+                return _failed(request, Failure.SESSION_GONE, f"the server returned status 400{_error_message(body)}")
             if not _error_message(body):
-                return _failed(request, Failure.UNEXPLAINED, "the server answered 400")
+                return _failed(request, Failure.UNEXPLAINED, "the server returned status 400")
         if response.status == 429 or response.status >= 500:
             return _failed(
-                request, Failure.PASSING_STATUS, f"the server answered {response.status}{_error_message(body)}"
+                request, Failure.PASSING_STATUS, f"the server returned status {response.status}{_error_message(body)}"
             )
         if response.status >= 400 and not _error_message(body):
-            return _failed(request, Failure.STATUS, f"the server answered {response.status}")
+            return _failed(request, Failure.STATUS, f"the server returned status {response.status}")
         body = without_half_escapes(body)
         if whole and response.status < 400:
             body = readable(body)
@@ -150,7 +152,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of whole events, limited to a response's maximum size."""
+    """Streams whole events, up to the maximum size of a response."""
 
     def __init__(self, response: aiohttp.ClientResponse, request: bytes) -> None:
         self._response = response
@@ -170,7 +172,7 @@ class _Events(httpx2.AsyncByteStream):
             if size > LARGEST_ANSWER:
                 part = beginning(without_half_escapes(_data(held)), self._request)
                 if part is None:
-                    # The only error to which the SDK doesn't react by requesting the rest.
+                    # Only this error doesn't make the SDK request the rest.
                     raise httpx2.SSEError(TOO_LARGE)
                 yield _event(part)
                 return
@@ -185,7 +187,7 @@ def _readable_event(event: bytes) -> bytes:
     made = readable(data)
     if made is data:
         return event
-    # The SDK would use the id to request the rest of an interrupted stream.
+    # With an ID, the SDK would request the rest of an interrupted stream.
     kept = [line for line in _LINE_END.split(event) if line and not line.startswith((b"data:", b":"))]
     return b"".join(line + b"\n" for line in kept) + _event(made)
 
@@ -200,7 +202,7 @@ def _data(event: bytes | bytearray) -> bytes:
 
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """Reads the body up to the limit; returns it and whether it is complete."""
+    """Reads the body up to the limit. Returns it, and whether it's complete."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -211,7 +213,10 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def _is_about_the_session(body: bytes) -> bool:
-    """Whether a 400's text is about an unknown session. An error about arguments may mention a session too."""
+    """Returns whether the text of a 400 is about an unknown session.
+
+    An error about arguments may also mention a session.
+    """
     try:
         error: Any = read_json(body)["error"]
         return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None
@@ -220,7 +225,7 @@ def _is_about_the_session(body: bytes) -> bool:
 
 
 def _error_message(body: bytes) -> str:
-    """The message of a JSON-RPC error."""
+    """Returns the message of a JSON-RPC error."""
     try:
         error: Any = read_json(body)["error"]
         return f": {error['message']}"

@@ -1,4 +1,4 @@
-"""The arguments of an operation: one object for its parameters and its body."""
+"""Combines an operation's parameters and body into one object of arguments."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _STYLES: Final[dict[ParameterPlace, tuple[str, ...]]] = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
 }
-# OpenAPI itself ignores the first three; the others belong to HTTP or to this service.
+# OpenAPI itself ignores the first three. HTTP or this service sets the others.
 _NO_ARGUMENTS: Final = frozenset(
     {"accept", "authorization", "content-type", "connection", "content-length", "cookie", "host", "idempotency-key"}
     | {"te", "trailer", "transfer-encoding", "upgrade"}
@@ -38,7 +38,10 @@ _COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties",
 
 @dataclass(slots=True)
 class Arguments:
-    """Collects the arguments of one operation. The toolset sets `headers`, in lower case. Raises JobRefused."""
+    """Collects the arguments of one operation. Raises JobRefused.
+
+    `headers` are the lowercase names of headers that the toolset sets.
+    """
 
     operation: Operation
     schemas: Schemas
@@ -48,7 +51,7 @@ class Arguments:
     _references: set[str] = field(default_factory=set)
 
     def schema(self) -> JsonObject:
-        """The JSON Schema of all added arguments."""
+        """Returns the JSON Schema of all added arguments."""
         label = self.operation.label
         made: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
@@ -59,11 +62,14 @@ class Arguments:
         try:
             compile_schema(made)
         except SchemaInvalid as problem:
-            raise JobRefused(f"{label}: its arguments: {problem}") from None
+            raise JobRefused(f"{label}: arguments: {problem}") from None
         return made
 
     def parameters(self) -> list[ParameterBinding]:
-        """Adds path parameters first, then query and headers: the first use of a name keeps it unchanged."""
+        """Adds path parameters first, then query parameters and headers.
+
+        The first parameter with a name keeps it unchanged.
+        """
         declared = list(self._declared())
         bindings = []
         for place in ("path", "query", "header", "cookie"):
@@ -72,7 +78,7 @@ class Arguments:
                     bindings.append(binding)
         described = {binding.name for binding in bindings if binding.place == "path"}
         if missing := sorted(set(_PLACEHOLDER.findall(self.operation.path)) - described):
-            raise JobRefused(f"{self.operation.label}: no parameter describes {', '.join(missing)} of the path")
+            raise JobRefused(f"{self.operation.label}: no parameter describes {', '.join(missing)} in the path")
         return bindings
 
     def body(self) -> BodyBinding | None:
@@ -87,7 +93,7 @@ class Arguments:
         if media is None:
             if not parsed.required:
                 return None
-            raise JobRefused(f"{label}: its `content` has neither JSON nor a form ({_FORM})")
+            raise JobRefused(f"{label}: `content` must include JSON or a form ({_FORM})")
         content_type, schema, described = media
         form = content_type == _FORM
         encoding = list(self._encoding(described, label)) if form else []
@@ -101,7 +107,7 @@ class Arguments:
         return BodyBinding(content_type=content_type, form=form, argument=argument, encoding=encoding)
 
     def _encoding(self, media: JsonObject, label: str) -> Iterator[StyledValue]:
-        """The form fields that have their own style."""
+        """Yields the form fields that have their own style."""
         listed = media.get("encoding", {})
         if not isinstance(listed, dict):
             raise JobRefused(f"{label}: `encoding` isn't an object")
@@ -129,7 +135,10 @@ class Arguments:
             self._required.append(argument)
 
     def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
-        """The parameters as parsed models and as raw objects; the operation's override its path's."""
+        """Yields the parameters as parsed models and as raw objects.
+
+        The operation's parameters override those of its path.
+        """
         found: dict[tuple[str, str], tuple[Any, JsonObject]] = {}
         document = self.operation.document
         for holder in (self.operation.item, self.operation.raw):
@@ -153,7 +162,7 @@ class Arguments:
         if raw.get("content"):
             media = _media_type(raw["content"])
             if media is None or media[0] == _FORM:
-                raise JobRefused(f"{label}: its `content` isn't JSON")
+                raise JobRefused(f"{label}: `content` isn't JSON")
             style, schema = "json", media[1]
         elif style not in _STYLES[place]:
             raise JobRefused(f"{label}: style {style!r} isn't supported in {place}")
@@ -169,15 +178,15 @@ class Arguments:
             return parsed.name in _PLACEHOLDER.findall(self.operation.path)
         if place == "cookie" and parsed.required and "cookie" not in self.headers:
             raise JobRefused(
-                f"{self.operation.label}: {parsed.name!r} belongs in a cookie, which tools don't set;"
-                " put a `Cookie` header into the toolset"
+                f"{self.operation.label}: tools can't set the cookie {parsed.name!r};"
+                " add a `Cookie` header to the toolset"
             )
         return place == "query" or (place == "header" and parsed.name.lower() not in _NO_ARGUMENTS | self.headers)
 
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
-        """Each field's schema and whether it is required; None if the body must be one argument.
+        """Returns each field's schema and whether it's required, or None if the body must be a single argument.
 
-        That is the case if the body isn't a plain object, has a field with a parameter's name, or is optional with
+        This is the case if the body isn't a plain object, has a field with a parameter's name, or is optional but has
         required fields.
         """
         plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
@@ -195,9 +204,9 @@ class Arguments:
 
 
 def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
-    """The content type to send, its schema and its description.
+    """Returns the content type to send, its schema and its description.
 
-    Prefers JSON to a form; None if the body supports neither.
+    Prefers JSON to a form. Returns None if the body supports neither.
     """
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():

@@ -21,7 +21,7 @@ _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class OpenApiConnector:
-    """A ToolsetConnector. Compiles documents one at a time, in processes with time and memory limits."""
+    """Implements ToolsetConnector. Compiles one document at a time, in a process with time and memory limits."""
 
     def __init__(self, target: HttpTarget, resolver: GuardedResolver) -> None:
         self._target = target
@@ -53,7 +53,7 @@ class OpenApiConnector:
         return await self._target.send(request, toolset, tool, context)
 
     async def _fetched(self, address: str) -> str:
-        """Fetches the document's text. The toolset's headers are for its operations and aren't sent."""
+        """Fetches the document's text without the toolset's headers, which are only for its operations."""
         try:
             async with self._http.get(address) as response:
                 if response.status >= 400:
@@ -70,8 +70,8 @@ async def _compiled(job: JsonObject) -> dict[str, Any]:
     try:
         return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES)
     except (OutOfMemory, ProcessKilled):
-        raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
+        raise ToolsetUnusable("The OpenAPI document took too much time or memory to read.") from None
     except JobRefused as problem:
         raise ToolsetUnusable(f"The OpenAPI document can't be used: {problem}.") from None
     except TimeoutError:
-        raise ToolsetUnusable(f"The OpenAPI document takes more than {_COMPILE_SECONDS:g} seconds to read.") from None
+        raise ToolsetUnusable(f"Reading the OpenAPI document took longer than {_COMPILE_SECONDS:g} seconds.") from None

@@ -1,4 +1,4 @@
-"""OpenAPI documents: parsing, references within the document, and operations."""
+"""Parses OpenAPI documents, their operations, and references within a document."""
 
 import json
 from collections.abc import Iterator
@@ -62,31 +62,31 @@ class Document:
 
     @classmethod
     def of(cls, contents: Any) -> "Document":
-        """Raises JobRefused unless it is a document of these versions."""
+        """Returns the document. Raises JobRefused unless it has one of these versions."""
         if not isinstance(contents, dict):
-            raise JobRefused("the document isn't an object with `openapi` and `paths`")
+            raise JobRefused("the document must be an object with `openapi` and `paths`")
         if "swagger" in contents:
-            raise JobRefused("this is a Swagger 2.0 document: convert it to OpenAPI 3.0 or 3.1")
+            raise JobRefused("Swagger 2.0 isn't supported; convert the document to OpenAPI 3.0 or 3.1")
         version = str(contents.get("openapi", ""))[:3]
         if version not in _MODELS:
-            raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; versions 3.0 and 3.1 are supported")
+            raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; use version 3.0 or 3.1")
         if not isinstance(contents.get("paths"), dict):
             raise JobRefused("`paths` is missing or isn't an object")
-        # Opaque: references are JSON pointers, and a nested `$id` changes nothing.
+        # Opaque, because references are JSON pointers and a nested `$id` has no effect.
         resource: Resource[Any] = Specification.OPAQUE.create_resource(contents)
         registry: Registry[Any] = Registry()
         return cls(contents, version, registry.with_resource("", resource).resolver(""))
 
     def lookup(self, reference: Any, place: str) -> Any:
-        """The target of a reference. Raises JobRefused for a broken or external one."""
+        """Returns the target of a reference. Raises JobRefused if it's broken or external."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise JobRefused(
-                f"{place}: `$ref` {str(reference)[:200]!r} leads out of the document: bundle everything into one"
+                f"{place}: `$ref` {str(reference)[:200]!r} is outside the document; bundle everything into one document"
             )
         try:
             return self._resolver.lookup(reference).contents
         except (Unresolvable, ValueError, TypeError, KeyError, AttributeError):
-            raise JobRefused(f"{place}: `$ref` {reference[:200]!r} leads nowhere") from None
+            raise JobRefused(f"{place}: the target of `$ref` {reference[:200]!r} doesn't exist") from None
 
     def resolved(self, value: Any, place: str) -> JsonObject:
         """Returns `value`, or the object that it refers to. Raises JobRefused."""
@@ -96,10 +96,10 @@ class Document:
             if "$ref" not in value:
                 return value
             value = self.lookup(value["$ref"], place)
-        raise JobRefused(f"{place}: a chain of references never ends")
+        raise JobRefused(f"{place}: the chain of references is endless")
 
     def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
-        """Parses `value` as the model `kind` of the document's version. Raises JobRefused and names the error."""
+        """Parses `value` as the model `kind` of the document's version. Raises JobRefused with the first error."""
         model: type[BaseModel] = getattr(_MODELS[self.version], kind)
         try:
             return model.model_validate(value)
@@ -109,7 +109,7 @@ class Document:
             raise JobRefused(f"{place}: {where}: {first['msg']}") from None
 
     def operations(self) -> Iterator[tuple[str, str, JsonObject, JsonObject]]:
-        """Method, path, path item and operation, in the document's order."""
+        """Yields method, path, path item and operation, in the document's order."""
         for path, item in self.contents["paths"].items():
             if not str(path).startswith("/"):
                 continue
@@ -121,7 +121,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The base URL of operations. `headers` are sent with every request, so they aren't arguments."""
+    """The target of operations. `headers` are sent with every request, so they aren't arguments."""
 
     base_url: str | None = None
     document_url: str | None = None
@@ -130,7 +130,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """An operation. `item` is its path object with the parts shared by all operations of the path."""
+    """An operation. `item` is its path item, which contains the parts shared by all operations of the path."""
 
     document: Document
     method: str
@@ -152,7 +152,7 @@ class Operation:
         return self.method in ("get", "head")
 
     def parsed(self) -> Any:
-        """The parsed operation, without responses and separately parsed parts. Raises JobRefused."""
+        """Returns the parsed operation, without responses and separately parsed parts. Raises JobRefused."""
         kept: JsonObject = {"responses": {}}
         for name in ("summary", "description", "servers"):
             if name in self.raw:
@@ -160,7 +160,7 @@ class Operation:
         return self.document.parsed("Operation", kept, self.label)
 
     def url(self, servers: Any, target: Target) -> str:
-        """The URL with the path's placeholders. Raises JobRefused if no server has an absolute address."""
+        """Returns the URL with the path's placeholders. Raises JobRefused if no server has an absolute address."""
         return (target.base_url or self._server(servers, target)).rstrip("/") + self.path
 
     def _server(self, servers: Any, target: Target) -> str:
@@ -174,5 +174,7 @@ class Operation:
             url = url.replace(f"{{{name}}}", variable.default)
         url = urljoin(target.document_url or "", url)
         if not url.lower().startswith(("http://", "https://")):
-            raise JobRefused(f"{self.label}: the document names no server with a full address: give a `base_url`")
+            raise JobRefused(
+                f"{self.label}: the document doesn't specify a server with an absolute URL; set `base_url`"
+            )
         return url

@@ -19,18 +19,20 @@ _LARGEST_OF_ALL: Final = 3_000_000
 
 
 def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
-    """The tools of a document, limited to the `chosen` operations if any are given. Raises JobRefused.
+    """Returns the tools of a document, limited to the `chosen` operations if there are any. Raises JobRefused.
 
-    An operation that can't be a tool is left out, or raises JobRefused if it is chosen.
+    Omits operations that can't become tools, or raises JobRefused for chosen ones.
     """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]
     if chosen is not None:
         found = _choose(found, chosen)
     if not found:
-        raise JobRefused("the document has no operations")
+        raise JobRefused("the document doesn't contain any operations")
     if len(found) > MAX_TOOLS:
-        raise JobRefused(f"{len(found)} operations are more than {MAX_TOOLS}: choose some by `operations`")
+        raise JobRefused(
+            f"the document has {len(found)} operations. The maximum is {MAX_TOOLS}; select some with `operations`"
+        )
     schemas, names, size = Schemas(document), set[str](), 0
     tools, refusals = [], list[tuple[str, JobRefused]]()
     for operation in found:
@@ -43,7 +45,7 @@ def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | No
             continue
         size += len(json.dumps(tool.parameters))
         if size > _LARGEST_OF_ALL:
-            raise JobRefused("the schemas of all operations are too large together: choose fewer by `operations`")
+            raise JobRefused("the schemas of all operations together are too large; select fewer with `operations`")
         tools.append(tool)
     if not tools:
         raise refusals[0][1]
@@ -59,8 +61,8 @@ def _choose(found: Sequence[Operation], chosen: Iterable[str]) -> list[Operation
         operation = by_name.get(name) or by_name.get(f"{method.upper()} {path}")
         if operation is None:
             near = get_close_matches(name, by_name, n=3)
-            hint = f"; there is {', '.join(near)}" if near else ""
-            raise JobRefused(f"the document has no operation {name!r}{hint}")
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            raise JobRefused(f"the document doesn't have an operation {name!r}{hint}")
         picked.setdefault(operation.label, operation)
     return list(picked.values())
 
@@ -91,7 +93,7 @@ def _described(summary: str | None, description: str | None) -> str:
 
 
 def compile_document(job: dict[str, Any]) -> dict[str, Any]:
-    """The tools of the job's `document`, text or values. Raises JobRefused."""
+    """Returns the tools of the job's `document`, given as text or values. Raises JobRefused."""
     document = job["document"]
     target = Target(job["base_url"], job["document_url"], frozenset(name.lower() for name in job["headers"]))
     contents = parse_document(document) if isinstance(document, str) else document

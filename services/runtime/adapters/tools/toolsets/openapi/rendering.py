@@ -1,4 +1,4 @@
-"""The request of an operation: its fixed parts, and how arguments are written into it."""
+"""Builds the request of an operation from its fixed parts and a call's arguments."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject
 
 
 class StyledValue(BaseModel):
-    """A named value and its serialization style. Style `json`: its JSON text."""
+    """A named value and its serialization style. The style `json` means JSON text."""
 
     name: str
     style: Style
@@ -24,16 +24,16 @@ class StyledValue(BaseModel):
 
 
 class ParameterBinding(StyledValue):
-    """The parameter for an argument."""
+    """Maps an argument to a parameter."""
 
     argument: str
     place: ParameterPlace
 
 
 class BodyBinding(BaseModel):
-    """The body: one whole argument, or an object of the arguments named by `fields`.
+    """Maps arguments to the body: either one whole argument, or an object with the arguments in `fields`.
 
-    `encoding`: form fields with another style than `form` with `explode`.
+    `encoding`: form fields whose style isn't `form` with `explode`.
     """
 
     content_type: str
@@ -44,7 +44,7 @@ class BodyBinding(BaseModel):
 
 
 class OperationBinding(BaseModel):
-    """An operation's request. `url` has the path's placeholders, such as `{id}`."""
+    """An operation's request. `url` contains the path's placeholders, such as `{id}`."""
 
     method: str
     url: str
@@ -57,7 +57,7 @@ Pairs = list[tuple[str, str]]
 
 
 def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[str, str], bytes | None]:
-    """URL, headers and body. Raises ToolFailed for arguments that don't fit into a URL or header."""
+    """Returns URL, headers and body. Raises ToolFailed if an argument can't be part of a URL or header."""
     url, query, headers = binding.url, Pairs(), dict[str, str]()
     for parameter in binding.parameters:
         if parameter.argument not in arguments:
@@ -88,10 +88,10 @@ def _segment(parameter: ParameterBinding, value: Any) -> str:
 def _header(parameter: ParameterBinding, value: Any) -> str:
     text = _joined(parameter, value, str)
     if not (text.isascii() and (text.isprintable() or not text)):
-        raise ToolFailed(f"the argument {parameter.argument!r} goes into a header: printable ASCII alone")
-    # The toolset may refer to secrets, a model may not.
+        raise ToolFailed(f"the argument {parameter.argument!r} is sent in a header and must be printable ASCII")
+    # The toolset may reference secrets, but a model may not.
     if SECRET_REFERENCE.search(text):
-        raise ToolFailed(f"the argument {parameter.argument!r} refers to a secret")
+        raise ToolFailed(f"the argument {parameter.argument!r} must not reference a secret")
     return text
 
 
@@ -107,7 +107,7 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """OpenAPI defines only one level; servers that support the style read `a[b][c]` and `a[0]`."""
+    """Yields nested pairs. OpenAPI defines one level; servers that support the style also read `a[b][c]` and `a[0]`."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep_pairs(f"{name}[{key}]", each)

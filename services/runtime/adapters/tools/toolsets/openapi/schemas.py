@@ -26,7 +26,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def distinct(name: str, taken: set[str]) -> str:
-    """Returns the name, numbered if it is taken, and reserves it."""
+    """Returns the name, with a number appended if it's taken, and reserves it."""
     made, number = name, 1
     while made in taken:
         number += 1
@@ -44,10 +44,9 @@ class _Definition:
 
 @dataclass(slots=True)
 class Schemas:
-    """Converts a document's schemas; each referenced schema is converted once.
+    """Converts a document's schemas. Converts each referenced schema once.
 
-    It drops OpenAPI-specific keywords, translates 3.0 syntax, and removes read-only properties, which requests don't
-    have.
+    Drops OpenAPI-specific keywords, translates 3.0 syntax, and removes read-only properties, which requests don't have.
     """
 
     document: Document
@@ -56,12 +55,12 @@ class Schemas:
     _taken: set[str] = field(default_factory=set)
 
     def convert(self, schema: Any, place: str) -> tuple[Any, set[str], int]:
-        """The schema, its references and its size in nodes. Raises JobRefused."""
+        """Returns the schema, its references, and its size in nodes. Raises JobRefused."""
         conversion = _Conversion(self, place)
         return conversion.schema(schema, 0), conversion.references, conversion.nodes
 
     def definitions(self, references: set[str], place: str) -> JsonObject:
-        """`$defs` for these references and their dependencies. Raises JobRefused if they are too large."""
+        """Returns `$defs` for these references and their dependencies. Raises JobRefused if they are too large."""
         waiting, found = list(references), dict[str, _Definition]()
         nodes = 0
         while waiting:
@@ -71,12 +70,12 @@ class Schemas:
             found[reference] = self._definition(reference, place)
             nodes += found[reference].nodes
             if nodes > _MOST_NODES:
-                raise JobRefused(f"{place}: the schemas of its arguments are too large for a model")
+                raise JobRefused(f"{place}: the schemas of the arguments are too large for a model")
             waiting.extend(found[reference].references)
         return {self.name(reference): found[reference].schema for reference in sorted(found)}
 
     def name(self, reference: str) -> str:
-        """A definition's name: the end of its reference, unique in the document."""
+        """Returns a definition's name, which is the end of its reference. It's unique in the document."""
         if reference not in self._names:
             base = _NOT_IN_NAMES.sub("_", reference.rpartition("/")[2])[:60] or "schema"
             self._names[reference] = distinct(base, self._taken)
@@ -101,7 +100,7 @@ class _Conversion:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
-            raise JobRefused(f"{self.place}: a schema is {type(schema).__name__} instead of an object")
+            raise JobRefused(f"{self.place}: a schema must be an object, not {type(schema).__name__}")
         old = self.schemas.document.version == "3.0"
         made = {} if old and "$ref" in schema else self._keywords(schema, depth)
         if "$ref" in schema:
@@ -137,13 +136,13 @@ class _Conversion:
         }
 
     def _reference(self, reference: Any) -> str:
-        # Checked here, so that the message names the location.
+        # Checked here, so that the message includes the location.
         self.schemas.document.lookup(reference, self.place)
         self.references.add(reference)
         return f"#/$defs/{self.schemas.name(reference)}"
 
     def _value(self, value: Any, depth: int) -> Any:
-        """Copies a plain value and checks it, because YAML can make it larger than its text, or invalid as JSON."""
+        """Copies and checks a plain value, since YAML can make it larger than its text or invalid as JSON."""
         self._count(depth)
         if isinstance(value, dict):
             return {str(name): self._value(each, depth + 1) for name, each in value.items()}
@@ -151,11 +150,11 @@ class _Conversion:
             return [self._value(each, depth + 1) for each in value]
         if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value)):
             return value
-        raise JobRefused(f"{self.place}: a schema has a value that JSON doesn't support ({type(value).__name__})")
+        raise JobRefused(f"{self.place}: a schema contains a value that JSON doesn't support ({type(value).__name__})")
 
     def _kind(self, value: Any, kind: type, keyword: str) -> Any:
         if not isinstance(value, kind):
-            raise JobRefused(f"{self.place}: `{keyword}` in a schema is {type(value).__name__}")
+            raise JobRefused(f"{self.place}: `{keyword}` in a schema can't be of type {type(value).__name__}")
         return value
 
     def _count(self, depth: int) -> None:
@@ -165,7 +164,7 @@ class _Conversion:
 
 
 def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
-    """Translates null and exclusive bounds of OpenAPI 3.0 into JSON Schema."""
+    """Translates null and exclusive bounds from OpenAPI 3.0 to JSON Schema."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(flag := made.get(exclusive), bool):
             del made[exclusive]
@@ -177,7 +176,7 @@ def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
         made["type"] = [made["type"], "null"]
     if isinstance(made.get("enum"), list) and None not in made["enum"]:
         made["enum"] = [*made["enum"], None]
-    # `nullable` without a type affects null only where alternatives are used.
+    # Without a type, `nullable` only affects schemas with alternatives.
     if "type" not in made and any(keyword in made for keyword in ("allOf", "anyOf", "oneOf")):
         described = {"description": made.pop("description")} if "description" in made else {}
         return {"anyOf": [made, {"type": "null"}], **described}
