@@ -31,7 +31,7 @@ SecretValue = Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody))]
     operation_id="secrets.list",
     summary="List secrets",
     description="Returns names and timestamps. No operation returns a secret's value.",
-    responses={200: answer("Secrets, by name.", SecretPage)},
+    responses={200: answer("The secrets, by name.", SecretPage)},
 )
 async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/secrets", page.params())
@@ -47,7 +47,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
 
 
-# Without an Idempotency-Key: storing the same value twice changes nothing, and a hash of it would invite guessing.
+# Takes no Idempotency-Key: storing the same value twice is harmless, and a stored hash of the value could be guessed.
 @router.put(
     "/{name}/",
     operation_id="secrets.put",
@@ -61,7 +61,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
 )
 async def put_secret(name: str, _: Writer, body: SecretValue, write: PlainWrite, resources: ResourcesDep) -> Response:
     if not _NAME.fullmatch(name):
-        message = "a name has 1 to 64 letters, digits, _ and -, and begins with a letter"
+        message = "a name must have 1 to 64 letters, digits, _ or -, and begin with a letter"
         detail = ErrorDetail(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
@@ -82,7 +82,7 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for an invalid name."""
+    """Returns the name. Raises ``NotFound`` for an invalid one, since no such secret can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no secret with this name.")
     return name
