@@ -25,12 +25,10 @@ from libs.contracts.resources.artifacts import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
-from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.application import Submit, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, errors, file_answer
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
 
 router = public_router("", "Artifacts")
@@ -63,6 +61,7 @@ _Expires = Annotated[
     str | SkipJsonSchema[None], Query(alias="expires", description="When the link expires, as a Unix time in seconds.")
 ]
 _Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="The link's signature.")]
+Upload = Annotated[UploadStream, Depends(UploadBody())]
 
 
 @router.get(
@@ -192,11 +191,7 @@ async def follow_artifact_link(
     responses={201: answer("The stored artifact.", Artifact, location=True), **errors(404)},
 )
 async def upload_artifact(
-    request: Request,
-    session_id: str,
-    caller: Writer,
-    body: Annotated[UploadStream, Depends(UploadBody())],
-    transfers: TransferProxyDep,
+    request: Request, session_id: str, caller: Writer, body: Upload, transfers: TransferProxyDep
 ) -> Response:
     reply = await transfers.upload(request, caller, body, _UPSTREAM, _session_path(session_id))
     return created(reply, f"/artifacts/{orjson.loads(reply)['artifact_id']}/")
