@@ -1,4 +1,4 @@
-"""The metrics that the services declare, and their tables in docs/operate/metrics.md."""
+"""Generates the tables of docs/operate/metrics.md from the services' metrics."""
 
 import importlib
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Metric:
-    """``name`` as it is asked for, without the suffixes of a histogram's series."""
+    """A metric. ``name`` is the name in queries, without the suffixes of a histogram's series."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class Metric:
 
 @cache
 def declared_metrics() -> dict[str, Metric]:
-    """By name; imports whatever declares one."""
+    """Returns metrics by name. Imports every module that declares one."""
     for folder in ("libs", "services"):
         for file in (ROOT / folder).rglob("*.py"):
             if "prometheus_client" in file.read_text():
