@@ -485,7 +485,9 @@ class ClientCalls(WireModel):
 
 
 class TurnRequest(WireModel):
-    """The caller's request for a turn, apart from the message. It is stored with the turn.
+    """The caller's request for a turn, apart from the message.
+
+    It is stored with the turn, without the fields that have their defaults. So a default never changes.
 
     ``stream`` publishes deltas of the text. ``options`` override the agent's settings. Without ``client_calls``, the
     turn waits for the results of client tools. ``position`` is the turn's expected number, from 0; on a mismatch, the
