@@ -1,4 +1,4 @@
-"""The metrics that the services declare, and their tables in docs/operate/metrics.md."""
+"""Generates the tables of docs/operate/metrics.md from the services' metrics."""
 
 import ast
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Metric:
-    """``name`` as it is asked for, without the suffixes of a histogram's series."""
+    """A metric. ``name`` is the name in queries, without the suffixes of a histogram's series."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class Metric:
 
 @cache
 def declared_metrics() -> dict[str, Metric]:
-    """By name, from the source: the registry shows no labels of metrics without values."""
+    """Returns metrics by name, read from the source: the registry has no labels of metrics without values."""
     sources = (file.read_text() for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py"))
     metrics = [each for source in sources if "prometheus_client" in source for each in _declared_in(source)]
     return {metric.name: metric for metric in metrics}

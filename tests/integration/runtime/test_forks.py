@@ -149,16 +149,6 @@ async def test_a_fork_of_a_fork_takes_the_turns_of_the_first_session(node: Node,
     assert seen(model) == ["one", "re: one", "two", "re: two", "three", "re: three", "more"]
 
 
-@pytest.mark.parametrize("who", [person("bob"), person("alice", "company-2")])
-async def test_sessions_of_others_cannot_be_forked(node: Node, who) -> None:
-    source = await node.create_session()
-    await talk(node, source, "secret")
-    fork = await node.fork(source, caller=who)
-    name, refused = await node.outcome(fork)
-    assert (name, refused["error"]["type"]) == ("fork_session.rejected", "not_found_error")
-    assert await node.rows("SELECT 1 FROM messages WHERE session_id = %s", fork) == []
-
-
 async def test_who_reads_the_company_forks_into_a_session_of_his_own(node: Node) -> None:
     source = await node.create_session()
     await talk(node, source, "one")

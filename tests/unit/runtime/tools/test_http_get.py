@@ -165,7 +165,7 @@ async def test_compressed_content_is_refused(site: Site) -> None:
 
 
 async def test_time_is_bounded(site: Site) -> None:
-    with pytest.raises(ToolFailed, match="no answer within"):
+    with pytest.raises(ToolFailed, match="no response within"):
         await site.get("/slow", limits=HttpLimits(timeout=0.05))
 
 
