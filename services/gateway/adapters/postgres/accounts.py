@@ -1,4 +1,4 @@
-"""Companies and users in PostgreSQL."""
+"""Stores companies and users in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -92,7 +92,7 @@ def parsed(values: Any, model: type[M]) -> M:
 
 
 def json_of(body: bytes) -> Any:
-    """Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that can't be stored."""
+    """Parses a body. Raises ``JSONParseError``, or ``InvalidParamsError`` for values that can't be stored."""
     try:
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
