@@ -120,10 +120,9 @@ def _values(cursor: str, types: tuple[str, ...]) -> list[str]:
         for value, kind in zip(values, types, strict=True):
             _CHECKS[kind](value)
     except (ValueError, TypeError, binascii.Error) as problem:
-        message = "Invalid cursor in after. Pass `next` from the previous page."
-        raise ValidationFailed(
-            message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)]
-        ) from problem
+        message = "must be `next` of the previous page"
+        detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=message)
+        raise ValidationFailed(f"Invalid query: after {message}.", details=[detail]) from problem
     return values
 
 

@@ -271,9 +271,11 @@ class Artifacts(Resource[R]):
     ) -> Request[schemas.PlatformCopy]:
         """Copy an artifact to the company's files.
 
-        Only for artifacts created by an agent. Also requires the scope `files:write`.
+        Only for artifacts created by an agent.
 
         Requires the scope `artifacts:write`.
+
+        Requires the scope `files:write`.
         """
         return Request(
             "POST",
@@ -287,9 +289,11 @@ class Artifacts(Resource[R]):
     ) -> Request[schemas.PlatformCopy]:
         """Remove an artifact from the company's files.
 
-        Deletes the copy. The artifact remains. Also requires the scope `files:write`.
+        Deletes the copy. The artifact remains.
 
         Requires the scope `artifacts:write`.
+
+        Requires the scope `files:write`.
         """
         return Request(
             "POST",

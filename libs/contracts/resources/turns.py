@@ -482,7 +482,9 @@ class ClientCalls(WireModel):
 
 
 class TurnRequest(WireModel):
-    """The caller's request for a turn, apart from the message. It's stored with the turn.
+    """The caller's request for a turn, apart from the message.
+
+    The turn stores it without fields that have their default values, so defaults must never change.
 
     ``stream`` publishes deltas of the text. ``options`` override the agent's settings. Without ``client_calls``, the
     turn waits for the results of client tools. ``position`` is the turn's expected number, from 0. On a mismatch, the

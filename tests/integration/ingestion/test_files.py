@@ -233,16 +233,6 @@ async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> Non
     assert FilesChanged.decode(none.payload).reply.success is False
 
 
-async def test_files_of_another_company_do_not_exist(ingestion: Ingestion) -> None:
-    file = await ingestion.file()
-
-    for path in (f"/internal/files/{file['id']}", f"/internal/files/{file['id']}/download"):
-        assert (await ingestion.get(path, STRANGER)).status_code == 404
-    assert (await ingestion.get("/internal/files", STRANGER)).json()["total"] == 0
-    outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]), STRANGER)
-    assert CommandRejected.decode(outcome.payload).error.type == "not_found_error"
-
-
 async def test_the_text_of_a_file_is_read_in_parts_once_it_was_parsed(ingestion: Ingestion) -> None:
     file = await ingestion.file("a.txt", b"whatever was uploaded")
     path = f"/internal/files/{file['id']}/text"
