@@ -36,7 +36,7 @@ _SCHEMA: Final = """
     );
 """
 _CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES ($1, $2, $3, $4)"
-# A single row, since each row takes the driver time, and another round trip takes the most.
+# A single row, since the driver spends time on each row, and a second round trip would take longest.
 _LOAD: Final = """
     SELECT tool, model, instructions,
            (SELECT jsonb_agg(messages ORDER BY position) FROM turns WHERE session_id = sessions.id)

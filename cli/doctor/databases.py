@@ -45,7 +45,7 @@ async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
 def _encryption(connection: Connection) -> str:
     if connection.pgconn.ssl_in_use:
         return ", by TLS"
-    # A Unix socket needs no TLS.
+    # A Unix socket doesn't need TLS.
     return "" if connection.info.host.startswith("/") else ", not encrypted"
 
 

@@ -56,7 +56,7 @@ class TailReader:
 
     @property
     def fresh(self) -> bool:
-        """Whether the broker responded within the last seconds, so that the reader is up to date."""
+        """Whether the broker responded within the last few seconds, so that the reader is up to date."""
         if self._tail is None:
             return False
         now = asyncio.get_running_loop().time()
@@ -255,7 +255,7 @@ class CommandSender:
         self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
-        """Whether the broker responded to all readers within the last seconds, so that no event was missed."""
+        """Whether the broker responded to all readers within the last few seconds, so that no event was missed."""
         return all(reader.fresh for reader in self.readers)
 
     def started(self) -> bool:
