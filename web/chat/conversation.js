@@ -1,4 +1,4 @@
-/** A conversation, assembled from messages, recorded events and streams in any order, repeats included; and sending. */
+/** A conversation, assembled from messages, events and streams in any order, even repeated. Also sends messages. */
 import { ApiError, randomKey } from "../api/requests.js";
 
 const PAGE = 200;

@@ -5,7 +5,10 @@ import { Markdown } from "./markdown.js";
 const END_PX = 40;
 const READ_AT_ONCE = 20_000;
 
-/** `children` come before the turns; other properties are passed to each turn. `onEarlier` loads some of the `earlier` messages. */
+/**
+ * `children` come before the turns. Other properties are passed to each turn. `onEarlier` loads some of the `earlier`
+ * messages.
+ */
 export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
   const box = useRef();
   const inner = useRef();

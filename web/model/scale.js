@@ -127,8 +127,8 @@ function ticksWithin(found, origin, distance, left, right) {
 const FEW = 40;
 
 /**
- * `segments` are `{kind, from, to}`; `place(moment)` is in percent of the track. Returns `{kind, left, right, length, count}`.
- * Segments of one kind that touch on the screen are merged, and their lengths added.
+ * Returns segments `{kind, from, to}` as drawn: `{kind, left, right, length, count}`. `place(moment)` is in percent of
+ * the track. Segments of one kind that touch on the screen are merged, and their lengths are added.
  */
 export function drawnSegments(segments, place, width) {
   const inSight = [];

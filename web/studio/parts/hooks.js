@@ -26,8 +26,8 @@ export function useAction(action) {
 }
 
 /**
- * A check before saving. It throws if the text of what `read()` returns, made by `textOf`, differs from the text that
- * was `given` for editing: someone changed it in the meantime. A second attempt to save replaces that change.
+ * Returns a check for use before saving. It throws if the text that `textOf` makes of `read()` differs from the text
+ * `given` for editing: someone changed it in the meantime. A second attempt to save replaces that change.
  */
 export function useUnchanged(given, read, textOf) {
   const known = useRef(given && textOf(given));
@@ -125,8 +125,9 @@ const TOGETHER_MS = 500;
 const BETWEEN_MS = 5_000;
 
 /**
- * `{value, problem, refresh, set}`. `load(signal)` runs again when `key` changes and on `refresh()`; the previous value
- * stays until then, so that nothing jumps. `changes`: kinds of events that trigger a reload, such as `agent`.
+ * Returns `{value, problem, refresh, set}`. `load(signal)` runs again when `key` changes and on `refresh()`. The
+ * previous value is kept until then, so that nothing jumps. `changes`: kinds of events that trigger a reload, such as
+ * `agent`.
  */
 export function useLoaded(load, key = "", { changes = "" } = {}) {
   const [shown, setShown] = useState({ value: null, problem: null });
@@ -203,9 +204,9 @@ for (const type of ["wheel", "touchmove", "keydown"]) {
 }
 
 /**
- * Whether an element has been still for 2 s: a click on something that appeared under the pointer was not meant for it.
- * `[element, isStill, check]`: the ref of the element, and whether it neither appeared nor moved, except by scrolling.
- * `check()` tests it now.
+ * Detects whether an element has been still for 2 s, since a click on something that just moved under the pointer
+ * wasn't meant for it. Returns `[element, isStill, check]`: the element's ref, and whether it neither appeared nor
+ * moved, except by scrolling. `check()` tests this now.
  */
 export function useStill() {
   const element = useRef();

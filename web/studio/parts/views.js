@@ -78,7 +78,10 @@ export function ServiceChip({ service }) {
   return html`<span class=${`service of-${service}`}>${service}</span>`;
 }
 
-/** `columns` are `{label, cell(item), className?}`; a column without a label holds buttons or checkboxes. Roles are explicit, since the card layout drops those of tables. */
+/**
+ * A table. `columns` are `{label, cell(item), className?}`. A column without a label holds buttons or checkboxes. Roles
+ * are explicit, since the card layout drops the implicit roles of tables.
+ */
 export function DataTable({ label, columns, items, keyOf, empty = "Nothing here yet.", rowClass = () => "" }) {
   if (items.length === 0) return html`<p class="empty">${empty}</p>`;
   return html`

@@ -7,8 +7,8 @@ const OVERSCAN = 10;
 const KEYS = { ArrowDown: 1, ArrowUp: -1, PageDown: 12, PageUp: -12 };
 
 /**
- * `row(index, active)` renders a row; the list adds `data-index` and its position. `newestFirst`: rows are inserted at
- * the top and the visible ones stay in place. Otherwise a list scrolled to its end stays there.
+ * `row(index, active)` renders a row. The list adds `data-index` and its position. `newestFirst`: whether rows are
+ * inserted at the top, while the visible rows stay in place. Otherwise a list scrolled to its end stays there.
  */
 export function VirtualList({ count, height, row, label, role, newestFirst = false, active, onActive, onOpen, rowKey, ...rest }) {
   const box = useRef();

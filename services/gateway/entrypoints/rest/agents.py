@@ -109,7 +109,7 @@ async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Ups
 async def get_agent_version(id: str, version: str, caller: Reader, upstream: Upstream) -> Response:
     agent_id = id_of(id, "agent")
     if not _VERSION.fullmatch(version):
-        raise NotFound("The agent has no such version.")
+        raise NotFound("The agent doesn't have this version.")
     return await upstream.get(caller, "registry", f"/internal/agents/{agent_id}/versions/{version}")
 
 

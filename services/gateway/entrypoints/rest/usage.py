@@ -124,7 +124,7 @@ router = public_router("/usage", "Usage")
         " A turn counts in the hour (UTC) of its end, with about a second's delay. `cost` is an exact decimal, at the"
         " prices of that time. `unpriced_turns` counts the turns of models without a price."
     ),
-    responses={200: answer("Totals by group, in the groups' order, and overall.", UsageReport)},
+    responses={200: answer("The totals by group, sorted by the grouping fields, and overall.", UsageReport)},
 )
 async def get_usage(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.USAGE_READ])],

@@ -26,8 +26,8 @@ export function handOver(sessionId, message) {
 }
 
 /**
- * `{turns, state, problem, earlier, say, stop, resolve, …}` of a session. If it is null, the first message creates one:
- * `beginning.sessionOf()` creates it, `beginning.onBegun(id)` opens it.
+ * Returns a session's `{turns, state, problem, earlier, say, stop, resolve, …}`. Without a session, the first message
+ * creates one with `beginning.sessionOf()`, and `beginning.onBegun(id)` opens it.
  */
 export function useConversation(sessionId, beginning = {}) {
   const [, repaint] = useState(0);

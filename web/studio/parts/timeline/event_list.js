@@ -96,8 +96,8 @@ const FLUSH_MS = 120;
 const EVENTS_PER_MS = 25;
 
 /**
- * `{events, state, problem}`, oldest first. `state` is `loading`, `live` or `failed`. The scope is a query of
- * `GET /events/`; an empty one starts with recent events.
+ * Returns `{events, state, problem}`, with the oldest events first. `state` is `loading`, `live` or `failed`. `scope`
+ * is a query of `GET /events/`. An empty scope starts with recent events.
  */
 export function useEvents(scope) {
   const [shown, setShown] = useState({ events: [], state: "loading", problem: null });
