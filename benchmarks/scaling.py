@@ -39,9 +39,10 @@ from deploy.local.home import Home
 from libs.eventing import Outbox, Retention
 from libs.persistence import Database
 from libs.quotas import CompanyAmounts, CompanyLimits
-from services.runtime.adapters.postgres import expiry
+from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
+from services.runtime.bootstrap import ENTITIES
 from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
@@ -74,9 +75,9 @@ class Purges:
     _retention: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
-        for each in expiry.EXPIRIES:
+        for each in EXPIRIES:
             self._retention.add(each, _KEPT_DAYS)
-        self._retention.register_subject_tables(*expiry.ENTITIES)
+        self._retention.register_subject_tables(*ENTITIES)
 
     async def measure(self) -> dict[str, float]:
         """Adds expired rows and has them removed; milliseconds by what was removed."""

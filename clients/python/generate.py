@@ -21,6 +21,7 @@ _PACKAGE = Path(__file__).parent / "aes_client"
 sys.path.insert(0, str(_ROOT))
 
 from services.gateway.entrypoints.rest.application import openapi_document  # noqa: E402
+from tools.reference.references import name_of, reachable, resolved  # noqa: E402
 
 Schema = dict[str, Any]
 # They stream, wait, transfer files or act on several resources: see `aes_client/resources/`.
@@ -81,7 +82,7 @@ def _models(document: Schema) -> str:
     types = _Types(schemas, is_answer=True)
     classes = [
         _class(name, "Model", schemas[name], [_attribute(types, name, schemas[name], field) for field in fields])
-        for name in _reachable((each["responses"] for *_, each in _described(document)), schemas)
+        for name in sorted(reachable((each["responses"] for *_, each in _described(document)), schemas))
         if (fields := schemas[name].get("properties")) and not (name.endswith("Page") or _is_strict(schemas[name]))
     ]
     events = [each["properties"] for each in schemas["TurnStreamEvent"]["oneOf"]]
@@ -106,7 +107,7 @@ def _bodies(document: Schema) -> str:
     schemas = document["components"]["schemas"]
     types = _Types(schemas, is_answer=False)
     classes, unions = [], []
-    for name in _reachable((each.get("requestBody") for *_, each in _described(document)), schemas):
+    for name in sorted(reachable((each.get("requestBody") for *_, each in _described(document)), schemas)):
         required, properties = schemas[name].get("required", ()), schemas[name].get("properties", {})
         rendered = {field: types.of(described) for field, described in properties.items()}
         fields = [f"{field}: {f'Required[{it}]' if field in required else it}" for field, it in rendered.items()]
@@ -160,10 +161,15 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
     media_type, schema = next(((name, each["schema"]) for name, each in answer.get("content", {}).items()), ("", {}))
     items, is_array = types.items_of(schema), schema.get("type") == "array"
     unasked = _PAGING if items or is_array else ()
-    parameters = {each["name"]: each for each in (_resolved(each, document) for each in described["parameters"])}
+    parameters = {each["name"]: each for each in (resolved(each, document) for each in described["parameters"])}
     queries = [name for name, each in parameters.items() if each["in"] == "query" and name not in unasked]
     optional = [f"{name}: {sent_types.of(parameters[name]['schema'])} | None = None" for name in queries]
-    signature = ", ".join(["self", *arguments, *fields, *(["*"] if optional else []), *optional])
+    keyed = "Idempotency-Key" in parameters
+    if keyed:
+        optional.append("idempotency_key: str | None = None")
+    named_fields = [each for each in fields if each.startswith("**")]
+    fields = [each for each in fields if each not in named_fields]
+    signature = ", ".join(["self", *arguments, *fields, *(["*"] if optional else []), *optional, *named_fields])
     query = f"given({', '.join(f'{name}={name}' for name in queries)})" if queries else ""
     if items:
         kind, result = "iteration", f"Emitting[{items[1]}]"
@@ -176,11 +182,13 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
         if media_type != "application/json":
             reader, answered = ("content", "bytes") if media_type else ("nothing", "None")
         options = {"body": body, "query": query, "timeout": "TRANSFER_SECONDS" if reader == "content" else ""}
-        if method == "delete" and "Idempotency-Key" not in parameters:
+        if method == "delete" and not keyed:
             options["repeat"] = "'gone_is_done'"
         named = [f"{name}={value}" for name, value in options.items() if value]
         kind, result = "operation", f"Request[{answered}]"
         call = f"return Request({', '.join([repr(method.upper()), place, reader, *named])})"
+        if keyed:
+            call += ".with_key(idempotency_key)"
     return f"@{kind}\ndef {verb}({signature}) -> {result}:\n{textwrap.indent(_docstring(described) + call, '    ')}\n"
 
 
@@ -197,7 +205,7 @@ def _place(path: str, resource: str) -> tuple[str, list[str]]:
 def _body(types: _Types, resource: str, described: Schema) -> tuple[list[str], str]:
     """The arguments that make up a body, and its expression: its fields by name, or the only one that there can be."""
     named = described.get("content", {}).get("application/json", {}).get("schema", {})
-    schema = types.schemas.get(_name(named.get("$ref", "")), named)
+    schema = types.schemas.get(name_of(named), named)
     fields = schema.get("properties", {})
     if "oneOf" in schema or "anyOf" in schema:
         # A text is the document in YAML.
@@ -238,13 +246,13 @@ class _Types:
 
     def items_of(self, page: Schema) -> tuple[str, str] | None:
         """The field with the items of a page, and their type; ``None`` for other answers."""
-        properties = self.schemas.get(_name(page.get("$ref", "")), {}).get("properties", {})
+        properties = self.schemas.get(name_of(page), {}).get("properties", {})
         lists = [field for field, each in properties.items() if each.get("type") == "array"]
         return (lists[0], self.of(properties[lists[0]]["items"])) if lists and "has_more" in properties else None
 
     def of(self, schema: Schema, place: str = "") -> str:
         if "$ref" in schema:
-            return self._of_named(_name(schema["$ref"]))
+            return self._of_named(name_of(schema))
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return " | ".join(dict.fromkeys(self.of(option, place) for option in options))
         if "enum" in schema:
@@ -285,25 +293,6 @@ def _described(document: Schema) -> Iterator[tuple[str, str, Schema]]:
         yield from ((method, path, described) for method, described in methods.items())
 
 
-def _parts(part: Any) -> Iterator[Schema]:
-    """Yields the objects in a part of the document, itself included."""
-    if isinstance(part, dict):
-        yield part
-    for each in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        yield from _parts(each)
-
-
-def _reachable(parts: Iterable[Any], schemas: dict[str, Schema]) -> list[str]:
-    """The names of the schemas that parts of the document refer to, directly or not."""
-    found: set[str] = set()
-    waiting = list(parts)
-    while waiting:
-        referred = {_name(each["$ref"]) for each in _parts(waiting.pop()) if "/schemas/" in str(each.get("$ref"))}
-        waiting += [schemas[name] for name in referred - found]
-        found |= referred
-    return sorted(found)
-
-
 def _class(name: str, bases: str, schema: Schema, parts: Iterable[str]) -> str:
     doc = [_quoted(schema["description"]), ""] if schema.get("description") else []
     return f"class {name}({bases}):\n{textwrap.indent(chr(10).join([*doc, *parts]), '    ')}\n\n"
@@ -312,14 +301,6 @@ def _class(name: str, bases: str, schema: Schema, parts: Iterable[str]) -> str:
 def _quoted(text: str) -> str:
     text = text.replace("\\", r"\\").replace('"""', r'\"""')
     return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
-
-
-def _resolved(part: Schema, document: Schema) -> Schema:
-    return document["components"]["parameters"][_name(part["$ref"])] if "$ref" in part else part
-
-
-def _name(reference: str) -> str:
-    return reference.rpartition("/")[2]
 
 
 def _camel(name: str) -> str:

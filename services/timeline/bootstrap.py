@@ -7,11 +7,12 @@ from typing import Final
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import EVENT_TOPICS
+from libs.eventing import EntityTable
 from libs.fairness import FairSemaphore
 from libs.service_defaults import Service
 from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.timeline.adapters.delivery_metrics import PrometheusDeliveryMetrics
-from services.timeline.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.timeline.adapters.postgres.expiry import EXPIRIES
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from services.timeline.adapters.postgres.timeline import PostgresTimeline
@@ -34,6 +35,8 @@ from services.timeline.use_cases.delivering.worker import WebhookWorker
 from services.timeline.use_cases.webhooks import Webhooks
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+ENTITIES: Final = (EntityTable("webhooks", is_uuid=True),)
+"""Tables with the subjects of the service's events."""
 LOG: Final = "log"
 WEBHOOKS: Final = "webhooks"
 _CLEANING_SECONDS: Final = 3600.0

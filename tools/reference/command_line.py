@@ -78,7 +78,7 @@ def _row(parameter: Any) -> tuple[str, str, str]:
         name = names([*parameter.opts, *parameter.secondary_opts])
     else:
         name = names(f"{option} {_value(parameter)}" for option in parameter.opts)
-    return name, _default(parameter), _marked(parameter.help or "").replace("|", "\\|")
+    return name, _default(parameter), _marked(parameter.help or "")
 
 
 def _marked(text: str) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.contracts.wire_examples import ids, views
-
-Schema = Mapping[str, Any]
+from tools.reference.references import Schema, name_of, resolved
 
 _SAMPLES: Final = tomllib.loads(Path(__file__).with_name("samples.toml").read_text())
 _VALUES: Final[Mapping[str, Any]] = _SAMPLES["values"]
@@ -19,14 +18,13 @@ _IDS: Final = {field.removesuffix("_id").replace("_", ""): identifier for field,
 _OMITTED: Final = frozenset(_SAMPLES["omitted"])
 _SHOWN: Final = frozenset(_SAMPLES["shown"])
 _TIME: Final = "2026-05-04T08:16:15.239240Z"
-_REFERENCE: Final = "#/components/schemas/"
 
 
 class Examples:
-    """``schemas``: those that references name. ``given``: the request, whose fields the response has again."""
+    """``given``: the request, whose fields the response has again."""
 
-    def __init__(self, schemas: Mapping[str, Schema], given: Any) -> None:
-        self._schemas = schemas
+    def __init__(self, document: Schema, given: Any) -> None:
+        self._document = document
         self._given: Mapping[str, Any] = given if isinstance(given, dict) else {}
 
     def body(self, schema: Schema) -> Any:
@@ -84,11 +82,7 @@ class Examples:
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
         """The name of the model, empty for a schema without one, and the schema."""
-        name = ""
-        while "$ref" in schema:
-            name = schema["$ref"].removeprefix(_REFERENCE)
-            schema = self._schemas[name]
-        return name, schema
+        return name_of(schema), resolved(schema, self._document)
 
 
 def path(template: str) -> str:

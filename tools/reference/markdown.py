@@ -19,7 +19,8 @@ def by_hand(page: str) -> str:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [headings, ["---"] * len(headings), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
 
 def names(listed: Iterable[str]) -> str:

@@ -22,6 +22,5 @@ def pages() -> dict[Path, str]:
     return {
         **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
         DOCS / "reference/command-line.md": command_line.page(),
-        **{DOCS / "reference/events" / name: page for name, page in events.pages().items()},
-        **{DOCS / "reference" / name: page for name, page in routes.pages().items()},
+        **{DOCS / "reference" / name: page for name, page in (events.pages() | routes.pages()).items()},
     }

@@ -39,14 +39,14 @@ class Sessions(Resource[R]):
         return Request("GET", path_of("/sessions/{session_id}/", self.session_id), one(schemas.Session))
 
     @operation
-    def delete(self) -> Request[None]:
+    def delete(self, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a session.
 
         Cancels a running turn, then deletes the session and its history.
 
         Requires the scope `sessions:write`.
         """
-        return Request("DELETE", path_of("/sessions/{session_id}/", self.session_id), nothing)
+        return Request("DELETE", path_of("/sessions/{session_id}/", self.session_id), nothing).with_key(idempotency_key)
 
 
 class Turns(Resource[R]):
@@ -67,7 +67,7 @@ class Turns(Resource[R]):
         )
 
     @operation
-    def cancel(self) -> Request[schemas.TurnCancelledReply]:
+    def cancel(self, *, idempotency_key: str | None = None) -> Request[schemas.TurnCancelledReply]:
         """Cancel a queued, running or waiting turn.
 
         Requires the scope `runtime:execute`.
@@ -76,7 +76,7 @@ class Turns(Resource[R]):
             "POST",
             path_of("/runtime/{session_id}/turns/{turn_id}/cancel/", self.session_id, self.turn_id),
             one(schemas.TurnCancelledReply),
-        )
+        ).with_key(idempotency_key)
 
 
 class Actions(Resource[R]):
@@ -123,12 +123,14 @@ class Agents(Resource[R]):
             yield Emit(it)
 
     @operation
-    def create(self, **body: Unpack[schemas.CreateAgentBody]) -> Request[schemas.Agent]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateAgentBody]
+    ) -> Request[schemas.Agent]:
         """Create an agent.
 
         Requires the scope `agents:write`.
         """
-        return Request("POST", "/agent/", one(schemas.Agent), body=dict(body))
+        return Request("POST", "/agent/", one(schemas.Agent), body=dict(body)).with_key(idempotency_key)
 
     @operation
     def get(self, agent_id: str) -> Request[schemas.Agent]:
@@ -139,24 +141,28 @@ class Agents(Resource[R]):
         return Request("GET", path_of("/agent/{agent_id}/", agent_id), one(schemas.Agent))
 
     @operation
-    def update(self, agent_id: str, **body: Unpack[schemas.UpdateAgentBody]) -> Request[schemas.Agent]:
+    def update(
+        self, agent_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.UpdateAgentBody]
+    ) -> Request[schemas.Agent]:
         """Update an agent.
 
         Omitted fields keep their values. Changing the configuration creates a new version.
 
         Requires the scope `agents:write`.
         """
-        return Request("PATCH", path_of("/agent/{agent_id}/", agent_id), one(schemas.Agent), body=dict(body))
+        return Request("PATCH", path_of("/agent/{agent_id}/", agent_id), one(schemas.Agent), body=dict(body)).with_key(
+            idempotency_key
+        )
 
     @operation
-    def delete(self, agent_id: str) -> Request[None]:
+    def delete(self, agent_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete an agent.
 
         Existing sessions keep their configuration and continue to work.
 
         Requires the scope `agents:write`.
         """
-        return Request("DELETE", path_of("/agent/{agent_id}/", agent_id), nothing)
+        return Request("DELETE", path_of("/agent/{agent_id}/", agent_id), nothing).with_key(idempotency_key)
 
     @iteration
     def versions(self, agent_id: str) -> Emitting[schemas.AgentVersion]:
@@ -260,7 +266,9 @@ class Artifacts(Resource[R]):
         )
 
     @operation
-    def copy_to_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
+    def copy_to_platform(
+        self, artifact_id: str, *, idempotency_key: str | None = None
+    ) -> Request[schemas.PlatformCopy]:
         """Copy an artifact to the company's files.
 
         Only for artifacts created by an agent. Also requires the scope `files:write`.
@@ -271,10 +279,12 @@ class Artifacts(Resource[R]):
             "POST",
             path_of("/sessions/{session_id}/artifacts/{artifact_id}/copy-to-platform/", self.session_id, artifact_id),
             one(schemas.PlatformCopy),
-        )
+        ).with_key(idempotency_key)
 
     @operation
-    def remove_from_platform(self, artifact_id: str) -> Request[schemas.PlatformCopy]:
+    def remove_from_platform(
+        self, artifact_id: str, *, idempotency_key: str | None = None
+    ) -> Request[schemas.PlatformCopy]:
         """Undo copy-to-platform.
 
         Deletes the copy. The artifact remains. Also requires the scope `files:write`.
@@ -287,7 +297,7 @@ class Artifacts(Resource[R]):
                 "/sessions/{session_id}/artifacts/{artifact_id}/remove-from-platform/", self.session_id, artifact_id
             ),
             one(schemas.PlatformCopy),
-        )
+        ).with_key(idempotency_key)
 
 
 class Files(Resource[R]):
@@ -317,14 +327,14 @@ class Files(Resource[R]):
         return Request("GET", path_of("/files/{file_id}/", file_id), one(schemas.File))
 
     @operation
-    def delete(self, file_id: str) -> Request[None]:
+    def delete(self, file_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a file.
 
         Also removes it from its collections and from search results.
 
         Requires the scope `files:write`.
         """
-        return Request("DELETE", path_of("/files/{file_id}/", file_id), nothing)
+        return Request("DELETE", path_of("/files/{file_id}/", file_id), nothing).with_key(idempotency_key)
 
     @operation
     def text(self, file_id: str, *, offset: int | None = None, limit: int | None = None) -> Request[schemas.FileText]:
@@ -353,7 +363,9 @@ class Files(Resource[R]):
         return Request("GET", path_of("/files/{file_id}/download/", file_id), content, timeout=TRANSFER_SECONDS)
 
     @operation
-    def bulk(self, **body: Unpack[schemas.BulkBody]) -> Request[schemas.BulkReply]:
+    def bulk(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.BulkBody]
+    ) -> Request[schemas.BulkReply]:
         """Change or delete many files.
 
         `delete`; `update_tags`, which replaces them with `parameters.tags`; `change_status` to `parameters.status`,
@@ -361,7 +373,7 @@ class Files(Resource[R]):
 
         Requires the scope `files:write`.
         """
-        return Request("POST", "/files/bulk/", one(schemas.BulkReply), body=dict(body))
+        return Request("POST", "/files/bulk/", one(schemas.BulkReply), body=dict(body)).with_key(idempotency_key)
 
 
 class Collections(Resource[R]):
@@ -374,12 +386,14 @@ class Collections(Resource[R]):
         yield from self._pages("/collections/", "collections", schemas.Collection, {})
 
     @operation
-    def create(self, **body: Unpack[schemas.CreateCollectionBody]) -> Request[schemas.Collection]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateCollectionBody]
+    ) -> Request[schemas.Collection]:
         """Create a collection.
 
         Requires the scope `files:write`.
         """
-        return Request("POST", "/collections/", one(schemas.Collection), body=dict(body))
+        return Request("POST", "/collections/", one(schemas.Collection), body=dict(body)).with_key(idempotency_key)
 
     @operation
     def get(self, collection_id: str) -> Request[schemas.Collection]:
@@ -392,24 +406,28 @@ class Collections(Resource[R]):
         return Request("GET", path_of("/collections/{collection_id}/", collection_id), one(schemas.Collection))
 
     @operation
-    def update(self, collection_id: str, **body: Unpack[schemas.UpdateCollectionBody]) -> Request[schemas.Collection]:
+    def update(
+        self, collection_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.UpdateCollectionBody]
+    ) -> Request[schemas.Collection]:
         """Rename or describe a collection.
 
         Requires the scope `files:write`.
         """
         return Request(
             "PATCH", path_of("/collections/{collection_id}/", collection_id), one(schemas.Collection), body=dict(body)
-        )
+        ).with_key(idempotency_key)
 
     @operation
-    def delete(self, collection_id: str) -> Request[None]:
+    def delete(self, collection_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a collection.
 
         Its files remain.
 
         Requires the scope `files:write`.
         """
-        return Request("DELETE", path_of("/collections/{collection_id}/", collection_id), nothing)
+        return Request("DELETE", path_of("/collections/{collection_id}/", collection_id), nothing).with_key(
+            idempotency_key
+        )
 
     @iteration
     def files(self, collection_id: str) -> Emitting[schemas.File]:
@@ -420,7 +438,9 @@ class Collections(Resource[R]):
         yield from self._pages(path_of("/collections/{collection_id}/files/", collection_id), "files", schemas.File, {})
 
     @operation
-    def add_files(self, collection_id: str, file_ids: Sequence[str]) -> Request[schemas.CollectionFilesReply]:
+    def add_files(
+        self, collection_id: str, file_ids: Sequence[str], *, idempotency_key: str | None = None
+    ) -> Request[schemas.CollectionFilesReply]:
         """Add files to a collection.
 
         Each file succeeds or fails independently. Files already in the collection return `already_added`.
@@ -432,10 +452,10 @@ class Collections(Resource[R]):
             path_of("/collections/{collection_id}/files/", collection_id),
             one(schemas.CollectionFilesReply),
             body={"file_ids": [*file_ids]},
-        )
+        ).with_key(idempotency_key)
 
     @operation
-    def remove_file(self, collection_id: str, file_id: str) -> Request[None]:
+    def remove_file(self, collection_id: str, file_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Remove a file from a collection.
 
         The file itself remains.
@@ -444,7 +464,7 @@ class Collections(Resource[R]):
         """
         return Request(
             "DELETE", path_of("/collections/{collection_id}/files/{file_id}/", collection_id, file_id), nothing
-        )
+        ).with_key(idempotency_key)
 
 
 class KnowledgeBases(Resource[R]):
@@ -457,14 +477,18 @@ class KnowledgeBases(Resource[R]):
         yield from self._pages("/knowledge-bases/", "knowledge_bases", schemas.KnowledgeBase, {})
 
     @operation
-    def create(self, **body: Unpack[schemas.CreateKnowledgeBaseBody]) -> Request[schemas.KnowledgeBase]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateKnowledgeBaseBody]
+    ) -> Request[schemas.KnowledgeBase]:
         """Create a knowledge base.
 
         The first ingestion starts immediately, unless `ingest` is false.
 
         Requires the scope `knowledge:write`.
         """
-        return Request("POST", "/knowledge-bases/", one(schemas.KnowledgeBase), body=dict(body))
+        return Request("POST", "/knowledge-bases/", one(schemas.KnowledgeBase), body=dict(body)).with_key(
+            idempotency_key
+        )
 
     @operation
     def available_collections(self) -> Request[schemas.AvailableCollections]:
@@ -499,7 +523,11 @@ class KnowledgeBases(Resource[R]):
 
     @operation
     def update(
-        self, knowledge_base_id: str, **body: Unpack[schemas.UpdateKnowledgeBaseBody]
+        self,
+        knowledge_base_id: str,
+        *,
+        idempotency_key: str | None = None,
+        **body: Unpack[schemas.UpdateKnowledgeBaseBody],
     ) -> Request[schemas.KnowledgeBase]:
         """Update a knowledge base.
 
@@ -512,17 +540,19 @@ class KnowledgeBases(Resource[R]):
             path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id),
             one(schemas.KnowledgeBase),
             body=dict(body),
-        )
+        ).with_key(idempotency_key)
 
     @operation
-    def delete(self, knowledge_base_id: str) -> Request[None]:
+    def delete(self, knowledge_base_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a knowledge base.
 
         Also deletes its index. Collections and files remain.
 
         Requires the scope `knowledge:write`.
         """
-        return Request("DELETE", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), nothing)
+        return Request("DELETE", path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id), nothing).with_key(
+            idempotency_key
+        )
 
     @operation
     def check_status(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBaseState]:
@@ -552,7 +582,7 @@ class KnowledgeBases(Resource[R]):
         )
 
     @operation
-    def ingest(self, knowledge_base_id: str) -> Request[schemas.KnowledgeBase]:
+    def ingest(self, knowledge_base_id: str, *, idempotency_key: str | None = None) -> Request[schemas.KnowledgeBase]:
         """Start an ingestion.
 
         Ingests new, changed and failed files, and drops files that were removed or deleted.
@@ -563,7 +593,7 @@ class KnowledgeBases(Resource[R]):
             "POST",
             path_of("/knowledge-bases/{knowledge_base_id}/ingest/", knowledge_base_id),
             one(schemas.KnowledgeBase),
-        )
+        ).with_key(idempotency_key)
 
 
 class Toolsets(Resource[R]):
@@ -579,7 +609,7 @@ class Toolsets(Resource[R]):
 
     @operation
     def create(
-        self, toolset: schemas.CreateToolsetBody | Mapping[str, Any] | str
+        self, toolset: schemas.CreateToolsetBody | Mapping[str, Any] | str, *, idempotency_key: str | None = None
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Create a toolset.
 
@@ -594,7 +624,7 @@ class Toolsets(Resource[R]):
             "/toolsets/",
             one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
             body=toolset if isinstance(toolset, str) else dict(toolset),
-        )
+        ).with_key(idempotency_key)
 
     @operation
     def get(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
@@ -612,7 +642,7 @@ class Toolsets(Resource[R]):
 
     @operation
     def update(
-        self, name: str, **body: Unpack[schemas.UpdateToolsetBody]
+        self, name: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.UpdateToolsetBody]
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Update a toolset.
 
@@ -626,20 +656,22 @@ class Toolsets(Resource[R]):
             path_of("/toolsets/{name}/", name),
             one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
             body=dict(body),
-        )
+        ).with_key(idempotency_key)
 
     @operation
-    def delete(self, name: str) -> Request[None]:
+    def delete(self, name: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a toolset.
 
         Agents that reference its tools continue without them. Their turns list this in `warnings`.
 
         Requires the scope `toolsets:write`.
         """
-        return Request("DELETE", path_of("/toolsets/{name}/", name), nothing)
+        return Request("DELETE", path_of("/toolsets/{name}/", name), nothing).with_key(idempotency_key)
 
     @operation
-    def refresh(self, name: str) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
+    def refresh(
+        self, name: str, *, idempotency_key: str | None = None
+    ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Refresh a toolset's tools.
 
         If the target doesn't respond, the toolset remains unchanged.
@@ -650,7 +682,7 @@ class Toolsets(Resource[R]):
             "POST",
             path_of("/toolsets/{name}/refresh/", name),
             one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
-        )
+        ).with_key(idempotency_key)
 
 
 class Secrets(Resource[R]):
@@ -685,14 +717,14 @@ class Secrets(Resource[R]):
         return Request("PUT", path_of("/secrets/{name}/", name), one(schemas.Secret), body={"value": value})
 
     @operation
-    def delete(self, name: str) -> Request[None]:
+    def delete(self, name: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a secret.
 
         Tool calls whose headers reference it will fail.
 
         Requires the scope `secrets:write`.
         """
-        return Request("DELETE", path_of("/secrets/{name}/", name), nothing)
+        return Request("DELETE", path_of("/secrets/{name}/", name), nothing).with_key(idempotency_key)
 
 
 class ApiKeys(Resource[R]):
@@ -707,7 +739,9 @@ class ApiKeys(Resource[R]):
         yield from self._pages("/api-keys/", "api_keys", schemas.Key, {})
 
     @operation
-    def create(self, **body: Unpack[schemas.CreateKeyBody]) -> Request[schemas.IssuedKeyReply]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateKeyBody]
+    ) -> Request[schemas.IssuedKeyReply]:
         """Create an API key.
 
         The secret is returned only once; just its hash is stored. A key can't have scopes that its creator lacks.
@@ -715,7 +749,7 @@ class ApiKeys(Resource[R]):
 
         Requires the scope `keys:write`.
         """
-        return Request("POST", "/api-keys/", one(schemas.IssuedKeyReply), body=dict(body))
+        return Request("POST", "/api-keys/", one(schemas.IssuedKeyReply), body=dict(body)).with_key(idempotency_key)
 
     @operation
     def revoke(self, api_key_id: str) -> Request[None]:
@@ -728,7 +762,9 @@ class ApiKeys(Resource[R]):
         return Request("DELETE", path_of("/api-keys/{api_key_id}/", api_key_id), nothing, repeat="gone_is_done")
 
     @operation
-    def rotate(self, api_key_id: str, **body: Unpack[schemas.RotateKeyBody]) -> Request[schemas.IssuedKeyReply]:
+    def rotate(
+        self, api_key_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.RotateKeyBody]
+    ) -> Request[schemas.IssuedKeyReply]:
         """Rotate an API key.
 
         Both keys are valid during a grace period. The secret is returned only once; just its hash is stored.
@@ -737,7 +773,7 @@ class ApiKeys(Resource[R]):
         """
         return Request(
             "POST", path_of("/api-keys/{api_key_id}/rotate/", api_key_id), one(schemas.IssuedKeyReply), body=dict(body)
-        )
+        ).with_key(idempotency_key)
 
 
 class Tokens(Resource[R]):
@@ -753,7 +789,9 @@ class Tokens(Resource[R]):
 
 class Connections(Resource[R]):
     @operation
-    def create(self, **body: Unpack[schemas.CreateConnectionBody]) -> Request[schemas.Connection]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateConnectionBody]
+    ) -> Request[schemas.Connection]:
         """Create a connection.
 
         A public key that pages on the allowed origins can use to chat with one agent: to open sessions with it,
@@ -762,7 +800,7 @@ class Connections(Resource[R]):
 
         Requires the scope `keys:write`.
         """
-        return Request("POST", "/connections/", one(schemas.Connection), body=dict(body))
+        return Request("POST", "/connections/", one(schemas.Connection), body=dict(body)).with_key(idempotency_key)
 
     @iteration
     def list(self) -> Emitting[schemas.Connection]:
@@ -797,7 +835,9 @@ class Connections(Resource[R]):
 
 class Webhooks(Resource[R]):
     @operation
-    def create(self, **body: Unpack[schemas.CreateWebhookBody]) -> Request[schemas.IssuedWebhookReply]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateWebhookBody]
+    ) -> Request[schemas.IssuedWebhookReply]:
         """Create a webhook.
 
         Sends new events of these types, as far as you can see them, to the URL, signed as described by [Standard
@@ -805,7 +845,7 @@ class Webhooks(Resource[R]):
 
         Requires the scope `webhooks:write`.
         """
-        return Request("POST", "/webhooks/", one(schemas.IssuedWebhookReply), body=dict(body))
+        return Request("POST", "/webhooks/", one(schemas.IssuedWebhookReply), body=dict(body)).with_key(idempotency_key)
 
     @iteration
     def list(self) -> Emitting[schemas.Webhook]:
@@ -826,12 +866,16 @@ class Webhooks(Resource[R]):
         return Request("GET", path_of("/webhooks/{webhook_id}/", webhook_id), one(schemas.Webhook))
 
     @operation
-    def update(self, webhook_id: str, **body: Unpack[schemas.UpdateWebhookBody]) -> Request[schemas.Webhook]:
+    def update(
+        self, webhook_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.UpdateWebhookBody]
+    ) -> Request[schemas.Webhook]:
         """Update a webhook.
 
         Requires the scope `webhooks:write`.
         """
-        return Request("PATCH", path_of("/webhooks/{webhook_id}/", webhook_id), one(schemas.Webhook), body=dict(body))
+        return Request(
+            "PATCH", path_of("/webhooks/{webhook_id}/", webhook_id), one(schemas.Webhook), body=dict(body)
+        ).with_key(idempotency_key)
 
     @operation
     def delete(self, webhook_id: str) -> Request[None]:
@@ -844,7 +888,9 @@ class Webhooks(Resource[R]):
         return Request("DELETE", path_of("/webhooks/{webhook_id}/", webhook_id), nothing, repeat="gone_is_done")
 
     @operation
-    def rotate(self, webhook_id: str, **body: Unpack[schemas.RotateWebhookBody]) -> Request[schemas.IssuedWebhookReply]:
+    def rotate(
+        self, webhook_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.RotateWebhookBody]
+    ) -> Request[schemas.IssuedWebhookReply]:
         """Rotate a webhook's secret.
 
         For a grace period, deliveries are signed with both secrets. The secret is returned only once and stored
@@ -857,17 +903,19 @@ class Webhooks(Resource[R]):
             path_of("/webhooks/{webhook_id}/rotate/", webhook_id),
             one(schemas.IssuedWebhookReply),
             body=dict(body),
-        )
+        ).with_key(idempotency_key)
 
     @operation
-    def test(self, webhook_id: str) -> Request[schemas.Delivery]:
+    def test(self, webhook_id: str, *, idempotency_key: str | None = None) -> Request[schemas.Delivery]:
         """Send a test event.
 
         Sends a `webhook.test` event once. The list of deliveries shows the result.
 
         Requires the scope `webhooks:write`.
         """
-        return Request("POST", path_of("/webhooks/{webhook_id}/test/", webhook_id), one(schemas.Delivery))
+        return Request("POST", path_of("/webhooks/{webhook_id}/test/", webhook_id), one(schemas.Delivery)).with_key(
+            idempotency_key
+        )
 
     @iteration
     def deliveries(self, webhook_id: str) -> Emitting[schemas.Delivery]:
@@ -882,7 +930,9 @@ class Webhooks(Resource[R]):
         )
 
     @operation
-    def redeliver(self, webhook_id: str, delivery_id: str) -> Request[schemas.Delivery]:
+    def redeliver(
+        self, webhook_id: str, delivery_id: str, *, idempotency_key: str | None = None
+    ) -> Request[schemas.Delivery]:
         """Deliver an event again.
 
         The event is sent immediately, with the same `webhook-id`, and retried like a new one.
@@ -893,7 +943,7 @@ class Webhooks(Resource[R]):
             "POST",
             path_of("/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver/", webhook_id, delivery_id),
             one(schemas.Delivery),
-        )
+        ).with_key(idempotency_key)
 
 
 class Budgets(Resource[R]):
@@ -906,7 +956,9 @@ class Budgets(Resource[R]):
         yield from self._pages("/budgets/", "budgets", schemas.Budget, {})
 
     @operation
-    def create(self, **body: Unpack[schemas.CreateBudgetBody]) -> Request[schemas.Budget]:
+    def create(
+        self, *, idempotency_key: str | None = None, **body: Unpack[schemas.CreateBudgetBody]
+    ) -> Request[schemas.Budget]:
         """Create a budget.
 
         Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in total. Once
@@ -915,7 +967,7 @@ class Budgets(Resource[R]):
 
         Requires the scope `budgets:write`.
         """
-        return Request("POST", "/budgets/", one(schemas.Budget), body=dict(body))
+        return Request("POST", "/budgets/", one(schemas.Budget), body=dict(body)).with_key(idempotency_key)
 
     @operation
     def get(self, budget_id: str) -> Request[schemas.Budget]:
@@ -926,22 +978,26 @@ class Budgets(Resource[R]):
         return Request("GET", path_of("/budgets/{budget_id}/", budget_id), one(schemas.Budget))
 
     @operation
-    def update(self, budget_id: str, **body: Unpack[schemas.UpdateBudgetBody]) -> Request[schemas.Budget]:
+    def update(
+        self, budget_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.UpdateBudgetBody]
+    ) -> Request[schemas.Budget]:
         """Update a budget.
 
         Applies to new turns. The current period's usage still counts.
 
         Requires the scope `budgets:write`.
         """
-        return Request("PATCH", path_of("/budgets/{budget_id}/", budget_id), one(schemas.Budget), body=dict(body))
+        return Request(
+            "PATCH", path_of("/budgets/{budget_id}/", budget_id), one(schemas.Budget), body=dict(body)
+        ).with_key(idempotency_key)
 
     @operation
-    def delete(self, budget_id: str) -> Request[None]:
+    def delete(self, budget_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a budget.
 
         Requires the scope `budgets:write`.
         """
-        return Request("DELETE", path_of("/budgets/{budget_id}/", budget_id), nothing)
+        return Request("DELETE", path_of("/budgets/{budget_id}/", budget_id), nothing).with_key(idempotency_key)
 
 
 class Retention(Resource[R]):
@@ -954,7 +1010,9 @@ class Retention(Resource[R]):
         return Request("GET", "/retention/", one(schemas.Retention))
 
     @operation
-    def set(self, session_retention_days: int | None) -> Request[schemas.Retention]:
+    def set(
+        self, session_retention_days: int | None, *, idempotency_key: str | None = None
+    ) -> Request[schemas.Retention]:
         """Set the session retention.
 
         Deletes the company's sessions after this many days without a turn, and publishes `session.deleted` events.
@@ -964,7 +1022,7 @@ class Retention(Resource[R]):
         """
         return Request(
             "PUT", "/retention/", one(schemas.Retention), body={"session_retention_days": session_retention_days}
-        )
+        ).with_key(idempotency_key)
 
 
 class Operations(Resource[R]):

@@ -10,6 +10,8 @@ from libs.contracts.models import JsonObject, Name, SearchMode, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
+
 AgentType = Literal["llm_agent", "react_agent"]
 
 

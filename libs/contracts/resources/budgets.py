@@ -11,6 +11,8 @@ from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": ""}
+
 MAX_BUDGETS: Final = 100
 """The maximum number of budgets of a company."""
 DEFAULT_WARNING: Final = 80

@@ -1,6 +1,6 @@
 """Collections: groups of files."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -9,6 +9,8 @@ from libs.contracts.models import Name, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.files import FileIds, FileResult
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 CollectionStatus = Literal["pending", "running", "completed", "failed"]
 

@@ -1,6 +1,6 @@
 """Files of a company."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -9,6 +9,8 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.models import Id, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 FileStatus = Literal["active", "inactive"]
 BulkOperation = Literal["delete", "update_tags", "change_status"]

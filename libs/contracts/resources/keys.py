@@ -1,6 +1,6 @@
 """API keys."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
@@ -9,6 +9,8 @@ from libs.contracts.messages import Event
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
 
 
 class CreateKeyBody(StrictModel):

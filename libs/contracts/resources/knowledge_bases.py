@@ -1,6 +1,6 @@
 """Knowledge bases, their ingestion and search."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -11,6 +11,8 @@ from libs.contracts.models import Id, Name, SearchMode, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.files import FileStatus
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 Engine = Literal["pgvector", "weaviate"]
 KnowledgeBaseStatus = Literal["pending", "running", "completed", "failed"]

@@ -7,6 +7,8 @@ from pydantic import BaseModel, Field
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "company_id"}
+
 MOST_DAYS: Final = 36_500
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 

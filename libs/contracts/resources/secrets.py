@@ -1,6 +1,6 @@
 """Secrets: values for the headers of toolsets."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
@@ -8,6 +8,8 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-4a10-7b21-8d3e-5c6d7e8f9a0b"}
 
 
 def secret_place(company_id: str, name: str) -> str:

@@ -12,6 +12,8 @@ from libs.contracts.pages import ListPage
 from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
 from libs.contracts.timestamps import Timestamp
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-1c3e-7a4d-9b2f-6e7d8c9b0a1f"}
+
 MAX_DOCUMENT_BYTES: Final = 2_000_000
 MAX_TOOLS: Final = 500
 DEFAULT_SECONDS: Final = 30.0

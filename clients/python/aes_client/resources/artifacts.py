@@ -24,10 +24,13 @@ class Artifacts(operations.Artifacts[R]):
         self._path = path_of("/sessions/{session_id}/artifacts/", session_id)
 
     @operation
-    def upload(self, file: Content, *, name: str | None = None) -> Request[Artifact]:
+    def upload(
+        self, file: Content, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Request[Artifact]:
         """Uploads a file of at most 50 MB: a path, bytes, or an open file."""
         upload = Upload(file, name)
-        return Request("POST", self._path, one(Artifact), upload=upload, timeout=TRANSFER_SECONDS)
+        request = Request("POST", self._path, one(Artifact), upload=upload, timeout=TRANSFER_SECONDS)
+        return request.with_key(idempotency_key)
 
     @operation
     def wait(self, artifact_id: str, *, timeout: float | None = 300) -> Flow[ArtifactState]:

@@ -59,11 +59,18 @@ class SessionHandle(operations.Sessions[R]):
         return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
 
     @operation
-    def fork(self, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
+    def fork(
+        self,
+        *,
+        up_to_turn_id: str | None = None,
+        before_turn_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Flow[SessionHandle[R]]:
         """Creates a session with a copy of this one's history."""
         body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
         path = path_of("/sessions/{session_id}/fork/", self.session_id)
-        made = yield from self._send(Request("POST", path, one(SessionCreatedReply), body=body))
+        request = Request("POST", path, one(SessionCreatedReply), body=body).with_key(idempotency_key)
+        made = yield from self._send(request)
         return SessionHandle(self._runner, self._policy, made.session_id, self._tools)
 
     @operation
@@ -214,8 +221,8 @@ class Sessions(Resource[R]):
         yield from self._pages("/sessions/", "sessions", Session, {}, self._acting)
 
     @operation
-    def delete(self, session_id: str) -> Request[None]:
-        return Request("DELETE", path_of("/sessions/{session_id}/", session_id), nothing)
+    def delete(self, session_id: str, *, idempotency_key: str | None = None) -> Request[None]:
+        return Request("DELETE", path_of("/sessions/{session_id}/", session_id), nothing).with_key(idempotency_key)
 
     def _acting(self, record: Session) -> SessionRecord[R]:
         return SessionRecord(self._runner, self._policy, record)

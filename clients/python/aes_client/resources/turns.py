@@ -96,12 +96,14 @@ class TurnHandle(operations.Turns[R]):
         return f"<turn {self.turn_id} of session {self.session_id}>"
 
     @operation
-    def resolve(self, action: RequiredAction | str, **answer: Unpack[ResolveActionBody]) -> Request[Turn]:
+    def resolve(
+        self, action: RequiredAction | str, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
+    ) -> Request[Turn]:
         """Answers an action: ``decision="approve"`` or ``"deny"`` with a ``reason``, ``output=…``, or ``error=…``.
 
         The turn resumes after its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
         """
-        return self._resolution(action, answer)
+        return self._resolution(action, answer).with_key(idempotency_key)
 
     @operation
     def wait(self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None) -> Flow[Turn]:
