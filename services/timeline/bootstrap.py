@@ -1,4 +1,4 @@
-"""Builds the timeline from its parts."""
+"""Wires the timeline together."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -46,7 +46,7 @@ _now: Final = partial(datetime.now, UTC)
 
 
 def build(settings: TimelineSettings) -> Service:
-    """Returns the service, ready to run; role ``api`` serves pages and usage."""
+    """Builds the service. Role ``api`` serves pages and usage."""
     service = _service(settings)
     serve_events(service.http, PostgresTimeline(service.database))
     serve_usage(service.http, PostgresUsage(service.database))
@@ -57,21 +57,21 @@ def build(settings: TimelineSettings) -> Service:
 
 
 def build_log(settings: TimelineSettings) -> Service:
-    """Returns a process that fills the log."""
+    """Builds a process that fills the log."""
     service = _service(settings)
     _fill_log(service, settings)
     return service
 
 
 def build_webhooks(settings: TimelineSettings) -> Service:
-    """Returns a process that changes webhooks and delivers to them."""
+    """Builds a process that handles webhooks' commands and delivers events."""
     service = _service(settings)
     _serve_webhooks(service, settings)
     return service
 
 
 def _service(settings: TimelineSettings) -> Service:
-    # Every statement finds rows by ID. Planning a read of the timeline's 30 partitions takes longer than reading them.
+    # Every statement finds rows by ID, and planning a read of the 30 partitions takes longer than the read itself.
     return Service("timeline", settings, migrations=MIGRATIONS, plan_once=True, worker=WEBHOOKS)
 
 
@@ -86,7 +86,7 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
-    """Reads of webhooks in role ``api``; commands, key events and deliveries in role ``webhooks``."""
+    """Serves webhooks in role ``api``. Handles commands, key events and deliveries in role ``webhooks``."""
     metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)

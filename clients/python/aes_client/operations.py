@@ -200,7 +200,7 @@ class Artifacts(Resource[R]):
 
     @operation
     def get(self, artifact_id: str) -> Request[schemas.Artifact]:
-        """Get an artifact's record.
+        """Get an artifact.
 
         Requires the scope `artifacts:read`.
         """
@@ -208,7 +208,7 @@ class Artifacts(Resource[R]):
 
     @operation
     def status(self, artifact_id: str) -> Request[schemas.ArtifactState]:
-        """Get an artifact's processing status.
+        """Get the processing status of an artifact.
 
         `pending`, then `ready` or `failed`. Images are `ready` immediately.
 
@@ -285,7 +285,7 @@ class Artifacts(Resource[R]):
     def remove_from_platform(
         self, artifact_id: str, *, idempotency_key: str | None = None
     ) -> Request[schemas.PlatformCopy]:
-        """Undo copy-to-platform.
+        """Remove an artifact from the company's files.
 
         Deletes the copy. The artifact remains. Also requires the scope `files:write`.
 
@@ -320,7 +320,7 @@ class Files(Resource[R]):
 
     @operation
     def get(self, file_id: str) -> Request[schemas.File]:
-        """Get a file's record.
+        """Get a file.
 
         Requires the scope `files:read`.
         """
@@ -399,7 +399,7 @@ class Collections(Resource[R]):
     def get(self, collection_id: str) -> Request[schemas.Collection]:
         """Get a collection.
 
-        `status` and `progress` are those of parsing its files.
+        `status` and `progress` describe the parsing of its files.
 
         Requires the scope `files:read`.
         """
@@ -409,7 +409,7 @@ class Collections(Resource[R]):
     def update(
         self, collection_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.UpdateCollectionBody]
     ) -> Request[schemas.Collection]:
-        """Rename or describe a collection.
+        """Update a collection.
 
         Requires the scope `files:write`.
         """
@@ -443,7 +443,7 @@ class Collections(Resource[R]):
     ) -> Request[schemas.CollectionFilesReply]:
         """Add files to a collection.
 
-        Each file succeeds or fails independently. Files already in the collection return `already_added`.
+        Each file is added independently. Files already in the collection return `already_added`.
 
         Requires the scope `files:write`.
         """
@@ -614,7 +614,7 @@ class Toolsets(Resource[R]):
         """Create a toolset.
 
         Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools
-        are fetched immediately, within 20 s. Agents reference them as `<toolset>.<tool>`, or all of them as
+        are fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as
         `<toolset>.*`. The JSON body can be up to 2 MB.
 
         Requires the scope `toolsets:write`.
@@ -744,7 +744,7 @@ class ApiKeys(Resource[R]):
     ) -> Request[schemas.IssuedKeyReply]:
         """Create an API key.
 
-        The secret is returned only once; just its hash is stored. A key can't have scopes that its creator lacks.
+        The secret is returned only once. Only its hash is stored. A key can't have scopes that its creator lacks.
         `scopes` defaults to the creator's, except those of the installation.
 
         Requires the scope `keys:write`.
@@ -767,7 +767,7 @@ class ApiKeys(Resource[R]):
     ) -> Request[schemas.IssuedKeyReply]:
         """Rotate an API key.
 
-        Both keys are valid during a grace period. The secret is returned only once; just its hash is stored.
+        Both keys are valid during a grace period. The secret is returned only once. Only its hash is stored.
 
         Requires the scope `keys:write`.
         """
@@ -794,8 +794,8 @@ class Connections(Resource[R]):
     ) -> Request[schemas.Connection]:
         """Create a connection.
 
-        A public key that pages on the allowed origins can use to chat with one agent: to open sessions with it,
-        execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue it.
+        Creates a public key, with which pages on the allowed origins can chat with one agent: open sessions with
+        it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue it.
         Public keys can't list sessions.
 
         Requires the scope `keys:write`.
@@ -840,7 +840,7 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.IssuedWebhookReply]:
         """Create a webhook.
 
-        Sends new events of these types, as far as you can see them, to the URL, signed as described by [Standard
+        Sends new events of these types to the URL, if you can see them. They're signed according to [Standard
         Webhooks](https://www.standardwebhooks.com). The secret is returned only once and stored encrypted.
 
         Requires the scope `webhooks:write`.

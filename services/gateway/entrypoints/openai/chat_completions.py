@@ -1,4 +1,4 @@
-"""``/openai/v1/chat/completions``: each call is a separate session, deleted after a day and not listed."""
+"""``/openai/v1/chat/completions``: each call creates a session, which isn't listed and is deleted after a day."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -65,7 +65,7 @@ async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) 
 async def _chunks(
     turns: Turns, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """``headers`` of the response are filled before the first chunk."""
+    """Yields chunks. Sets the response's ``headers`` before the first one."""
     async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)

@@ -145,7 +145,7 @@ async def get_store_file_content(store_id: str, file_id: str, caller: Reader, up
 async def detach_file(
     store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep, upstream: Upstream
 ) -> Response:
-    """Doesn't delete the file itself. Files from a collection must be removed from the collection instead."""
+    """Detaches a file without deleting it. A collection's files must be removed from the collection instead."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
         raise refuse(

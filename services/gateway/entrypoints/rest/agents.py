@@ -1,4 +1,4 @@
-"""``/agent/…``: stored agents and the validation of configurations. ``/models/``, ``/tools/``: parts of agents."""
+"""``/agent/…``: stored agents, and validation of configurations. ``/models/``, ``/tools/``: what agents can use."""
 
 import re
 from typing import Annotated, Any, Final
@@ -40,7 +40,7 @@ catalogues = public_router("", "Catalogues")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_WRITE])]
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
-# Validation also accepts invalid configurations.
+# Accepts invalid configurations, too, since this operation validates them.
 _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any])
 
 
@@ -70,7 +70,7 @@ async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Re
     limit, offset = page.limit, page.offset
     if limit is None:
         return await upstream.get(caller, "registry", "/internal/agents", {"offset": offset} if offset else None)
-    # One extra shows whether there is a next page.
+    # Requests one more agent, to see whether there's a next page.
     found = await upstream.get(caller, "registry", "/internal/agents", {"limit": limit + 1, "offset": offset})
     agents: list[Any] = orjson.loads(found.body)
     if len(agents) <= limit:

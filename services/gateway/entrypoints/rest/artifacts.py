@@ -54,14 +54,14 @@ _Rows = Annotated[
     int,
     Field(ge=1, le=_MAX_ROWS),
     whole_number("rows", 1, _MAX_ROWS, _ROWS),
-    Query(description="Rows per sheet."),
+    Query(description="Maximum number of rows per sheet."),
 ]
 _Preview = Annotated[
     str | SkipJsonSchema[None],
-    Query(description="`1` displays the file in the browser if its type is safe. Other types are still downloaded."),
+    Query(description="`1` displays the file in the browser if its type is safe. Files of other types are downloaded."),
 ]
 _Expires = Annotated[
-    str | SkipJsonSchema[None], Query(alias="expires", description="The link's expiry, in seconds since 1970.")
+    str | SkipJsonSchema[None], Query(alias="expires", description="When the link expires, as a Unix time in seconds.")
 ]
 _Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="The link's signature.")]
 
@@ -79,8 +79,8 @@ async def list_artifacts(session_id: str, caller: Reader, page: Page, upstream: 
 @router.get(
     "/artifacts/{id}/",
     operation_id="artifacts.get",
-    summary="Get an artifact's record",
-    responses={200: answer("The record, with a fresh link.", Artifact), **errors(404)},
+    summary="Get an artifact",
+    responses={200: answer("The artifact, with a fresh download link.", Artifact), **errors(404)},
 )
 async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, _UPSTREAM, f"/internal/artifacts/{id_of(id, 'artifact')}")
@@ -89,9 +89,9 @@ async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
 @router.get(
     f"{_ONE}status/",
     operation_id="artifacts.status",
-    summary="Get an artifact's processing status",
+    summary="Get the processing status of an artifact",
     description="`pending`, then `ready` or `failed`. Images are `ready` immediately.",
-    responses={200: answer("Status and progress.", ArtifactState), **errors(404)},
+    responses={200: answer("The status and progress.", ArtifactState), **errors(404)},
 )
 async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, _UPSTREAM, f"{_path(session_id, artifact_id)}/status")
@@ -113,7 +113,7 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
     operation_id="artifacts.preview",
     summary="Preview an artifact's tables",
     description="For CSV, XLSX and XLS files, and JSON arrays of objects.",
-    responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
+    responses={200: answer("The sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
 )
 async def preview_artifact(
     session_id: str, artifact_id: str, caller: Reader, upstream: Upstream, rows: _Rows = _ROWS
@@ -159,8 +159,8 @@ async def download_artifacts(
 @router.get(
     "/artifacts/{id}/content/",
     operation_id="artifacts.content",
-    summary="Follow a download link",
-    description="Use the links that the service returns. Their signature covers the artifact and every parameter.",
+    summary="Download a file by its link",
+    description="Use the links that the service returns. The signature covers the artifact and all parameters.",
     responses=_BYTES,
 )
 async def follow_artifact_link(
@@ -172,7 +172,7 @@ async def follow_artifact_link(
     _signature: _Signature = None,
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
-    # Pass every parameter on as given, including repetitions: the signature covers them all. It doesn't cover a
+    # Passes all parameters on as given, even repeated ones, because the signature covers them. It doesn't cover a
     # public key, which pages add so that they can read the response.
     given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
@@ -183,7 +183,7 @@ async def follow_artifact_link(
 @router.post(
     _OF_SESSION,
     operation_id="artifacts.upload",
-    summary="Upload a file into a session",
+    summary="Upload a file to a session",
     description=(
         "Send one file of at most 50 MB in a field named `file`. The extension determines its type, which must match"
         " the content, and how it's processed. In messages, reference the file by its `artifact_id`. For an image,"
@@ -219,7 +219,7 @@ async def copy_artifact_to_platform(session_id: str, artifact_id: str, caller: C
 @router.post(
     f"{_ONE}remove-from-platform/",
     operation_id="artifacts.remove_from_platform",
-    summary="Undo copy-to-platform",
+    summary="Remove an artifact from the company's files",
     description=f"Deletes the copy. The artifact remains. {_ALSO_FILES}",
     responses={200: answer("The file was deleted.", PlatformCopy), **errors(404, 409)},
 )
@@ -230,7 +230,7 @@ async def remove_artifact_from_platform(session_id: str, artifact_id: str, calle
 
 
 def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dict[str, str]:
-    """Returns the IDs in the path. The copy is a file, so the operation also requires a scope for files."""
+    """Returns the IDs in the path. Checks the scope for files, because the copy is a file."""
     if not caller.identity.allows(Scope.FILES_WRITE):
         raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}

@@ -51,7 +51,7 @@ async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Re
     "/{collection_id}/",
     operation_id="collections.get",
     summary="Get a collection",
-    description="`status` and `progress` are those of parsing its files.",
+    description="`status` and `progress` describe the parsing of its files.",
     responses={200: answer("The collection.", Collection), **errors(404)},
 )
 async def get_collection(collection_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -90,7 +90,7 @@ async def create_collection(
 @router.patch(
     "/{collection_id}/",
     operation_id="collections.update",
-    summary="Rename or describe a collection",
+    summary="Update a collection",
     responses={200: answer("The updated collection.", Collection), **errors(404)},
 )
 async def update_collection(
@@ -120,7 +120,7 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
     "/{collection_id}/files/",
     operation_id="collections.add_files",
     summary="Add files to a collection",
-    description="Each file succeeds or fails independently. Files already in the collection return `already_added`.",
+    description="Each file is added independently. Files already in the collection return `already_added`.",
     responses={200: answer("The result for each file.", CollectionFilesReply), **errors(404)},
 )
 async def add_collection_files(

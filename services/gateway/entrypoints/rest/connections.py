@@ -29,7 +29,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
     operation_id="connections.create",
     summary="Create a connection",
     description=(
-        "A public key that pages on the allowed origins can use to chat with one agent: to open sessions"
+        "Creates a public key, with which pages on the allowed origins can chat with one agent: open sessions"
         " with it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can"
         " continue it. Public keys can't list sessions."
     ),

@@ -68,8 +68,8 @@ async def list_files(caller: Reader, page: Annotated[FilesQuery, Query()], upstr
 @router.get(
     "/{id:name}/",
     operation_id="files.get",
-    summary="Get a file's record",
-    responses={200: answer("The record.", File), **errors(404)},
+    summary="Get a file",
+    responses={200: answer("The file.", File), **errors(404)},
 )
 async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}")
@@ -83,7 +83,7 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
         "Returns the text that knowledge bases index. To read a long text, increase `offset` until it"
         " reaches `characters`."
     ),
-    responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
+    responses={200: answer("The requested part of the text.", FileText), **errors(404, 409, 422)},
 )
 async def read_file_text(
     id: str,
@@ -118,9 +118,9 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     operation_id="files.upload",
     summary="Upload files",
     description=(
-        "Send files of at most 50 MB each in fields named `file`. Either all are stored or none."
-        " The extension determines the type, which is checked against the content. One file returns"
-        " its record, several a list."
+        "Send files of at most 50 MB each in fields named `file`. Either all of them are stored or none."
+        " The extension determines the type, which must match the content. For a single file, returns"
+        " the file, otherwise a list."
     ),
     status_code=201,
     responses={201: answer("The stored files.", File | UploadedFiles, location=True)},

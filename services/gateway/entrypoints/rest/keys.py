@@ -1,4 +1,4 @@
-"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and their owners."""
+"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and the caller."""
 
 from dataclasses import asdict
 from typing import Annotated, Final
@@ -24,7 +24,7 @@ from services.gateway.use_cases.keys import IssuedKey, issue_token
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
-_ONCE: Final = "The secret is returned only once; just its hash is stored."
+_ONCE: Final = "The secret is returned only once. Only its hash is stored."
 
 
 @router.get(

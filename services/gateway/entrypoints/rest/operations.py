@@ -1,4 +1,4 @@
-"""``/operations/…``: health, lag and dead letters, for operators."""
+"""``/operations/…``: health, lag, failures and dead letters, for operators."""
 
 import base64
 import binascii
@@ -48,7 +48,7 @@ def _positions(text: str) -> Positions:
             found = None
         if isinstance(found, dict) and all(type(offset) is int and offset >= 0 for offset in found.values()):
             return found
-    raise refused_parameter("after", "must be the next of a page", "leave it out to begin with the newest")
+    raise refused_parameter("after", "must be the `next` of an earlier page", "omit it to start with the newest")
 
 
 _Topic = Annotated[str, AfterValidator(_topic), WithJsonSchema({"type": "string", "enum": list(_TOPICS)})]
@@ -61,10 +61,10 @@ class FailuresQuery(QueryModel):
 
 
 class DeadLettersQuery(QueryModel):
-    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only messages in this dead-letter topic.")
+    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only messages of this dead-letter topic.")
     correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only messages with this correlation ID.")
     replayed: _Replayed | SkipJsonSchema[None] = Field(
-        None, description="`true` for only replayed messages, `false` for only the others."
+        None, description="`true`: only replayed messages. `false`: only messages that weren't replayed."
     )
     after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
@@ -75,7 +75,7 @@ class DeadLettersQuery(QueryModel):
 
 
 def cursor_of(positions: Positions | None) -> str | None:
-    """Returns the positions as text, opaque to callers."""
+    """Encodes positions as a cursor, which is opaque to callers."""
     if positions is None:
         return None
     return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")
@@ -106,7 +106,7 @@ async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) 
     operation_id="operations.consumers",
     summary="Get consumer lag",
     description="Returns the lag of each consumer group by topic. Responses are cached for five seconds.",
-    responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
+    responses={200: answer("The groups and their topics, by name.", schemas.ConsumerStates)},
 )
 async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesDep) -> Response:
     return _json(await resources.health.lag())
@@ -196,5 +196,5 @@ def _topics(page: DeadLetterPage) -> list[schemas.TopicLetters]:
 
 
 def _json(found: BaseModel) -> Response:
-    # Dead letters and replicas reflect this moment and this caller.
+    # The content is specific to this caller, and outdated soon.
     return json_answer(found.model_dump_json().encode(), headers={"Cache-Control": "no-store"})

@@ -1,4 +1,4 @@
-"""The gateway's own resources, named by their nouns. Only REST uses them."""
+"""The use cases of the gateway's own resources, which only REST needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

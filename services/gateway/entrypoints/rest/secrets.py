@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
     operation_id="secrets.list",
     summary="List secrets",
     description="Returns names and timestamps. No operation returns a secret's value.",
-    responses={200: answer("Secrets, by name.", SecretPage)},
+    responses={200: answer("The secrets, by name.", SecretPage)},
 )
 async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/secrets", page.params())
@@ -48,7 +48,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
 
 
-# Without an Idempotency-Key: storing the same value twice changes nothing, and a hash of it would invite guessing.
+# Takes no Idempotency-Key: storing the same value twice is harmless, and a stored hash of the value could be guessed.
 @router.put(
     "/{name}/",
     operation_id="secrets.put",
@@ -68,7 +68,7 @@ async def put_secret(
     resources: ResourcesDep,
 ) -> Response:
     if not _NAME.fullmatch(name):
-        message = "a name has 1 to 64 letters, digits, _ and -, and begins with a letter"
+        message = "a name must have 1 to 64 letters, digits, _ or -, and begin with a letter"
         detail = ErrorDetail(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
@@ -89,7 +89,7 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for an invalid name."""
+    """Returns the name. Raises ``NotFound`` for an invalid one, since no such secret can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no secret with this name.")
     return name

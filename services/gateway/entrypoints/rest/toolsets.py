@@ -38,13 +38,13 @@ router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_WRITE])]
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
-# A document of 2 MB, with room for the other fields.
+# A document of 2 MB, plus room for the other fields.
 _MOST_BODY: Final = 2_040_000
-# The envelope takes the rest.
+# Leaves room for the envelope.
 _MOST_COMMAND: Final = MAX_MESSAGE_BYTES - 32 * 1024
 # The registry calls the target before it accepts the command, for up to 20 s.
 _DISCOVERY_SECONDS: Final = 25.0
-# A tool that is tried has two minutes.
+# Trying a tool may take two minutes.
 _TRIAL_SECONDS: Final = 140.0
 
 
@@ -75,7 +75,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     summary="Create a toolset",
     description=(
         "Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools"
-        " are fetched immediately, within 20 s. Agents reference them as `<toolset>.<tool>`, or all of them as"
+        " are fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as"
         " `<toolset>.*`. The JSON body can be up to 2 MB."
     ),
     status_code=201,
@@ -161,14 +161,14 @@ def _fields(body: BaseModel) -> dict[str, Any]:
 
 
 def _bounded(command: Command) -> Command:
-    """Raises ``TooLarge`` for a body that doesn't fit into a message."""
+    """Returns the command. Raises ``TooLarge`` if it doesn't fit into a message."""
     if len(command.encode()) > _MOST_COMMAND:
         raise TooLarge(f"The toolset is larger than {_MOST_COMMAND} bytes.")
     return command
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for an invalid name."""
+    """Returns the name. Raises ``NotFound`` for an invalid one, since no such toolset can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no toolset with this name.")
     return name

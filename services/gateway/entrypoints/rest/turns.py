@@ -1,4 +1,4 @@
-"""``/runtime/{session_id}/…``: executes messages; reads, follows, answers and cancels turns. ``/actions/`` of turns."""
+"""``/runtime/{session_id}/…``: executes messages, and manages turns. ``/actions/``: lists open actions."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -52,7 +52,7 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": _EVENT, "examples": {"turn": {"value": 
 
 class ActionsQuery(PageQuery):
     kind: OptionalText = Field(
-        None, description="Only actions of this kind.", json_schema_extra={"enum": ["approval", "tool_result"]}
+        None, description="Only actions of this type.", json_schema_extra={"enum": ["approval", "tool_result"]}
     )
     session_id: OptionalText = Field(None, description="Only actions of this session.")
 
@@ -94,7 +94,7 @@ async def execute(
 async def _events(
     turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
-    """``headers`` of the response are filled before the first event."""
+    """Yields the turn's events. Sets the response's ``headers`` before the first one."""
     asked = TurnRequest(stream=True, options=body.options)
     async with turns.submit(write, id_of(session_id, "session"), body.content, asked) as turn:
         headers["Location"] = _path(session_id, turn.command_id)

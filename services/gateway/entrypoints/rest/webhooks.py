@@ -1,4 +1,4 @@
-"""``/webhooks/…``: users' endpoints that receive events."""
+"""``/webhooks/…``: URLs that receive events."""
 
 from typing import Annotated, Final
 
@@ -49,7 +49,7 @@ _ONCE: Final = "The secret is returned only once and stored encrypted."
     operation_id="webhooks.create",
     summary="Create a webhook",
     description=(
-        "Sends new events of these types, as far as you can see them, to the URL, signed as described by"
+        "Sends new events of these types to the URL, if you can see them. They're signed according to"
         f" [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
     ),
     status_code=201,
