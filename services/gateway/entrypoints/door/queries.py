@@ -82,6 +82,12 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
     return ValidationFailed(f"Invalid query: {name} {message}.", details=[detail])
 
 
+def invalid_cursor() -> ValidationFailed:
+    message = "must be `next` of the previous page"
+    detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=message)
+    return ValidationFailed(f"Invalid query: after {message}.", details=[detail])
+
+
 def query_values(query: bytes) -> dict[str, str]:
     """Parses a query for code outside of operations. The last value of a repeated parameter counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
@@ -102,8 +108,7 @@ def _storable(text: str) -> str:
 
 def _cursor(text: str) -> str:
     if not 0 < len(text) <= MAX_CURSOR:
-        message = f"after must have 1 to {MAX_CURSOR} characters."
-        raise ValidationFailed(message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)])
+        raise invalid_cursor()
     return text
 
 

@@ -52,13 +52,13 @@ class CreateItems(StrictModel):
     items: Annotated[list[InputItem], Field(min_length=1, max_length=20)]
 
 
+NewConversation = Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, required=False))]
+ConversationChanges = Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation))]
+NewItems = Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems))]
+
+
 @router.post("")
-async def create_conversation(
-    caller: Writer,
-    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, required=False))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
+async def create_conversation(caller: Writer, body: NewConversation, write: IdempotentWrite, door: DoorDep) -> Response:
     without_agent = {
         "config_hash": NO_AGENT,
         "messages": _history(body.items or []),
@@ -76,11 +76,7 @@ async def get_conversation(conversation_id: str, caller: Reader, door: DoorDep) 
 
 @router.post("/{conversation_id}")
 async def change_conversation(
-    conversation_id: str,
-    caller: Writer,
-    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    conversation_id: str, caller: Writer, body: ConversationChanges, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     session_id = session_of(conversation_id)
     await door.sessions.change(write, session_id, metadata=body.metadata or {})
@@ -118,12 +114,7 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 
 @router.post("/{conversation_id}/items")
 async def create_items(
-    conversation_id: str,
-    _: Writer,
-    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems))],
-    __: Unfiltered,
-    write: IdempotentWrite,
-    door: DoorDep,
+    conversation_id: str, _: Writer, body: NewItems, __: Unfiltered, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     """Adds items between responses. Calls must be added together with their outputs."""
     added = await door.sessions.add_messages(write, session_of(conversation_id), _history(body.items))

@@ -178,7 +178,7 @@ class ResponseTurns:
         # A client that stores the conversation itself can't resume a waiting turn.
         keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
         calls = ClientCalls(answered=said.answered) if keeps else None
-        return _Place("", body.model, begins=begins, client_calls=calls)
+        return _Place(begins, body.model, client_calls=calls)
 
     async def _require_no_open_actions(self, session_id: str) -> None:
         for action in await self.door.sessions.open_actions(self._identity, session_id):
@@ -217,14 +217,11 @@ class ResponseTurns:
         """Yields the new turn's events. The turn continues the previous response, in a fork if that has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
-        write, session_id = self.write.part("turn"), place.session_id
+        write, session = self.write.part("turn"), place.session
         if previous is not None and begun.removes_session:
-            session_id, position = await self._fork(begun, previous), None
-        if place.begins is not None:
-            submitted = self.door.turns.begin(write, place.begins, content, request)
-        else:
-            placed = request.model_copy(update={"position": position})
-            submitted = self.door.turns.submit(write, session_id, content, placed)
+            session, position = await self._fork(begun, previous), None
+        placed = request.model_copy(update={"position": position})
+        submitted = self.door.turns.submit(write, session, content, placed)
         try:
             async with aclosing(self._followed(begun, submitted, request.options)) as events:
                 async for event in events:
@@ -274,9 +271,7 @@ class ResponseTurns:
         """Answers a response's actions. The turn continues with its next response."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
-        builder = ResponseBuilder(turn.turn_id, {}, part)
-        for progress in await self.door.reader.turn_so_far(self._identity, session_id, turn.turn_id):
-            builder.take(progress)
+        builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
         self._require_same_options(body, turn)
         answered = _matched(builder.asked, answers)
         approves = any(isinstance(answer, ApprovalResponse) for _, answer in answered)
@@ -306,10 +301,7 @@ class ResponseTurns:
         if not actions:
             raise refuse("input", "This conversation isn't waiting for an answer.", "invalid_value")
         turn = await self.door.turns.read(self._identity, actions[0].turn_id)
-        builder = ResponseBuilder(turn.turn_id, {}, -1)
-        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
-            builder.take(progress)
-        return turn, builder.part
+        return turn, (await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, -1))).part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
         """Rejects options that differ from those with which the turn started."""
@@ -381,9 +373,7 @@ class ResponseTurns:
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
         """Returns the response's current state. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
-        builder = await self._builder(turn, name)
-        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
-            builder.take(progress)
+        builder = await self._up_to_now(turn, await self._builder(turn, name))
         end_if_waiting(builder, turn)
         if turn.status in ENDED_STATUSES and not builder.has_ended and builder.part <= name.part:
             for progress in _remembered(turn):
@@ -391,6 +381,11 @@ class ResponseTurns:
         if name.part > builder.part:
             raise NotFound("There is no response with this ID.")
         return turn, builder
+
+    async def _up_to_now(self, turn: Turn, builder: ResponseBuilder) -> ResponseBuilder:
+        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
+            builder.take(progress)
+        return builder
 
     async def _builder(self, turn: Turn, name: ResponseName) -> ResponseBuilder:
         head = response_head(options_of(turn), created_at(turn.turn_id))
@@ -407,10 +402,9 @@ class ResponseTurns:
 class _Place:
     """The model's name, and either the turn's session and previous turn, or the session that the turn starts."""
 
-    session_id: str
+    session: str | SessionBeginning
     model: str
     previous: Turn | None = None
-    begins: SessionBeginning | None = None
     client_calls: ClientCalls | None = None
 
 

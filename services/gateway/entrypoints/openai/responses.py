@@ -35,15 +35,12 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
 """Seconds after which an unfinished response is returned. The caller can then get the response by its ID."""
+NewResponse = Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))]
 
 
 @router.post("")
 async def create_response(
-    request: Request,
-    caller: Executor,
-    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    request: Request, caller: Executor, body: NewResponse, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     responses = ResponseTurns(door, caller, write)
     begun = await responses.begin(body, stream=bool(body.stream))

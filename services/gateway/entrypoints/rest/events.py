@@ -19,7 +19,6 @@ from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, 
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, stream_event
 from services.gateway.entrypoints.door.queries import (
     DEFAULT_LIMIT,
     LastEventId,
@@ -29,7 +28,7 @@ from services.gateway.entrypoints.door.queries import (
     refused_parameter,
     wants_events,
 )
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, public_router, stream_event
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE_EVENTS
 

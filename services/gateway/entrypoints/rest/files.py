@@ -21,13 +21,11 @@ from libs.contracts.resources.files import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer, rendered, results_in
-from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.application import Submit, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors, file_answer
 from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
 
 router = public_router("/files", "Files")
@@ -56,6 +54,10 @@ class FilesQuery(PageQuery):
     tag: OptionalText = Field(None, description="Only files with this tag.")
     collection_id: OptionalText = Field(None, description="Only files in this collection.")
     name: OptionalText = Field(None, description="Only files whose name contains this text, ignoring case.")
+
+
+Upload = Annotated[UploadStream, Depends(UploadBody())]
+FileChanges = Annotated[BulkBody, Depends(ParsedBody(BulkBody))]
 
 
 @router.get(
@@ -125,12 +127,7 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     status_code=201,
     responses={201: answer("The stored files.", File | UploadedFiles, location=True)},
 )
-async def upload_files(
-    request: Request,
-    caller: Writer,
-    body: Annotated[UploadStream, Depends(UploadBody())],
-    transfers: TransferProxyDep,
-) -> Response:
+async def upload_files(request: Request, caller: Writer, body: Upload, transfers: TransferProxyDep) -> Response:
     reply = await transfers.upload(request, caller, body, "ingestion", "/internal/files")
     record = orjson.loads(reply)
     return created(reply, f"/files/{record['id']}/" if "id" in record else None)
@@ -146,11 +143,7 @@ async def upload_files(
     ),
     responses={200: answer("The result for each file.", BulkReply)},
 )
-async def change_files(
-    _: Writer,
-    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody))],
-    submit: Submit,
-) -> Response:
+async def change_files(_: Writer, body: FileChanges, submit: Submit) -> Response:
     tags, status = body.parameters.tags, body.parameters.status
     command = ChangeFiles(operation=body.operation, file_ids=body.file_ids, tags=tags, status=status)
     return json_answer(results_in(await submit(command)))

@@ -16,9 +16,15 @@ from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.queries import DEFAULT_LIMIT, Limit, QueryModel, Unfiltered, refused_parameter
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.queries import (
+    DEFAULT_LIMIT,
+    Limit,
+    QueryModel,
+    Unfiltered,
+    invalid_cursor,
+    refused_parameter,
+)
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery, Positions
@@ -48,7 +54,7 @@ def _positions(text: str) -> Positions:
             found = None
         if isinstance(found, dict) and all(type(offset) is int and offset >= 0 for offset in found.values()):
             return found
-    raise refused_parameter("after", "must be the `next` of an earlier page", "omit it to start with the newest")
+    raise invalid_cursor()
 
 
 _Topic = Annotated[str, AfterValidator(_topic), WithJsonSchema({"type": "string", "enum": list(_TOPICS)})]
@@ -125,7 +131,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
 async def list_failures(
     caller: Operator, query: Annotated[FailuresQuery, Query()], resources: ResourcesDep
 ) -> Response:
-    return _json(await resources.failures.newest(caller.identity, query.correlation_id))
+    return _json(await resources.health.failures(caller.identity, query.correlation_id))
 
 
 @router.get(

@@ -186,7 +186,7 @@ class SessionSocket:
             case Resolve():
                 await self._count(scope_to_answer(message))
                 action = self._session_id, id_of(message.turn_id, "turn"), id_of(message.action_id, "action")
-                self._run(self._door.turns.resolve(self._write(), *action, message), message.ref)
+                self._run(self._door.turns.answer(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
         """Counts a message like a REST request. Raises ``PermissionDenied`` and ``RateLimited``."""

@@ -26,10 +26,9 @@ from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 
 router = public_router("/sessions", "Sessions")
@@ -38,6 +37,7 @@ Wanted = Annotated[
     dict[str, Any],
     Depends(ParsedObject(TypeAdapter(CreateSessionBody), ConfiguredSession.EXAMPLES | ReferencedSession.EXAMPLES)),
 ]
+Fork = Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))]
 
 
 @router.post(
@@ -112,7 +112,7 @@ async def get_session(
 async def fork_session(
     session_id: str,
     _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
-    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))],
+    body: Fork,
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

@@ -26,13 +26,11 @@ from libs.contracts.resources.toolsets import (
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 
 router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
@@ -46,6 +44,9 @@ _MOST_COMMAND: Final = MAX_MESSAGE_BYTES - 32 * 1024
 _DISCOVERY_SECONDS: Final = 25.0
 # Trying a tool may take two minutes.
 _TRIAL_SECONDS: Final = 140.0
+NewToolset = Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))]
+ToolsetChanges = Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))]
+ToolCall = Annotated[CallToolBody, Depends(ParsedBody(CallToolBody))]
 
 
 @router.get(
@@ -81,11 +82,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     status_code=201,
     responses={201: answer("The toolset with its tools.", Toolset, location=True), **errors(409)},
 )
-async def create_toolset(
-    _: Writer,
-    body: Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))],
-    submit: Submit,
-) -> Response:
+async def create_toolset(_: Writer, body: NewToolset, submit: Submit) -> Response:
     command = _bounded(CreateToolset(toolset=_fields(body)))
     made = await submit(command, accepted_within=_DISCOVERY_SECONDS)
     return rendered(made, "toolset", location="/toolsets/{name}/")
@@ -101,12 +98,7 @@ async def create_toolset(
     ),
     responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},
 )
-async def update_toolset(
-    name: str,
-    _: Writer,
-    body: Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))],
-    submit: Submit,
-) -> Response:
+async def update_toolset(name: str, _: Writer, body: ToolsetChanges, submit: Submit) -> Response:
     command = _bounded(UpdateToolset(name=_known(name), changes=_fields(body)))
     return rendered(await submit(command, accepted_within=_DISCOVERY_SECONDS), "toolset")
 
@@ -145,13 +137,7 @@ async def delete_toolset(name: str, _: Writer, submit: Submit) -> Response:
     ),
     responses={200: answer("The result of the call.", CallToolReply), **errors(404)},
 )
-async def call_tool(
-    name: str,
-    tool: str,
-    caller: Writer,
-    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody))],
-    upstream: Upstream,
-) -> Response:
+async def call_tool(name: str, tool: str, caller: Writer, body: ToolCall, upstream: Upstream) -> Response:
     path = f"/internal/company/toolsets/{_known(name)}/tools/{quote(tool, safe='')}/call"
     return await upstream.post_once(caller, "registry", path, body.model_dump_json().encode(), deadline=_TRIAL_SECONDS)
 

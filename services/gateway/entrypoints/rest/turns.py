@@ -20,11 +20,10 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.answers import entity_in, json_answer, turn_answer
+from services.gateway.entrypoints.door.answers import json_answer, turn_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import (
     LastEventId,
     OptionalText,
@@ -35,7 +34,7 @@ from services.gateway.entrypoints.door.queries import (
     preference_of,
     wants_events,
 )
-from services.gateway.entrypoints.door.routes import PREFIX, public_router
+from services.gateway.entrypoints.door.routes import PREFIX, answer, errors, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
@@ -57,6 +56,10 @@ class ActionsQuery(PageQuery):
     session_id: OptionalText = Field(None, description="Only actions of this session.")
 
 
+Execution = Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody))]
+Answer = Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))]
+
+
 @router.post(
     "/{session_id}/execute/",
     operation_id="sessions.execute",
@@ -72,7 +75,7 @@ async def execute(
     request: Request,
     session_id: str,
     caller: Executor,
-    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody))],
+    body: Execution,
     write: IdempotentWrite,
     door: DoorDep,
     prefer: Prefer = None,
@@ -205,13 +208,13 @@ async def resolve_action(
     turn_id: str,
     action_id: str,
     caller: Annotated[Principal, Security(by_api_key_or_public_key)],
-    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))],
+    body: Answer,
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
     require_scopes(caller, [scope_to_answer(body)])
-    resolved = await door.turns.resolve(write, session_id, turn_id, action_id, body)
-    return turn_answer(entity_in(resolved, "turn"), caller)
+    turn = await door.turns.answer(write, session_id, turn_id, action_id, body)
+    return turn_answer(turn.model_dump_json().encode(), caller)
 
 
 @actions.get(

@@ -14,9 +14,8 @@ from libs.contracts.timestamps import format_time, parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer
 from services.gateway.entrypoints.door.queries import Offset, QueryModel, refused_parameter, whole_number
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, public_router
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 _HOUR: Final = timedelta(hours=1)

@@ -18,13 +18,12 @@ from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorBody, ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
-from libs.contracts.registry import published_messages
 from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
+from services.gateway.domain.turn_progress import TURN_EVENTS
 from services.gateway.entrypoints.door.callers import SCHEMES
-from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
-from services.gateway.entrypoints.door.routes import bodies_of
+from services.gateway.entrypoints.door.routes import ALWAYS, RequestBody, Schema, bodies_of, stream_event
 from services.gateway.entrypoints.rest.reference import texts
 
 _VERSION: Final = "1.0.0"
@@ -90,11 +89,9 @@ def document(served: Iterable[BaseRoute]) -> dict[str, Any]:
 
 def _turn_events() -> dict[str, type[BaseModel]]:
     """Returns the payload models of a turn's events, by the names of the events in streams."""
-    models = {public_name(name): model for name, (model, _) in published_messages().items()}
     return {
-        name: ExecuteReply if issubclass(model, ExecuteReply) else model
-        for name, model in models.items()
-        if name.startswith("turn.")
+        public_name(name): ExecuteReply if issubclass(model, ExecuteReply) else model
+        for name, model in TURN_EVENTS.items()
     }
 
 
