@@ -1,11 +1,14 @@
 """Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and their models.
 
 An example gives only values that can't be derived. IDs come from the examples of the entities, and fields with a
-default can be omitted. A resource's module declares attributes of its events that the payloads don't tell, in
-``EXAMPLE_ENVELOPE``: the ``subject``, as an ID or the name of a field with one, and the ``owner_id`` unless it's the
-caller's: None if the whole company may see the events, empty if only its readers may.
-``python -m libs.contracts.wire_examples 1.0`` writes a release's payloads to
-``examples/1.0.json``; all later versions must be able to read them.
+default can be omitted. A resource's module declares in ``EXAMPLE_ENVELOPE`` what the payloads of its events don't
+contain:
+
+* ``subject``: an ID, or the name of a field that contains one.
+* ``owner_id``: None if the whole company may see the events, empty if only its readers may. Defaults to the caller.
+
+``python -m libs.contracts.wire_examples 1.0`` writes a release's payloads to ``examples/1.0.json``. All later versions
+must be able to read them.
 """
 
 import json
