@@ -1,14 +1,10 @@
 """Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and their models.
 
-An example gives only values that can't be derived. IDs come from the examples of the entities, and fields with a
-default can be omitted. A resource's module declares in ``EXAMPLE_ENVELOPE`` what the payloads of its events don't
-contain:
-
-* ``subject``: an ID, or the name of a field that contains one.
-* ``owner_id``: None if the whole company may see the events, empty if only its readers may. Defaults to the caller.
-
-``python -m libs.contracts.wire_examples 1.0`` writes a release's payloads to ``examples/1.0.json``. All later versions
-must be able to read them.
+An example contains only values that can't be derived. IDs come from the entities' examples, and fields with a default
+can be omitted. A resource's module declares other attributes of its events in ``EXAMPLE_ENVELOPE``. ``subject`` is an
+ID or the name of a field with an ID. ``owner_id`` is needed if it isn't the caller's: None if the whole company can see
+the events, or empty if only readers of the whole company can. ``python -m libs.contracts.wire_examples 1.0`` writes a
+release's payloads to ``examples/1.0.json``. All later versions must be able to read them.
 """
 
 import json
@@ -40,13 +36,13 @@ _ASKED: Final = "2026-05-04T08:16:09.191726Z"
 _EXPIRES: Final = "2026-05-04T08:18:09.191726Z"
 _HAPPENED: Final = "2026-05-04T08:16:15.239240Z"
 _FIRST: Final = frozenset({"created", "indexing", "queued", "stored", "uploaded"})
-# An entity that a command makes has the command's id, as has a turn.
+# Entities created by a command have the command's ID, and so do turns.
 _MADE: Final = frozenset({"completed", "created", "stored"})
 
 
 @cache
 def examples_of(message_type: str) -> list[dict[str, Any]]:
-    """Records of a message as JSON-ready data. Raises ``LookupError`` for a field that needs an example."""
+    """Returns a message's example records as JSON-ready data. Raises ``LookupError`` for a field without an example."""
     model, topic = published_messages()[message_type]
     return [
         {
@@ -92,7 +88,7 @@ def _derived(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
 
 @cache
 def views() -> dict[str, dict[str, Any]]:
-    """The first example of each model that isn't a message, by model name."""
+    """Returns the first example of each model that isn't a message, by model name."""
     modules = (citations, replies, *RESOURCES)
     models = [each for module in modules for each in vars(module).values() if hasattr(each, "EXAMPLES")]
     return {each.__name__: next(iter(each.EXAMPLES.values())) for each in models if not issubclass(each, Message)}
@@ -100,7 +96,7 @@ def views() -> dict[str, dict[str, Any]]:
 
 @cache
 def ids() -> dict[str, str]:
-    """IDs of entities, by the names of the fields that refer to them."""
+    """Returns IDs of entities, by the names of the fields that refer to them."""
     found = {"company_id": _COMPANY, "user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
     for name, example in views().items():
         field = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() + "_id"
@@ -156,13 +152,13 @@ def _command_id(command: type[Command]) -> str:
 
 @cache
 def _causes() -> dict[str, str]:
-    """The id of the command that an event ends, by the type of the event."""
+    """Returns the ID of the command that an event ends, by event type."""
     commands = [model for model, _ in published_messages().values() if issubclass(model, Command)]
     return {outcome: _command_id(command) for command in commands for outcome in command.outcome_types()}
 
 
 def _subject(event: Message) -> str:
-    """The id of the entity that an event is about, else that of its command."""
+    """Returns the ID of the entity that an event is about, or of its command."""
     if declared := _declared(type(event)).get("subject"):
         return ids().get(declared, declared)
     noun, payload = public_name(event.TYPE).split(".")[0], json.loads(event.encode())

@@ -19,7 +19,6 @@ from tests.support.waiting import until
 MEGABYTE = 1024 * 1024
 FARES = xlsx({"Fares": [["port", "price"], ["Aberdeen", 12.5], ["Kirkwall", 30]]})
 GUIDE = pdf(["The ferry to Lerwick leaves at 19:00."])
-LAST = ("status/", "url/", "download/", "preview/", "copy-to-platform/", "remove-from-platform/")
 
 
 async def upload(api: Api, session: str, name: str, content: Any) -> dict[str, Any]:
@@ -77,24 +76,6 @@ async def test_from_the_upload_to_the_end_of_the_session(
 
     await until(gone)
     assert (await api.http.get(f"/artifacts/{guide['artifact_id']}/")).status_code == 404
-
-
-async def test_others_find_nothing(as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
-    session = await as_alice.session()
-    artifact = await upload(as_alice, session, "fares.xlsx", FARES)
-    own = await as_bob.session()
-
-    for api in (as_bob, as_mallory):
-        for path in ("", "download-all/"):
-            assert (await api.http.get(f"/sessions/{session}/artifacts/{path}")).status_code == 404
-        posted = await api.http.post(f"/sessions/{session}/artifacts/", files={"file": ("a.txt", b"x")})
-        assert posted.status_code == 404
-        assert (await api.http.get(f"/artifacts/{artifact['artifact_id']}/")).status_code == 404
-        for through in (session, own):
-            for last in LAST:
-                method = "POST" if "platform" in last else "GET"
-                path = f"/sessions/{through}/artifacts/{artifact['artifact_id']}/{last}"
-                assert (await api.http.request(method, path)).status_code == 404, path
 
 
 async def test_what_is_too_large_is_refused_while_it_comes_in(api: Api) -> None:

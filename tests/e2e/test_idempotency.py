@@ -136,39 +136,9 @@ async def test_repeated_creations_make_one(api: Api, event_log: EventLog, at_onc
         assert list(created.values()) == [1]
 
 
-async def test_repeated_changes_and_deletions_have_one_outcome(api: Api) -> None:
-    agent = (await api.http.post("/agent/", json=configuration())).json()
-    path, headers = f"/agent/{agent['id']}/", {"idempotency-key": unique("key")}
-    change = {"system_prompt": "Be brief."}
-    first, again = [await api.http.patch(path, json=change, headers=headers) for _ in range(2)]
-    assert first.status_code == 200
-    assert again.content == first.content
-    assert (await api.http.get(f"{path}versions/")).json()["total"] == 2
-    assert [(await api.http.delete(path, headers=headers)).status_code for _ in range(2)] == [204, 204]
-    check_error(await api.http.delete(path), 404, "not_found_error")
-    session = await api.session()
-    headers = {"idempotency-key": unique("key")}
-    assert [(await api.http.delete(f"/sessions/{session}/", headers=headers)).status_code for _ in range(2)] == [
-        204,
-        204,
-    ]
-
-
-async def test_a_repeated_key_creation_never_shows_a_secret_again(api: Api) -> None:
-    headers, body = {"idempotency-key": unique("key")}, {"name": unique("key"), "scopes": ["agents:read"]}
-    first = await api.http.post("/api-keys/", json=body, headers=headers)
-    assert first.status_code == 201
-    again = await api.http.post("/api-keys/", json=body, headers=headers)
-    error = check_error(again, 409, "conflict_error")
-    assert first.json()["id"] in error["message"]
-    assert first.json()["secret"] not in again.text
-    check_error(await api.http.post("/api-keys/", json={"name": "x"}, headers=headers), 422, "validation_error")
-
-
-@pytest.mark.parametrize("key", ["", "k" * 201, "umläut".encode()])
-async def test_a_malformed_key_is_refused(api: Api, key: str | bytes) -> None:
-    session = await api.session()
-    headers = {"idempotency-key": key}
-    reply = await api.http.post(f"/runtime/{session}/execute/", json={"content": "hi"}, headers=headers)
-    check_error(reply, 400, "invalid_request_error")
-    assert await api.messages(session) == []
+async def test_an_idempotency_key_of_another_company(as_alice: Api, as_mallory: Api) -> None:
+    key = {"idempotency-key": unique("key"), "x-correlation-id": unique("label")}
+    hers = await as_alice.http.post("/sessions/", json=configuration(), headers=key)
+    theirs = await as_mallory.http.post("/sessions/", json=configuration(), headers=key)
+    assert (hers.status_code, theirs.status_code) == (201, 201)
+    assert hers.json()["session_id"] != theirs.json()["session_id"]

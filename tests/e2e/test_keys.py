@@ -6,13 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.api import Api, check_error, configuration, new_client, unique
+from tests.e2e.api import Api, check_error, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.support.waiting import until
-
-READS = ("/me/", "/agent/", "/sessions/", "/models/", "/tools/", "/api-keys/")
 
 
 async def make_key(api: Api, **fields: Any) -> dict[str, Any]:
@@ -25,11 +23,6 @@ async def make_key(api: Api, **fields: Any) -> dict[str, Any]:
 async def refused(client: httpx.AsyncClient, key: str) -> httpx.Response | None:
     reply = await client.get("/me/", headers={"x-api-key": key})
     return reply if reply.status_code == 401 else None
-
-
-@pytest.mark.parametrize("path", READS)
-async def test_no_key(anonymous: httpx.AsyncClient, path: str) -> None:
-    check_error(await anonymous.get(path), 401, "authentication_error")
 
 
 @pytest.mark.parametrize("key", ["", "x", "aes_" + "A" * 43, "'; --", "a" * 5000, "schlüssel".encode()])
@@ -119,63 +112,12 @@ async def test_rotation_keeps_the_old_key_for_a_while(api: Api, anonymous: httpx
     check_error(await api.http.post(f"/api-keys/{old['id']}/rotate/", json={}), 409, "conflict_error")
 
 
-async def test_every_scope_opens_its_own_doors_only(stack: RunningStack, api: Api) -> None:
-    session = await api.session()
-    doors = {
-        "agents:read": ("GET", "/agent/", None, 200),
-        "agents:write": ("POST", "/agent/", configuration(), 201),
-        "sessions:read": ("GET", f"/runtime/{session}/messages/", None, 200),
-        "sessions:write": ("POST", "/sessions/", configuration(), 201),
-        "runtime:execute": ("POST", f"/runtime/{session}/execute/", {"content": "hi"}, 200),
-        "keys:read": ("GET", "/api-keys/", None, 200),
-    }
-    for held in doors:
-        key = await make_key(api, scopes=[held])
-        async with new_client(stack.base_url, key["secret"]) as client:
-            for needed, (method, path, body, status) in doors.items():
-                reply = await client.request(method, path, json=body)
-                if needed == held:
-                    assert reply.status_code == status, (held, reply.text)
-                else:
-                    error = check_error(reply, 403, "permission_error")
-                    assert needed in error["message"]
-
-
 async def test_a_key_gives_no_more_than_it_has(as_alice: Api) -> None:
     for scopes in (["company:read"], ["agents:read", "files:read"]):
         reply = await as_alice.http.post("/api-keys/", json={"name": "more", "scopes": scopes})
         check_error(reply, 403, "permission_error")
     made = await make_key(as_alice, scopes=["agents:read"])
     assert made["scopes"] == ["agents:read"]
-
-
-async def test_keys_of_others(as_alice: Api, bob: Caller, mallory: Caller, as_bob: Api, as_mallory: Api) -> None:
-    for other, api in ((bob, as_bob), (mallory, as_mallory)):
-        assert other.key_id not in (await as_alice.http.get("/api-keys/", params={"limit": 200})).text
-        check_error(await as_alice.http.delete(f"/api-keys/{other.key_id}/"), 404, "not_found_error")
-        reply = await as_alice.http.post(f"/api-keys/{other.key_id}/rotate/", json={})
-        check_error(reply, 404, "not_found_error")
-        assert (await api.http.get("/me/")).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"scopes": ["everything"]},
-        {"scopes": []},
-        {"expires_at": "2001-01-01T00:00:00Z"},
-        {"expires_at": "9999-12-31T23:59:59Z"},
-        {"expires_at": "soon"},
-        {"rate_limit": 0},
-        {"rate_limit": "many"},
-        {"name": "n" * 201},
-        {"admin": True},
-    ],
-)
-async def test_a_key_that_cannot_be(api: Api, fields: dict[str, Any]) -> None:
-    before = (await api.http.get("/api-keys/")).json()["total"]
-    check_error(await api.http.post("/api-keys/", json=fields), 422, "validation_error")
-    assert (await api.http.get("/api-keys/")).json()["total"] == before
 
 
 async def test_a_key_has_a_rate(stack: RunningStack, alice: Caller) -> None:

@@ -30,7 +30,7 @@ from tests.e2e.running_stack import RunningStack
 pytestmark = [
     pytest.mark.slow(
         covered_by=(
-            "e2e/test_bad_input.py::test_wrong_values",
+            "unit/gateway/test_every_operation.py::test_it_names_the_field_that_is_wrong",
             "unit/gateway/test_protocol_bodies.py::test_what_is_no_body_is_refused_in_the_protocols_own_shape",
         )
     ),

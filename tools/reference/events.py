@@ -1,4 +1,4 @@
-"""docs/reference/events: a page for each service, from the models of its events."""
+"""Generates docs/reference/events, with a page per service, from the models of events."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,7 +18,7 @@ _HOUR_MS: Final = 60 * 60 * 1000
 
 
 def pages() -> dict[str, str]:
-    """A page for each service that publishes events."""
+    """Returns a page for each service that publishes events."""
     events = {name: topic.owner for name, (model, topic) in published_messages().items() if _is_own(model, topic)}
     owners = dict.fromkeys(topic.owner for topic in TOPICS if topic.owner in events.values())
     components = document()["components"]
@@ -35,7 +35,9 @@ def _file(owner: str) -> str:
 
 
 def _objects(components: Schema, pages_of_events: Mapping[str, str]) -> Objects:
-    """Objects that are the same in the API are on its pages, others on the first page that uses them."""
+    """Returns the objects in events. Each is described on one page: the API's, if the API has the same object, or the
+    first page that uses it.
+    """
     schemas, api = components["schemas"], described_api()
     homes = {name: page for name, page in api.homes.items() if name in schemas}
     in_events = Objects(schemas, homes)

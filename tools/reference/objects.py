@@ -1,4 +1,4 @@
-"""Objects of requests, responses and events: their fields, with every constraint."""
+"""Renders objects of requests, responses and events: their fields with every constraint."""
 
 import json
 import posixpath
@@ -20,8 +20,8 @@ _RANGES: Final = (
 class Objects:
     """The named schemas of a document, each described on one page.
 
-    ``pages`` has the page of each, relative to docs/reference. A keyword that the pages don't show is a ValueError, so
-    that no change of a schema goes unseen.
+    ``pages``: the page of each schema, relative to docs/reference. A keyword that the pages don't show raises
+    ValueError, so that no change of a schema goes unnoticed.
     """
 
     def __init__(self, schemas: Mapping[str, Schema], pages: Mapping[str, str]) -> None:
@@ -29,22 +29,22 @@ class Objects:
         self._pages = pages
 
     def of_page(self, page: str) -> Iterator[str]:
-        """A section with the objects that are described on the page."""
+        """Returns a section with the objects described on the page."""
         own = sorted(name for name, home in self._pages.items() if home == page and name in self._schemas)
         if own:
             yield "## Objects\n"
         yield from (f"### {name}\n\n{self.description(name)}" for name in own)
 
     def description(self, name: str) -> str:
-        """An object on its page."""
+        """Describes an object on its page."""
         return "\n".join(self._described(self._schemas[name], self._pages[name]))
 
     def fields(self, schema: Schema, page: str) -> str:
-        """A table."""
+        """Renders fields as a table."""
         return table(("field", "type"), ((f"`{name}`", text) for name, text in self._typed_fields(schema, page)))
 
     def type(self, schema: Schema, page: str) -> str:
-        """A schema in words that links to the objects in it."""
+        """Describes a schema in words that link to its objects."""
         left = {keyword: value for keyword, value in schema.items() if keyword not in _WORDS}
         kind = self._kind(left, page)
         rules = [*_ranges(left), *(f"matching {_code(left.pop('pattern'))}" for _ in range("pattern" in left))]
@@ -84,7 +84,7 @@ class Objects:
             yield name if name in required else f"{name}?", self.type(each, page)
 
     def _others(self, others: Any, page: str) -> str:
-        """Whether an object may have unknown fields."""
+        """Returns whether an object can have unknown fields."""
         if others is None:
             return ""
         if isinstance(others, bool):
@@ -92,7 +92,7 @@ class Objects:
         return f"other fields are {self.type(others, page)}"
 
     def _kind(self, left: dict[str, Any], page: str) -> str:
-        """The type without its constraints. Removes the keywords that it shows."""
+        """Returns the type without its constraints. Removes the keywords that it shows."""
         if "$ref" in left:
             return self._link(name_of({"$ref": left.pop("$ref")}), page)
         kind = left.pop("type", "anything")

@@ -14,11 +14,11 @@ _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
     "reference/configuration.md": configuration.parts,
     "reference/errors.md": errors.parts,
 }
-"""Pages written by hand, but for some tables."""
+"""Handwritten pages with generated tables."""
 
 
 def pages() -> dict[Path, str]:
-    """The texts that all generated pages should have."""
+    """Returns the expected text of all generated pages."""
     return {
         **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
         DOCS / "reference/command-line.md": command_line.page(),

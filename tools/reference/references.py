@@ -1,4 +1,4 @@
-"""References within an OpenAPI or AsyncAPI document."""
+"""Resolves references within an OpenAPI or AsyncAPI document."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -7,12 +7,12 @@ Schema = Mapping[str, Any]
 
 
 def name_of(part: Schema) -> str:
-    """The name of what the part refers to; empty if it isn't a reference."""
+    """Returns the name that the part refers to, or an empty text if it isn't a reference."""
     return str(part.get("$ref", "")).rpartition("/")[2]
 
 
 def resolved(part: Schema, document: Schema) -> Schema:
-    """The part itself, or what it refers to."""
+    """Returns the part itself, or the part it refers to."""
     while "$ref" in part:
         found: Any = document
         for name in part["$ref"].removeprefix("#/").split("/"):
@@ -22,7 +22,7 @@ def resolved(part: Schema, document: Schema) -> Schema:
 
 
 def reachable(parts: Iterable[Any], schemas: Mapping[str, Schema]) -> list[str]:
-    """The names of the schemas that the parts use, also indirectly, by their first use."""
+    """Returns the names of the schemas that the parts use, directly or indirectly, by first use."""
     found: dict[str, None] = {}
     waiting = [*parts]
     while waiting:

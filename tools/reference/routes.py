@@ -1,6 +1,6 @@
-"""docs/reference/routes.md and a page for each resource, from the OpenAPI document.
+"""Generates docs/reference/routes.md and a page for each resource from the OpenAPI document.
 
-The pages show the whole contract: every change of the public API changes one of them.
+The pages show the whole contract, so every change of the public API changes one of them.
 """
 
 import re
@@ -52,7 +52,7 @@ class _Route:
 
     @property
     def scopes(self) -> list[str]:
-        """The scopes of all calls, and those of certain requests, from the description."""
+        """Returns the scopes of all calls, and those of certain requests, from the description."""
         [needed] = {tuple(each) for alternative in self._security for each in alternative.values()} or {()}
         return list(dict.fromkeys([*needed, *_SCOPE.findall(self.operation.get("description", ""))]))
 
@@ -83,7 +83,7 @@ class _Route:
 
 
 def pages() -> dict[str, str]:
-    """The index, and the page of each tag."""
+    """Returns the index and the page of each tag."""
     return described_api().pages()
 
 
@@ -93,7 +93,7 @@ def described_api() -> "Routes":
 
 
 def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
-    """The path, schema and example of each response in JSON."""
+    """Yields the path, schema and example of each JSON response."""
     for template, methods in document["paths"].items():
         for operation in methods.values():
             request = operation.get("requestBody", {}).get("content", {}).get(_JSON, {})
@@ -104,7 +104,7 @@ def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
 
 
 def _given(content: Schema) -> Any:
-    """The first example of a request."""
+    """Returns the first example of a request."""
     return next((each["value"] for each in content.get("examples", {}).values()), None)
 
 
@@ -136,7 +136,7 @@ class Routes:
 
     @cached_property
     def homes(self) -> dict[str, str]:
-        """The page that describes an object: the first that uses it."""
+        """Returns the page that describes an object, which is the first that uses it."""
         shared = {key: each for key, each in self._components.items() if key != "schemas"}
         found = dict.fromkeys(reachable([shared], self._schemas), _INDEX)
         for tag, routes in self._by_tag.items():
@@ -156,7 +156,7 @@ class Routes:
         return "\n".join([MARK, _HEAD, listed, self.defaults(), *self._shared(), *self.objects.of_page(_INDEX)])
 
     def defaults(self) -> str:
-        """The facts that the pages of resources don't repeat for each operation."""
+        """Returns the facts that the resources' pages don't repeat for each operation."""
         parameters = names(_named(self._components["parameters"][name]) for name in self._usual_parameters)
         return (
             "Operations accept these, unless they list others:\n\n"
@@ -198,7 +198,7 @@ class Routes:
         yield table(("status", "body", "headers"), ((", ".join(each), *form) for form, each in by_form.items()))
 
     def _form(self, answer: Schema) -> tuple[str, str]:
-        """Body and headers."""
+        """Describes body and headers."""
         bodies = (f"{self._type(each['schema'], _INDEX)} as `{name}`" for name, each in answer["content"].items())
         return ", ".join(bodies), names(answer["headers"])
 
@@ -247,7 +247,7 @@ class Routes:
             yield f"* Errors: {', '.join(errors)}"
 
     def _parameters(self, route: _Route, place: str, title: str, page: str) -> Iterator[str]:
-        """The shared parameters by name, and the operation's own with their types."""
+        """Returns the shared parameters by name, and the operation's own parameters with their types."""
         shared, own = [], []
         for parameter in route.operation["parameters"]:
             described = resolved(parameter, self._document)

@@ -38,12 +38,12 @@ class CreateKeyBody(StrictModel):
 class RotateKeyBody(StrictModel):
     """``POST /api-keys/{id}/rotate/``."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     expires_at: Moment | None = Field(
         default=None, description="Expiry of the new key. Defaults to the lifetime of the old key."
     )
-    # At least as long as keys are cached: before that, the old key may still be accepted.
+    # At least as long as keys are cached, since gateways accept a cached key.
     grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 

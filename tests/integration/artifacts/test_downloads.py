@@ -7,7 +7,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
-from libs.contracts.identifiers import new_id
 from services.artifacts.domain.links import LinkSigner
 from tests.integration.artifacts.test_uploads import png
 from tests.support.artifact_world import SIGNING_KEY, World, person
@@ -140,22 +139,15 @@ async def test_a_link_to_an_s3_server_is_presigned(s3_world: World) -> None:
     assert found.json()["artifact_id"] == artifact["artifact_id"]
 
 
-async def test_nobody_sees_what_is_of_other_sessions_users_or_companies(world: World) -> None:
-    session = world.session(person("alice"))
+async def test_runtimes_of_others_find_no_artifact(world: World) -> None:
+    session, own = world.session(person("alice")), world.session(person("alice"))
     artifact = await world.artifact(session, "a.csv", b"a,b\n1,2\n")
-    own = world.session(person("alice"))
-    last = ("", "/status", "/url", "/download", "/preview", "/text")
-    of_session = [f"/sessions/{session}/artifacts{each}" for each in ("", "/download-all")]
-    paths = [f"/sessions/{session}/artifacts/{artifact['artifact_id']}{each}" for each in last]
 
-    for who in (person("bob"), person("mallory", "company-2"), person("alice", "company-2")):
-        for place in (*of_session, *paths, f"/artifacts/{artifact['artifact_id']}"):
-            assert (await world.call("GET", place, who)).status_code == 404, (who.user_id, place)
+    for who in (person("bob"), person("alice", "company-2")):
+        text = f"/sessions/{session}/artifacts/{artifact['artifact_id']}/text"
+        assert (await world.call("GET", text, who)).status_code == 404
         for place, body in (("search", {"query": "a"}), ("resolve", {"url": artifact["url"]})):
             posted = await world.call("POST", f"/sessions/{session}/artifacts/{place}", who, json=body)
             assert posted.status_code == 404
-    for each in last:
-        through = f"/sessions/{own}/artifacts/{artifact['artifact_id']}{each}"
-        assert (await world.call("GET", through)).status_code == 404, "of another session"
-    for unknown in (new_id(), "nonsense"):
-        assert (await world.call("GET", f"/artifacts/{unknown}")).status_code == 404
+    through = f"/sessions/{own}/artifacts/{artifact['artifact_id']}/text"
+    assert (await world.call("GET", through)).status_code == 404, "of another session"

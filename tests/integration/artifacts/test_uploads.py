@@ -8,7 +8,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from libs.contracts.identifiers import new_id
 from tests.support.artifact_world import MAX_BYTES, World, person
 from tests.support.waiting import until
 
@@ -217,15 +216,6 @@ async def test_an_upload_whose_session_ends_meanwhile_finds_no_place(world: Worl
     assert response.status_code == 404
     assert await world.stored() == []
     assert (await world.upload(session, "b.txt", b"x")).status_code == 404, "the tombstone is known for ever"
-
-
-async def test_only_who_may_change_the_session_brings_something_in(world: World) -> None:
-    session = world.session(person("alice"))
-    for who in (person("bob"), person("mallory", "company-2")):
-        assert (await world.upload(session, "a.txt", b"x", who)).status_code == 404
-    assert (await world.upload(new_id(), "a.txt", b"x")).status_code == 404
-    assert (await world.upload("nonsense", "a.txt", b"x")).status_code == 404
-    assert await world.stored() == []
 
 
 async def is_empty(world: World, query: str) -> bool:

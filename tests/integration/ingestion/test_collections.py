@@ -234,18 +234,3 @@ async def test_changes_of_the_same_files_from_all_sides_end(ingestion: Ingestion
         collection = await read(ingestion, collection_id)
         assert collection["data_source_count"] <= 1
     assert (await ingestion.get("/internal/files")).json()["total"] == 1
-
-
-async def test_collections_belong_to_the_company(ingestion: Ingestion) -> None:
-    mine = [await create(ingestion, f"c{n}") for n in range(3)]
-    foreign = await create(ingestion, caller=STRANGER)
-
-    page = (await ingestion.get("/internal/collections", limit=2)).json()
-    available = (await ingestion.get("/internal/knowledge-bases/available-collections")).json()
-    outcome = await ingestion.run_command(DeleteCollection(collection_id=foreign))
-
-    assert ([each["id"] for each in page["collections"]], page["total"], page["has_more"]) == (mine[:0:-1], 3, True)
-    assert (available["success"], available["count"]) == (True, 3)
-    assert set(available["collections"][0]) == {"id", "name", "description", "created_at", "datasource_count"}
-    assert (await ingestion.get(f"/internal/collections/{foreign}")).status_code == 404
-    assert refused(outcome) == "not_found_error"

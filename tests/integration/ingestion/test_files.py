@@ -69,7 +69,7 @@ async def test_names_are_safe_on_every_system(ingestion: Ingestion) -> None:
         ([("noextension", b"text")], 415, "no extension"),
         ([("a.pdf", b"\x89PNG\r\n\x1a\n rest")], 415, "looks like a PNG image"),
         ([("a.txt", b"PK\x03\x04 rest")], 415, "ZIP archive"),
-        ([("a.docx", doc("Ferry"))], 415, "of the old kind"),
+        ([("a.docx", doc("Ferry"))], 415, "a legacy or password-protected"),
         ([("a.txt", b"")], 422, "empty"),
         ([("..", b"text")], 422, "no name"),
         ([("a.txt", b"x" * 1_000_001)], 413, "larger than 1000000"),
@@ -231,16 +231,6 @@ async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> Non
     assert (await ingestion.events("file.deleted")) == ["file.deleted", "file.deleted"]
     none = await ingestion.run_command(ChangeFiles(operation="update_tags", file_ids=[missing], tags=[]))
     assert FilesChanged.decode(none.payload).reply.success is False
-
-
-async def test_files_of_another_company_do_not_exist(ingestion: Ingestion) -> None:
-    file = await ingestion.file()
-
-    for path in (f"/internal/files/{file['id']}", f"/internal/files/{file['id']}/download"):
-        assert (await ingestion.get(path, STRANGER)).status_code == 404
-    assert (await ingestion.get("/internal/files", STRANGER)).json()["total"] == 0
-    outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]), STRANGER)
-    assert CommandRejected.decode(outcome.payload).error.type == "not_found_error"
 
 
 async def test_the_text_of_a_file_is_read_in_parts_once_it_was_parsed(ingestion: Ingestion) -> None:

@@ -147,7 +147,7 @@ async def test_what_is_no_cursor_is_refused(text: str) -> None:
     with pytest.raises(ValidationFailed) as refused:
         await asyncio.to_thread(NEWEST_FIRST.beyond, text)
     assert refused.value.details is not None
-    assert refused.value.details[0].loc == ["after"]
+    assert refused.value.details[0].loc == ["query", "after"]
 
 
 @pytest.mark.parametrize("number", ["1e3", "9" * 20, "", "1.5"])

@@ -60,19 +60,6 @@ async def test_ended_turns_cannot_be_cancelled(node: Node) -> None:
     assert (await node.names(turn_id))[-1] == "turn.completed"
 
 
-@pytest.mark.parametrize("who", [person("bob"), person("alice", "company-2")])
-async def test_turns_of_others_cannot_be_cancelled(node: Node, model: ObedientModel, who) -> None:
-    session = await node.create_session()
-    model.shut("stuck")
-    turn_id = await node.execute(session, "stuck")
-    _, payload = await node.outcome(await node.cancel(session, turn_id, who))
-    assert payload["error"]["type"] == "not_found_error"
-    mine = await node.create_session(who)
-    _, payload = await node.outcome(await node.cancel(mine, turn_id, who))
-    assert payload["error"]["type"] == "not_found_error"
-    assert (await node.turn(turn_id))["status"] == "running"
-
-
 async def running_turn(node: Node, model: ObedientModel, text: str) -> tuple[str, str]:
     """A turn that completes when the model may answer, and its session."""
     session = await node.create_session()

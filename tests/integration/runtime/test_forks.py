@@ -106,7 +106,7 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
     name, refused = await node.outcome(await node.fork(source, before=queued))
     assert (name, refused["error"]["message"]) == (
         "fork_session.rejected",
-        "An earlier turn has not ended. Wait for it, or cancel it.",
+        "An earlier turn hasn't ended. Wait for it, or cancel it.",
     )
     model.open("last")
     await node.ended(last, queued)
@@ -147,16 +147,6 @@ async def test_a_fork_of_a_fork_takes_the_turns_of_the_first_session(node: Node,
     await node.delete(source)
     await talk(node, whole, "more")
     assert seen(model) == ["one", "re: one", "two", "re: two", "three", "re: three", "more"]
-
-
-@pytest.mark.parametrize("who", [person("bob"), person("alice", "company-2")])
-async def test_sessions_of_others_cannot_be_forked(node: Node, who) -> None:
-    source = await node.create_session()
-    await talk(node, source, "secret")
-    fork = await node.fork(source, caller=who)
-    name, refused = await node.outcome(fork)
-    assert (name, refused["error"]["type"]) == ("fork_session.rejected", "not_found_error")
-    assert await node.rows("SELECT 1 FROM messages WHERE session_id = %s", fork) == []
 
 
 async def test_who_reads_the_company_forks_into_a_session_of_his_own(node: Node) -> None:
@@ -200,4 +190,4 @@ async def test_the_agent_of_a_fork_reads_the_files_of_its_history(
     assert "leaves at nine" in seen(model)[0]
     del artifacts.stored[note.artifact_id]
     [gone] = await talk(node, fork, "Still?")
-    assert "could not be read" in (await node.outcome(gone))[1]["warnings"][0]
+    assert "couldn't be read" in (await node.outcome(gone))[1]["warnings"][0]

@@ -12,7 +12,6 @@ from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.pages import Page
 from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.resources.webhooks import (
     CreateWebhook,
@@ -80,17 +79,6 @@ async def due(stores: Stores, webhook: Webhook, *without: str, chains: int = 10)
 
 def ids(chains: Sequence[Sequence[DueDelivery]]) -> list[list[str]]:
     return sorted([each.event_id for each in chain] for chain in chains)
-
-
-async def test_a_webhook_is_found_by_its_own_company_only(stores: Stores) -> None:
-    ada, bob = stores.caller(), stores.caller("Acme", "bob", "webhooks:read")
-    stranger = stores.caller("Other", "eve")
-    webhook = await stores.webhook(ada, "turn.*", "*")
-    assert await stores.reader.webhook(ada.company_id, webhook.id) == webhook
-    assert await stores.reader.webhook(stranger.company_id, webhook.id) is None
-    assert await stores.reader.webhooks(ada, limit=10, offset=0) == Page([webhook], 1)
-    assert await stores.reader.webhooks(bob, limit=10, offset=0) == Page([], 0)
-    assert await stores.reader.webhooks(stranger, limit=10, offset=0) == Page([], 0)
 
 
 async def test_a_company_has_no_more_than_it_may(stores: Stores) -> None:

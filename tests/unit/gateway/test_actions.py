@@ -88,24 +88,6 @@ async def test_what_the_runtime_refuses_is_refused(public: Gateway, kind: ErrorK
     assert (await public.client.post(PATH, json={"decision": "approve"})).status_code == status
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-async def test_malformed_ids_are_unknown(public: Gateway, place: int) -> None:
-    ids = [SESSION, TURN, ACTION]
-    ids[place] = "x"
-    path = "/runtime/{}/turns/{}/actions/{}/".format(*ids)
-    assert (await public.client.post(path, json={"output": 1})).status_code == 404
-    assert public.bus.sent == []
-
-
-async def test_a_repeat_with_its_key_is_the_same_answer(public: Gateway) -> None:
-    headers = {"Idempotency-Key": "once"}
-    first = await public.client.post(PATH, json={"output": 1}, headers=headers)
-    again = await public.client.post(PATH, json={"output": 1}, headers=headers)
-    assert first.content == again.content
-    assert len(public.bus.sent) == 1
-    assert (await public.client.post(PATH, json={"output": 2}, headers=headers)).status_code == 422
-
-
 @pytest.mark.parametrize(
     ("scope", "body", "status"),
     [
@@ -152,8 +134,3 @@ async def test_open_actions_are_listed_as_the_runtime_has_them(public: Gateway) 
     assert (await public.client.get("/actions/", params={"kinds": "approval"})).status_code == 422
     await public.client.get("/actions/?session_id=a%00b")
     assert public.upstreams.asked[-1][3]["session_id"] == "a\ufffdb"
-
-
-async def test_listing_takes_the_scope_to_read_sessions(public: Gateway) -> None:
-    secret, _ = public.keys.issue(scopes=frozenset({"runtime:execute", "runtime:approve"}))
-    assert (await public.client.get("/actions/", headers={"x-api-key": secret})).status_code == 403

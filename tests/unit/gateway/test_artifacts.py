@@ -4,7 +4,6 @@ import pytest
 
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Scope
 from libs.contracts.resources.artifacts import (
     ArtifactCopied,
     ArtifactRemoved,
@@ -12,7 +11,6 @@ from libs.contracts.resources.artifacts import (
     RemoveArtifactFromPlatform,
 )
 from tests.support.gateway import Gateway, error_of, rejected
-from tests.support.public_agents import SHOP, connect
 
 SESSION, ARTIFACT, FILE = new_id(), new_id(), new_id()
 PLACE = f"/sessions/{SESSION}/artifacts/{ARTIFACT}"
@@ -51,42 +49,6 @@ async def test_a_token_that_the_owner_does_not_take_is_no_fault_of_the_callers(p
     said = {"error": {"type": "authentication_error", "message": "not for you"}}
     public.upstreams.answers["GET", "artifacts", f"/internal{PLACE}/download?preview="] = (401, said)
     assert (await public.client.get(f"{PLACE}/download/")).status_code == 503
-
-
-async def test_scopes_and_methods(public: Gateway) -> None:
-    secret, _ = public.keys.issue(scopes=[Scope.ARTIFACTS_READ])
-    headers = {"x-api-key": secret}
-    assert (await public.client.get(f"{PLACE}/status/", headers=headers)).status_code == 404
-    assert (await public.client.post(f"{PLACE}/copy-to-platform/", headers=headers)).status_code == 403
-    secret, _ = public.keys.issue(scopes=[Scope.ARTIFACTS_READ, Scope.ARTIFACTS_WRITE])
-    for last in ("copy-to-platform/", "remove-from-platform/"):
-        refused = await public.client.post(f"{PLACE}/{last}", headers={"x-api-key": secret})
-        assert (refused.status_code, "files:write" in error_of(refused)["message"]) == (403, True)
-    for method in ("POST", "PUT", "PATCH", "DELETE"):
-        refused = await public.client.request(method, f"/artifacts/{ARTIFACT}/")
-        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_every_artifact_endpoint_takes_tokens_and_those_for_an_agents_pages_take_public_keys(
-    public: Gateway, method: str
-) -> None:
-    token = (await public.client.post("/auth/token/")).json()["access_token"]
-    connection = await connect(public)
-    public.client.headers.pop("x-api-key")
-    one = "/sessions/none/artifacts/none/"
-    reads = ["/sessions/none/artifacts/", "/sessions/none/artifacts/download-all/", "/artifacts/none/"]
-    reads += [f"{one}{last}/" for last in ("status", "url", "download", "preview")]
-    copies = [f"{one}copy-to-platform/", f"{one}remove-from-platform/"]
-    shared = reads if method == "GET" else ["/sessions/none/artifacts/"]
-    for path in [*shared, *(copies if method == "POST" else [])]:
-        found = await public.client.request(method, path, headers={"Authorization": f"Bearer {token}"})
-        assert found.status_code in (404, 415), f"{path}: the caller is known, the artifact is not"
-        assert (await public.client.request(method, path)).status_code == 401
-    for path in shared:
-        place, page = f"{path}?connection_key={connection.key}", {"Origin": SHOP}
-        found = await public.client.request(method, place, headers=page)
-        assert found.status_code in (404, 415), f"{path}: the caller is known, the artifact is not"
 
 
 @pytest.mark.parametrize("rows", ["0", "101", "x", "-1", ""])

@@ -86,18 +86,6 @@ async def test_public_principals_cannot_be_given_more_than_the_maker_has(public:
     assert {(refused.status_code, error_of(refused)["type"]) for refused in refusals} == {(403, "permission_error")}
 
 
-async def test_connections_of_others_are_not_there(public: Gateway) -> None:
-    mine = (await make(public)).json()["id"]
-    for company, scopes in (("company-2", public.key.scopes), ("company-1", {"keys:read", "keys:write"})):
-        secret, _ = public.keys.issue(company_id=company, user_id="user-2", scopes=frozenset(scopes))
-        headers = {"x-api-key": secret}
-        assert (await public.client.get("/connections/", headers=headers)).json()["total"] == 0
-        for method in ("GET", "DELETE"):
-            refused = await public.client.request(method, f"/connections/{mine}/", headers=headers)
-            assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
-    assert (await public.client.get("/connections/nonsense/")).status_code == 404
-
-
 async def test_a_repeat_gets_the_connection_that_was_made(public: Gateway) -> None:
     body = {"agent_id": AGENT_ID, "allowed_origins": [SHOP]}
     headers = {"Idempotency-Key": "once"}

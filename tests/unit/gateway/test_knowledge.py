@@ -7,10 +7,9 @@ import pytest
 
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Scope
-from libs.contracts.resources.collections import Collection, CollectionCreated, CollectionDeleted, CreateCollection
-from libs.contracts.resources.files import BulkReply, ChangeFiles, FileDeleted, FileResult, FilesChanged
-from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase, IngestionQueued, KnowledgeBaseDeleted
+from libs.contracts.resources.collections import Collection, CollectionCreated, CreateCollection
+from libs.contracts.resources.files import BulkReply, ChangeFiles, FileResult, FilesChanged
+from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase, IngestionQueued
 from tests.support.gateway import Gateway, error_of, gateway
 
 TIME = "2030-01-01T00:00:00.000000Z"
@@ -96,26 +95,6 @@ async def test_bulk_bodies_that_are_refused(public: Gateway, body: Any) -> None:
     assert public.bus.sent == []
 
 
-@pytest.mark.parametrize(
-    ("path", "event"),
-    [
-        ("/files/{}/", lambda subject: FileDeleted(file_id=subject)),
-        ("/collections/{}/", lambda subject: CollectionDeleted(collection_id=subject)),
-        ("/knowledge-bases/{}/", lambda subject: KnowledgeBaseDeleted(knowledge_base_id=subject)),
-    ],
-)
-async def test_deleting_answers_nothing(public: Gateway, path: str, event: Any) -> None:
-    subject = new_id()
-    public.bus.upstream = lambda _: [event(subject)]
-
-    gone = await public.client.delete(path.format(subject))
-    malformed = await public.client.delete(path.format("nope"))
-
-    assert (gone.status_code, gone.content) == (204, b"")
-    assert malformed.status_code == 404
-    assert len(public.bus.sent) == 1
-
-
 async def test_an_ingestion_answers_the_knowledge_base_as_it_is_then(public: Gateway) -> None:
     kb = new_id()
     public.bus.upstream = lambda sent: [
@@ -175,19 +154,6 @@ async def test_an_installation_without_the_service_says_so_at_once(public: Gatew
     assert public.bus.sent == []
 
 
-async def test_scopes(public: Gateway) -> None:
-    secret, _ = public.keys.issue(scopes=frozenset({Scope.FILES_READ}))
-    headers = {"x-api-key": secret}
-    attempts = [
-        await public.client.post("/files/", files={"file": ("a.txt", b"x")}, headers=headers),
-        await public.client.post("/collections/", json={"name": "x"}, headers=headers),
-        await public.client.get("/knowledge-bases/", headers=headers),
-    ]
-
-    assert [attempt.status_code for attempt in attempts] == [403, 403, 403]
-    assert public.upstreams.uploaded == []
-
-
 async def test_an_upload_is_passed_on_as_it_is(public: Gateway) -> None:
     public.upstreams.answers["POST", "ingestion", "/internal/files"] = (201, {"id": "f"})
 
@@ -201,22 +167,3 @@ async def test_an_upload_is_passed_on_as_it_is(public: Gateway) -> None:
     assert (
         await public.client.post("/files/", files={"file": b"x"}, headers={"Idempotency-Key": ""})
     ).status_code == 400
-
-
-@pytest.mark.parametrize("path", ["/files/?collection=a", "/collections/?name=a", "/knowledge-bases/?status=completed"])
-async def test_a_parameter_that_a_list_does_not_have_is_refused(public: Gateway, path: str) -> None:
-    refused = await public.client.get(path)
-
-    name = path.partition("?")[2].partition("=")[0]
-    assert refused.status_code == 422
-    [detail] = error_of(refused)["details"]
-    assert (detail["loc"], detail["type"]) == (["query", name], "extra_forbidden")
-
-
-@pytest.mark.parametrize("name", ["", "  ", "\t"])
-async def test_a_knowledge_base_needs_a_name(public: Gateway, name: str) -> None:
-    made = await public.client.post("/knowledge-bases/", json={"name": name})
-    renamed = await public.client.patch(f"/knowledge-bases/{new_id()}/", json={"name": name})
-
-    assert (made.status_code, renamed.status_code) == (422, 422)
-    assert error_of(made)["details"][0]["loc"] == ["name"]

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from libs.contracts.identifiers import new_id
-from tests.e2e.bad_bodies import MALFORMED_JSON
+from tests.support.bad_bodies import MALFORMED_JSON
 from tests.support.gateway import Gateway
 from tests.unit.gateway.test_protocols import AGENT
 

@@ -82,30 +82,6 @@ async def test_no_other_agent_can_be_had(public: Gateway, body: dict[str, str]) 
     assert not public.bus.sent
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/sessions/"), ("DELETE", f"/sessions/{AGENT_ID}/"), ("GET", "/agent/"),
-        ("GET", f"/agent/{AGENT_ID}/"), ("POST", "/agent/"), ("GET", "/files/"), ("POST", "/files/"),
-        ("GET", "/knowledge-bases/"), ("GET", "/models/"), ("GET", "/api-keys/"), ("POST", "/api-keys/"),
-        ("POST", "/auth/token/"), ("GET", "/connections/"), ("POST", "/connections/"),
-        ("POST", f"/sessions/{AGENT_ID}/artifacts/{AGENT_ID}/copy-to-platform/"),
-        ("POST", f"/sessions/{AGENT_ID}/artifacts/{AGENT_ID}/remove-from-platform/"),
-        ("POST", f"/sessions/{AGENT_ID}/fork/"), ("GET", "/actions/"), ("GET", "/tools/"),
-        ("GET", "/toolsets/"), ("POST", "/toolsets/"), ("GET", "/toolsets/desk/"), ("PATCH", "/toolsets/desk/"),
-        ("DELETE", "/toolsets/desk/"), ("POST", "/toolsets/desk/refresh/"), ("POST", "/toolsets/desk/tools/pay/call/"),
-        ("GET", "/secrets/"), ("GET", "/secrets/KEY/"), ("PUT", "/secrets/KEY/"), ("DELETE", "/secrets/KEY/"),
-    ],
-)  # fmt: skip
-async def test_everything_else_is_refused(public: Gateway, method: str, path: str) -> None:
-    connection = await connect(public)
-    open_to_the_public(public)
-    for key in (f"connection_key={connection.key}", "agent_key=support"):
-        refused = await ask(public, method, path, key)
-        assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
-        assert refused.headers["access-control-allow-origin"] == SHOP
-
-
 async def test_a_page_is_told_what_it_may_do_and_not_whose_the_key_is(public: Gateway) -> None:
     connection = await connect(public, scopes=frozenset({"runtime:execute", "sessions:write"}), quota=20)
     open_to_the_public(public)

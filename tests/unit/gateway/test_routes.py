@@ -1,11 +1,9 @@
 """Every route of the public API: who may call it, which errors it documents, and that the reference has it."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
@@ -15,89 +13,62 @@ from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_
 from services.gateway.entrypoints.door.routes import ALWAYS, RequestBody, public_router
 from services.gateway.entrypoints.door.writes import idempotent_write, plain_write
 from services.gateway.entrypoints.rest import session_socket, turns
+from tests.support.declared_operations import OPERATIONS
 from tests.support.gateway import Gateway, error_of
 
 SESSION = new_id()
-WITHOUT_CREDENTIAL = {"follow_artifact_link"}
-ANY_SCOPE = {"get_me", "create_token"}
+WITHOUT_CREDENTIAL = {"artifacts.content"}
+ANY_SCOPE = {"me.get", "tokens.create"}
 """A valid credential is enough."""
-SCOPE_BY_BODY = {"resolve_action"}
+SCOPE_BY_BODY = {"actions.resolve"}
 """The scope that is needed follows from the body."""
-SCOPE_BY_VIEW = {"list_services", "list_dead_letters", "get_dead_letter", "replay_dead_letter"}
+SCOPE_BY_VIEW = {"operations.services", "dead_letters.list", "dead_letters.get", "dead_letters.replay"}
 """One of several scopes is needed, and decides what is seen."""
 PAGES = {"/api/v1/openapi.json", "/api/v1/asyncapi.json", "/api/v1/docs/", "/api/v1/docs/assets/{name}"}
 
 
-def routes_of(public: Gateway) -> list[APIRoute]:
-    return [route for route in public.api.application.routes if isinstance(route, APIRoute)]
-
-
-def operations_of(public: Gateway) -> list[APIRoute]:
-    return [route for route in routes_of(public) if route.include_in_schema]
-
-
-def callers_of(route: APIRoute) -> list[list[str]]:
-    """The scopes of each dependency that finds a caller."""
-    found = [each for each in route.dependant.dependencies if each.call in (by_api_key, by_api_key_or_public_key)]
-    return [list(each.own_oauth_scopes or ()) for each in found]
-
-
-def calls_of(dependant: Dependant) -> Iterator[Any]:
-    """The dependencies in the order in which they are solved."""
-    for each in dependant.dependencies:
-        yield from calls_of(each)
-        yield each.call
-
-
 async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
-    others = [route for route in public.api.application.routes if not isinstance(route, APIRoute)]
-    assert others == [session_socket.route]
-    assert {route.path_format for route in routes_of(public) if not route.include_in_schema} == PAGES
-    assert len(operations_of(public)) == 103
+    routes = public.api.application.routes
+    assert [route for route in routes if not isinstance(route, APIRoute)] == [session_socket.route]
+    declared = [each.route.path_format for each in OPERATIONS]
+    assert {route.path_format for route in routes if isinstance(route, APIRoute)} == {*declared, *PAGES}
 
 
-async def test_every_operation_has_a_scope_or_is_listed_as_one_without(public: Gateway) -> None:
-    for route in operations_of(public):
-        found = callers_of(route)
-        if route.name in WITHOUT_CREDENTIAL:
-            assert found == [], route.name
-            assert anonymous in [each.call for each in route.dependant.dependencies], route.name
-            continue
-        [scopes] = found
-        assert bool(scopes) is (route.name not in ANY_SCOPE | SCOPE_BY_BODY | SCOPE_BY_VIEW), route.name
+def test_every_operation_has_a_scope_or_is_listed_as_one_without() -> None:
+    for operation in OPERATIONS:
+        if str(operation) in WITHOUT_CREDENTIAL:
+            assert (operation.callers, anonymous in operation.dependencies) == ([], True), operation
+        else:
+            [scopes] = operation.callers
+            assert bool(scopes) is (str(operation) not in ANY_SCOPE | SCOPE_BY_BODY | SCOPE_BY_VIEW), operation
 
 
-async def test_nothing_is_read_of_a_request_before_its_caller_is_known(public: Gateway) -> None:
-    for route in operations_of(public):
-        order = list(calls_of(route.dependant))
+def test_nothing_is_read_of_a_request_before_its_caller_is_known() -> None:
+    for operation in OPERATIONS:
+        order = operation.dependencies
         bodies = [index for index, call in enumerate(order) if isinstance(call, RequestBody)]
-        for index in bodies:
-            assert {by_api_key, by_api_key_or_public_key} & {*order[:index]}, route.name
         writes = [index for index, call in enumerate(order) if call in (plain_write, idempotent_write)]
-        for index in writes:
-            assert {by_api_key, by_api_key_or_public_key} & {*order[:index]}, route.name
-            assert all(body < index for body in bodies), f"{route.name}: the write's hash is of the body"
+        for index in (*bodies, *writes):
+            assert {by_api_key, by_api_key_or_public_key} & {*order[:index]}, operation
+        assert max(bodies, default=0) <= min(writes, default=len(order)), f"{operation}: hashes no body"
 
 
 async def test_every_operation_documents_its_errors_and_is_in_the_reference(public: Gateway) -> None:
     document = (await public.client.get("/openapi.json")).json()
-    for route in operations_of(public):
-        [method] = (route.methods or set()) - {"HEAD"}
-        described = document["paths"][route.path_format][method.lower()]
-        assert re.fullmatch(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*", described["operationId"]), route.name
+    for operation in OPERATIONS:
+        described = document["paths"][operation.route.path_format][operation.method.lower()]
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*", described["operationId"]), operation
         documented = {int(status) for status in described["responses"]}
-        calls = list(calls_of(route.dependant))
-        expected = {413, 415, 422} if any(isinstance(each, RequestBody) for each in calls) else set()
-        expected |= {409, 422, 504} if idempotent_write in calls else set()
-        expected.update(403 for scopes in callers_of(route) if scopes)
-        assert {*ALWAYS, *expected} <= documented, route.name
-        assert any(status < 300 for status in documented), route.name
+        expected = {413, 415, 422} if operation.body is not None else set()
+        expected |= {409, 422, 504} if idempotent_write in operation.dependencies else set()
+        expected |= {403} if operation.scopes else set()
+        assert {*ALWAYS, *expected} <= documented, operation
+        assert any(status < 300 for status in documented), operation
 
 
-async def test_executing_is_the_first_of_all_routes(public: Gateway) -> None:
-    first = routes_of(public)[0]
-    assert first.endpoint is turns.execute
-    assert first.response_model is None
+def test_executing_is_the_first_of_all_routes() -> None:
+    assert OPERATIONS[0].route.endpoint is turns.execute
+    assert OPERATIONS[0].route.response_model is None
 
 
 @pytest.mark.parametrize(

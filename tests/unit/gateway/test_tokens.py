@@ -7,7 +7,6 @@ import jwt
 import pytest
 
 from libs.contracts.errors import AuthenticationFailed
-from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import IdentitySigner
 from services.gateway.domain.accounts import TokenGrant
 from services.gateway.domain.tokens import JwtTokens
@@ -101,18 +100,6 @@ async def test_a_token_of_somebody_elses_making_is_none(public: Gateway) -> None
         assert "Invalid" in await refusal(public, bad)
     with pytest.raises(AuthenticationFailed):
         IdentitySigner(SIGNING_KEY).verify_call(good)
-
-
-async def test_a_token_is_as_good_as_its_key_everywhere(public: Gateway) -> None:
-    token = (await make(public)).json()["access_token"]
-    public.client.headers.pop("x-api-key")
-    headers = {"Authorization": f"Bearer {token}"}
-    me = await public.client.get("/me/", headers=headers)
-    assert (me.status_code, me.json()["key_id"]) == (200, public.key.id)
-    for path in ("/api-keys/", "/connections/", "/events/"):
-        assert (await public.client.get(path, headers=headers)).status_code == 200
-    public.bus.upstream = lambda sent: [SessionDeleted(session_id=public.key.id)]
-    assert (await public.client.delete(f"/sessions/{public.key.id}/", headers=headers)).status_code == 204
 
 
 async def test_a_token_made_with_a_token_gives_neither_more_time_nor_more_rights(public: Gateway) -> None:

@@ -34,7 +34,7 @@ class Artifacts(operations.Artifacts[R]):
 
     @operation
     def wait(self, artifact_id: str, *, timeout: float | None = 300) -> Flow[ArtifactState]:
-        """Returns the state once the artifact is ``ready`` or ``failed``."""
+        """Waits until the artifact is ``ready`` or ``failed``, and returns its state."""
         deadline = Deadline(timeout)
         while True:
             path = self._path + path_of("{artifact_id}/status/", artifact_id)
@@ -46,11 +46,11 @@ class Artifacts(operations.Artifacts[R]):
 
     @operation
     def save(self, artifact_id: str, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads an artifact to a file. The file appears once it's complete. Returns its size in bytes."""
+        """Downloads an artifact to a file, which appears once it's complete. Returns its size in bytes."""
         place = self._path + path_of("{artifact_id}/download/", artifact_id)
         return saved(Request("GET", place, content), path, self._policy)
 
     @operation
     def save_all(self, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads all artifacts of the session as one ZIP archive; returns its bytes."""
+        """Downloads all artifacts of the session as one ZIP archive. Returns its size in bytes."""
         return saved(Request("GET", f"{self._path}download-all/", content), path, self._policy)

@@ -63,7 +63,7 @@ def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidato
     """Returns a validator for a whole number in ASCII digits, without a sign or spaces."""
 
     def read(value: object) -> object:
-        # Defaults are already numbers.
+        # Defaults are numbers already.
         return read_whole_number(name, value, low, high, example) if isinstance(value, str) else value
 
     return BeforeValidator(read)
@@ -80,6 +80,12 @@ def read_whole_number(name: str, text: str, low: int, high: int, example: int) -
 def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invalid") -> ValidationFailed:
     detail = ErrorDetail(loc=["query", name], type=kind, message=message, hint=hint)
     return ValidationFailed(f"Invalid query: {name} {message}.", details=[detail])
+
+
+def invalid_cursor() -> ValidationFailed:
+    message = "must be `next` of the previous page"
+    detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=message)
+    return ValidationFailed(f"Invalid query: after {message}.", details=[detail])
 
 
 def query_values(query: bytes) -> dict[str, str]:
@@ -102,8 +108,7 @@ def _storable(text: str) -> str:
 
 def _cursor(text: str) -> str:
     if not 0 < len(text) <= MAX_CURSOR:
-        message = f"after must have 1 to {MAX_CURSOR} characters."
-        raise ValidationFailed(message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)])
+        raise invalid_cursor()
     return text
 
 

@@ -1,4 +1,4 @@
-"""The public API as a FastAPI application."""
+"""The FastAPI application of the public API."""
 
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from services.gateway.entrypoints.rest.reference import openapi, pages
 from services.gateway.entrypoints.rest.resources import Resources
 
 # The runtime's routes come first, since routes are tried in order, and most requests execute messages.
-_ROUTERS: Final = (
+ROUTERS: Final = (
     turns.router,
     turns.actions,
     sessions.router,
@@ -59,7 +59,7 @@ class PublicApplication(ProtocolApplication):
     """Serves the public API, its reference and its WebSocket."""
 
     def __init__(self, door: Door, resources: Resources) -> None:
-        super().__init__(door, PREFIX, _ROUTERS, NATIVE)
+        super().__init__(door, PREFIX, ROUTERS, NATIVE)
         self.router.routes.append(session_socket.route)
         self.state.resources = resources
         self.state.static_pages = {}
@@ -82,5 +82,5 @@ class PublicApplication(ProtocolApplication):
 
 
 def openapi_document() -> dict[str, Any]:
-    """OpenAPI 3.1 of the whole public API, from its routes alone."""
-    return openapi.document([route for router in _ROUTERS for route in router.routes])
+    """Builds the OpenAPI 3.1 document of the whole public API, from its routes alone."""
+    return openapi.document([route for router in ROUTERS for route in router.routes])

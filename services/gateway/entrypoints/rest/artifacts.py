@@ -9,7 +9,6 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from libs.contracts.errors import PermissionDenied
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.resources.artifacts import (
@@ -35,7 +34,8 @@ from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadSt
 router = public_router("", "Artifacts")
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_READ])]
 Writer = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_WRITE])]
-Copier = Annotated[Principal, Security(by_api_key, scopes=[Scope.ARTIFACTS_WRITE])]
+# The copy is one of the company's files.
+Copier = Annotated[Principal, Security(by_api_key, scopes=[Scope.ARTIFACTS_WRITE, Scope.FILES_WRITE])]
 _UPSTREAM: Final = "artifacts"
 _OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
 _ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"
@@ -45,7 +45,6 @@ _BYTES: Final = {
     304: answer("Not modified."),
     **errors(404, 416),
 }
-_ALSO_FILES: Final = f"Also requires the scope `{Scope.FILES_WRITE}`."
 _MAX_ROWS: Final = 100
 _ROWS: Final = 20
 _Rows = Annotated[
@@ -202,12 +201,11 @@ async def upload_artifact(
     f"{_ONE}copy-to-platform/",
     operation_id="artifacts.copy_to_platform",
     summary="Copy an artifact to the company's files",
-    description=f"Only for artifacts created by an agent. {_ALSO_FILES}",
+    description="Only for artifacts created by an agent.",
     responses={200: answer("The artifact, with its file.", PlatformCopy), **errors(404, 409)},
 )
-async def copy_artifact_to_platform(session_id: str, artifact_id: str, caller: Copier, submit: Submit) -> Response:
-    command = CopyArtifactToPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    copied = await submit(command)
+async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
+    copied = await submit(CopyArtifactToPlatform(**_ids(session_id, artifact_id)))
     return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
 
 
@@ -215,19 +213,15 @@ async def copy_artifact_to_platform(session_id: str, artifact_id: str, caller: C
     f"{_ONE}remove-from-platform/",
     operation_id="artifacts.remove_from_platform",
     summary="Remove an artifact from the company's files",
-    description=f"Deletes the copy. The artifact remains. {_ALSO_FILES}",
+    description="Deletes the copy. The artifact remains.",
     responses={200: answer("The file was deleted.", PlatformCopy), **errors(404, 409)},
 )
-async def remove_artifact_from_platform(session_id: str, artifact_id: str, caller: Copier, submit: Submit) -> Response:
-    command = RemoveArtifactFromPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    removed = await submit(command)
+async def remove_artifact_from_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:
+    removed = await submit(RemoveArtifactFromPlatform(**_ids(session_id, artifact_id)))
     return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
 
 
-def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dict[str, str]:
-    """Returns the IDs in the path. Checks the scope for files, because the copy is a file."""
-    if not caller.identity.allows(Scope.FILES_WRITE):
-        raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
+def _ids(session_id: str, artifact_id: str) -> dict[str, str]:
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}
 
 

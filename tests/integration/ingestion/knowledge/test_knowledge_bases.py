@@ -5,16 +5,12 @@ from typing import Any
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Command, CommandRejected
+from libs.contracts.messages import CommandRejected
 from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
-    DeleteKnowledgeBase,
-    IngestKnowledgeBase,
-    UpdateKnowledgeBase,
 )
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker
 from tests.support.registry import identity
 
 STRANGER = identity("user-2", "company-2")
@@ -64,28 +60,6 @@ async def test_lists_go_on_after_an_entry_in_either_order(ingestion: Ingestion, 
         assert await listed(what, after=new_id()) == ([], False)
         page = (await ingestion.get(f"/internal/{what}", STRANGER, after=ids[2])).json()
         assert page["total"] == 0
-
-
-async def test_others_know_nothing_of_them(ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker) -> None:
-    [file_id] = await bases.upload(documents(1))
-    knowledge_base_id = await bases.create([file_id])
-    await worker.drain()
-    path = f"/internal/knowledge-bases/{knowledge_base_id}"
-    theirs: list[Command] = [
-        UpdateKnowledgeBase(knowledge_base_id=knowledge_base_id, changes={"name": "Ours"}),
-        IngestKnowledgeBase(knowledge_base_id=knowledge_base_id),
-        DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id),
-    ]
-
-    answers = [await ingestion.get(f"{path}{below}", STRANGER) for below in ("", "/check_status", "/datasources")]
-    answers.append(await ingestion.post(f"{path}/search", {"query": "document"}, STRANGER))
-    outcomes = [await ingestion.run_command(command, STRANGER) for command in theirs]
-    listed = (await ingestion.get("/internal/knowledge-bases", STRANGER)).json()
-
-    assert [answer.status_code for answer in answers] == [404] * 4
-    assert [CommandRejected.decode(each.payload).error.type for each in outcomes] == ["not_found_error"] * 3
-    assert (listed["knowledge_bases"], listed["total"]) == ([], 0)
-    assert (await bases.get(knowledge_base_id))["name"] == "Handbook"
 
 
 @pytest.mark.parametrize("whose", ["nobody's", "another company's"])

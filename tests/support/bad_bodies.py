@@ -47,6 +47,7 @@ MALFORMED_JSON: dict[str, tuple[bytes, Fault]] = {
     "a duplicate key": (b'{"content": "a", "content": "b"}', BAD),
     "a duplicate key inside": (b'{"content": [{"type": "text", "type": "text", "text": "x"}]}', BAD),
     "deep arrays": (b'{"content": ' + nested("[", "]").encode() + b"}", BAD),
+    "a hundred deep": (b"[" * 100 + b"]" * 100, BAD),
     "deep objects": (b'{"content": ' + nested('{"a":', "}").encode() + b"}", BAD),
     "a long integer": (b'{"content": ' + b"9" * 5000 + b"}", INVALID),
     "a large integer": (b'{"content": 9223372036854775808}', INVALID),
@@ -99,8 +100,6 @@ WRONG: dict[str, Any] = {
     "a block of unknown type": {"content": [{"type": "video", "url": "x"}]},
     "a block with an unknown field": {"content": [{"type": "text", "text": "hi", "bold": True}]},
     "too many blocks": {"content": [{"type": "text", "text": "hi"}] * 101},
-    "an image in the request": {"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
-    "an image from a file": {"content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]},
     "an image without a url": {"content": [{"type": "image_url", "image_url": {}}]},
     "an empty correlation id": {"content": "hi", "correlation_id": ""},
     "a long correlation id": {"content": "hi", "correlation_id": "c" * 129},
@@ -132,6 +131,11 @@ WRONG_CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "a very long prompt": {"system_prompt": "p" * 200_001},
 }
 
+# What the runtime alone can judge.
+WRONG_IMAGES: dict[str, Any] = {
+    "an image in the request": {"content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
+    "an image from a file": {"content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]},
+}
 UNKNOWN_ARTIFACTS: dict[str, Any] = {
     "a malformed id": {"content": [{"type": "file", "source": {"artifact_id": "x"}}]},
     "an unknown id": {"content": [{"type": "file", "source": {"artifact_id": "0199a0b0-0000-7000-8000-000000000000"}}]},
