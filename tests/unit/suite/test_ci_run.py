@@ -30,7 +30,7 @@ def test_a_failed_stage_fails_the_run_is_not_tried_again_and_keeps_no_other_from
     done = subprocess.run([tmp_path / ".ci" / "run"], env=environment, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 1
-    output, _, closing = done.stdout.partition("== What failed\n")
+    output, _, closing = done.stdout.partition("== Failures\n")
     ran = [line for line in output.splitlines() if line.startswith("did")]
     assert ran == ["did test --version", "did -m tests.servers", "did check", "did test", "did test --slow-only"]
     assert closing.startswith("FAILED tests/test_it.py::test_it - assert 1 == 2\n")
