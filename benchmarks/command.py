@@ -15,7 +15,7 @@ from cli.terminal import Json, failures_explained, note, print_json
 if TYPE_CHECKING:
     from benchmarks.report import Result
 
-app = typer.Typer(cls=Commands, help="Measure the service.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, help="Run benchmarks.", no_args_is_help=True, add_completion=False)
 
 Side = Literal["aes", "reference"]
 
@@ -39,7 +39,7 @@ def _report(as_json: bool, measure: Callable[[], Coroutine[Any, Any, "Result"]])
         try:
             result = asyncio.run(measure())
         except asyncio.CancelledError:
-            # SIGTERM asked for the end; all processes that were started have ended.
+            # SIGTERM asked the benchmark to stop. All processes that it started have ended.
             raise typer.Exit(143) from None
         except (ValueError, NotBuilt) as error:
             raise StackError(str(error)) from error
@@ -60,7 +60,7 @@ def turns(
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare turn throughput and latency with those of a hand-written app, in a few minutes.
+    """Compare turn throughput and latency with a handwritten app's, in a few minutes.
 
     Starts a separate stack with a model stub that responds immediately, and stops it afterwards.
     docs/contributing/performance.md explains the figures and how to profile.
@@ -85,7 +85,7 @@ def scaling(
     """Compare turns, reads, searches and purges in an empty system with those in a system with a million sessions.
 
     Starts two separate stacks and stops them afterwards. The sessions have ten million turns and fifty million events.
-    With a million passages in other knowledge bases, they take 52 GB. Fails if the data doesn't fit on the disk.
+    With a million passages in other knowledge bases, the data takes 52 GB. Fails if it doesn't fit on the disk.
     """
     from benchmarks.scaling import run
 
@@ -126,7 +126,7 @@ def rest(
 def search(
     collection: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders of labelled collections: corpus, queries, qrels (BEIR or TREC).", exists=True),
+        typer.Argument(help="Folders of labeled collections: corpus, queries, qrels (BEIR or TREC).", exists=True),
     ] = None,
     engine: Annotated[
         list[Engine] | None, typer.Option("--engine", help="Search engine to measure. Repeatable.")
@@ -138,10 +138,10 @@ def search(
     searches: Annotated[int, typer.Option("--searches", min=1, help="Searches per mode and size.")] = 100,
     json_output: Json = False,
 ) -> None:
-    """Measure search quality and latency of the engines.
+    """Measure search quality and latency of the search engines.
 
-    Starts separate servers and stops them afterwards. The first use of Weaviate builds it with Go. Without a
-    collection, uses a small one about the handbook in examples/.
+    Starts separate servers and stops them afterwards. The first run with Weaviate builds it with Go. Without a
+    collection, the benchmark uses a small one about the handbook in examples/.
     """
     from benchmarks.search import SHIPPED, SIZES, run
 
@@ -158,7 +158,7 @@ def ingest(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare ingesting a folder, with one and two workers, against a hand-written script.
+    """Compare ingesting a folder, with one and two workers, with a handwritten script.
 
     Starts separate stacks and stops them afterwards.
     """

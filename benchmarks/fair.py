@@ -1,8 +1,8 @@
-"""`aes bench fair`: what a company that floods every queue costs another.
+"""`aes bench fair`: the effect on a company when another company floods every queue.
 
-One company runs turns, uploads files and ingests 11 bytes at a steady pace, first alone, then during a flood. For the
-flood another company keeps every queue full: turns, streams, uploads, text that is slow to chunk, and failing webhooks.
-The flood runs in its own process: `python -m benchmarks.fair BASE_URL API_KEY FAILING_URL`.
+The first company runs turns, uploads files and ingests 11-byte files at a steady rate, first alone, then during a
+flood. The other company keeps every queue full with turns, streams, uploads, text that is slow to chunk, and failing
+webhooks. The flood runs in its own process: `python -m benchmarks.fair BASE_URL API_KEY FAILING_URL`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from libs.confined import lower_priority
 from services.gateway.administration import administration
 
 GOAL: Final = 2.0
-"""Most that a 95th percentile may be beside the flood, times that of the company alone."""
+"""The maximum ratio of a 95th percentile during the flood to that of the company alone."""
 _SETTLE_SECONDS: Final = 10.0
 _INGESTED_WITHIN_SECONDS: Final = 120.0
 _AGAIN_SECONDS: Final = 0.25
@@ -42,9 +42,9 @@ class Unexpected(Exception):
 
 @dataclass(frozen=True)
 class Company:
-    """Calls the API with one company's key, and repeats writes that were not accepted in time.
+    """Calls the API with a company's key, and retries writes that weren't accepted in time.
 
-    Not by the shipped client: its requests cost several times the CPU, which beside the flood is scarce.
+    Doesn't use the shipped client, whose requests take several times the CPU, which is scarce during the flood.
     """
 
     session: aiohttp.ClientSession
@@ -58,7 +58,7 @@ class Company:
             yield cls(session)
 
     async def post(self, path: str, body: Any, *expected: int, name: str = "", **headers: str) -> dict[str, Any]:
-        """``body``: a document, or with ``name`` the bytes of a file."""
+        """Sends a POST. ``body`` is a JSON document, or a file's bytes if ``name`` is given."""
         headers["idempotency-key"] = uuid.uuid4().hex
         while True:
             sent: dict[str, Any] = {"json": body}
@@ -80,7 +80,7 @@ class Company:
         return str((await self.post("/files/", content, 201, name=name))["id"])
 
     async def ingest(self, name: str, content: bytes, **settings: Any) -> None:
-        """From the upload to a knowledge base that can be searched."""
+        """Uploads a file, and returns once its knowledge base is searchable."""
         base = {"name": name, "file_ids": [await self.upload(name, content)], **settings}
         base_id = (await self.post("/knowledge-bases/", base, 201))["id"]
         async with asyncio.timeout(_INGESTED_WITHIN_SECONDS):
@@ -93,14 +93,14 @@ class Company:
 
 @dataclass
 class Probes:
-    """Operations begun at a steady pace, whether or not those before have ended; seconds that each kind took."""
+    """Operations started at a steady rate, even if earlier ones haven't finished. ``seconds``: durations by kind."""
 
     company: Company
     seconds: dict[str, list[float]] = field(default_factory=dict)
     _begun: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, duration: float) -> dict[str, float]:
-        """95th percentiles in seconds, by kind."""
+        """Returns the 95th percentiles in seconds, by kind."""
         sessions = [await self.company.new_session("openai:stub") for _ in range(16)]
         numbers = iter(range(10**9))
 
@@ -137,7 +137,7 @@ class Probes:
 
 
 async def run(seconds: float, say: Say) -> Result:
-    """95th percentiles in ms without and with the flood, and their ratio, for each kind of operation."""
+    """Returns the 95th percentiles in ms without and with the flood, and their ratio, for each kind of operation."""
     async with (
         own_home("fair") as (home, children),
         children.model_stub() as (_, model_url),
@@ -150,7 +150,7 @@ async def run(seconds: float, say: Say) -> Result:
             await probes.run(_SETTLE_SECONDS)
             say("alone")
             quiet = await probes.run(seconds)
-            say("beside the flood")
+            say("during the flood")
             arguments = ["benchmarks.fair", stack.base_url, flooding_key, f"{model_url}/nothing"]
             async with children.started(arguments) as flooding:
                 await probes.run(_SETTLE_SECONDS)
@@ -161,7 +161,7 @@ async def run(seconds: float, say: Say) -> Result:
 
 
 def result(seconds: float, quiet: dict[str, float], beside: dict[str, float]) -> Result:
-    """From 95th percentiles in seconds."""
+    """Creates the result from 95th percentiles in seconds."""
     operations = {
         kind: {
             "p95_quiet_ms": round(quiet[kind] * 1000, 1),
@@ -185,8 +185,8 @@ async def _key_of_new_company(url: str, name: str) -> str:
 
 
 async def flood(base_url: str, api_key: str, failing_url: str) -> None:
-    """Runs until it is ended."""
-    # A caller's own work is not what the service does for it.
+    """Runs the flood until the process is stopped."""
+    # The flood's own work must not slow down the service.
     lower_priority()
     async with Company.at(base_url, api_key) as company, asyncio.TaskGroup() as tasks:
         for _ in range(_WEBHOOKS):
@@ -232,7 +232,7 @@ async def _ingestions(company: Company, number: int) -> None:
 
 
 async def _persistently(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-    """Repeats what is refused, when it may."""
+    """Retries rejected calls once that's allowed."""
     while True:
         try:
             return await call(*arguments, **options)

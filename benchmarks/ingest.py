@@ -1,9 +1,8 @@
-"""`aes bench ingest`: a folder ingested by the service with one and two workers, and by a script written by hand.
+"""`aes bench ingest`: a folder ingested by the service, with one and two workers, and by a handwritten script.
 
-The script is one process that reads, chunks, embeds and stores a folder without checkpoints:
-`python -m benchmarks.ingest FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. It reads into Markdown and
-chunks as the service does, so that both sides have the same chunks, and uses the same model, through the package that
-it comes in.
+The script is a single process that reads, chunks, embeds and stores a folder without checkpoints: `python -m
+benchmarks.ingest FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. It converts files to Markdown and chunks
+them like the service, so both sides have the same chunks. It uses the same model through the model's own package.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ _LARGEST: Final = 50 * 1024 * 1024
 _COLLECTED_AT_ONCE: Final = 1_000
 _STORED_AT_ONCE: Final = 512
 _SAMPLE_SECONDS: Final = 0.25
-# Models are loaded and parsing processes started when first needed; the reference has both before it begins.
+# The service loads models and starts parsing processes when first needed. The reference has both before it starts.
 _WARM_UP_FILES: Final = 48
 _CHUNKS: Final = """
     SELECT coalesce(sum(chunks), 0) FROM ingestion_items
@@ -62,10 +61,10 @@ _TABLES: Final = """
 
 async def run(folder: Path, rounds: int, sides: Sequence[str], say: Say) -> Result:
     if unknown := set(sides) - set(SIDES):
-        raise ValueError(f"unknown side {', '.join(sorted(unknown))}; known are {', '.join(SIDES)}")
+        raise ValueError(f"unknown side {', '.join(sorted(unknown))}; use any of {', '.join(SIDES)}")
     files = await asyncio.to_thread(corpus_files, folder)
     if not files:
-        raise StackError(f"There is nothing in {folder} that can be ingested.")
+        raise StackError(f"{folder} contains no files that can be ingested.")
     megabytes = sum(path.stat().st_size for path in files) / 1e6
     say(f"{len(files):,} files, {megabytes:,.1f} MB")
     results = []
@@ -81,7 +80,7 @@ async def run(folder: Path, rounds: int, sides: Sequence[str], say: Say) -> Resu
 
 
 def corpus_files(folder: Path) -> list[Path]:
-    """All of a folder whose type the service accepts, at any depth; empty and oversized ones are left out."""
+    """Returns all files below a folder whose type the service accepts, except empty and oversized ones."""
     return sorted(
         path
         for path in folder.rglob("*")
@@ -101,15 +100,15 @@ def result(results: Sequence[dict[str, Any]]) -> Result:
         cpu.append({**of, **each["usage"]["cpu"], "elsewhere": each["usage"]["elsewhere"], **each["stages"]})
     goals: list[Record] = [{"side": side, "times": ratios[side], "goal": goal} for side, goal in TARGETS.items()]
     tables = {
-        "From the command to the end of the ingestion": speed,
+        "Time from the command to the end of the ingestion": speed,
         "CPU seconds, and the script's seconds by stage": cpu,
-        "Targets: files/s against the reference": goals,
+        "Targets: files/s relative to the reference": goals,
     }
     return Result({"results": results, "ratios": ratios, "targets": TARGETS}, tables)
 
 
 def _ratio(results: Sequence[dict[str, Any]], side: str) -> float | None:
-    """The median over the rounds of the side's files per second against the reference's."""
+    """Returns the median ratio of the side's files per second to the reference's."""
     rates = {(each["label"]["side"], each["label"]["round"]): each["files"] / each["seconds"] for each in results}
     ratios = [
         rate / rates["reference", number]
@@ -162,7 +161,7 @@ async def _collected(client: AsyncClient, files: Sequence[Path]) -> str:
 
 
 async def _ingested(client: AsyncClient, collection_id: str) -> tuple[float, Any]:
-    """Seconds from the command to the end of the ingestion, of which the knowledge base itself tells when it was."""
+    """Returns the seconds from the command to the end of the ingestion, as recorded in the knowledge base."""
     began = datetime.now(UTC)
     chunking: Any = _CHUNKING.model_dump()
     made = await client.knowledge_bases.create(
@@ -174,7 +173,7 @@ async def _ingested(client: AsyncClient, collection_id: str) -> tuple[float, Any
 
 @asynccontextmanager
 async def _used(parts: dict[str, psutil.Process], in_memory: Sequence[psutil.Process]) -> AsyncIterator[dict[str, Any]]:
-    """CPU seconds by process, and others'; the highest memory of some processes together."""
+    """Measures CPU seconds by process and elsewhere, and the peak memory of some processes together."""
     usage: dict[str, Any] = {"cpu": {}, "peak_bytes": 0, "elsewhere": 0.0}
 
     async def sample() -> None:
@@ -198,7 +197,7 @@ class Reference:
         from wordllama import WordLlama  # type: ignore[import-untyped]
 
         self._connection = connection
-        # Without a cache, which would spare the second round its parsing.
+        # No cache, which would spare the second round its parsing.
         self._config = ExtractionConfig(output_format="markdown", use_cache=False)
         package = find_spec("wordllama")
         assert package is not None
@@ -255,7 +254,7 @@ def main() -> None:
         connection.execute(_TABLES)
         register_vector(connection)
         reference = Reference(connection)
-        # The model is loaded before the clock starts, as in a worker that is up.
+        # The model is loaded before the clock starts, as in a running worker.
         print("ready", flush=True)
         sys.stdin.readline()
         began = time.perf_counter()
@@ -263,7 +262,7 @@ def main() -> None:
         seconds, counts = time.perf_counter() - began, ("files", "failed", "chunks")
         found = {"seconds": seconds, **{name: getattr(reference, name) for name in counts}, "stages": reference.stages}
         print(json.dumps(found), flush=True)
-        # The process waits to be ended, since the connection's CPU time is counted with it.
+        # The process waits to be stopped, since the connection's CPU time is counted with it.
         sys.stdin.readline()
 
 

@@ -1,7 +1,7 @@
-"""The load generator, a process of its own so that its CPU time is counted separately: `python -m benchmarks.load`.
+"""The load generator: `python -m benchmarks.load`. It's a separate process, so that its CPU time is counted separately.
 
-Takes jobs as lines on stdin until it is closed. For each job it prepares, answers `{"ready": true}`, waits for a line,
-works, and answers the outcome, or `{"error": "…"}` instead of either.
+Reads jobs as lines from stdin until it's closed. For each job, it prepares, prints `{"ready": true}`, waits for a line,
+runs the job, and prints the outcome. On failure, it prints `{"error": "…"}`.
 """
 
 import asyncio
@@ -24,13 +24,15 @@ Protocol = Literal["native", "responses", "chat"]
 _PROMPT: Final = "Summarise in two sentences what we have said so far, and name the open question."
 _INSTRUCTIONS: Final = "You are a helpful assistant of a small company. Answer briefly and say so when you do not know."
 _REQUEST_SECONDS: Final = 60
-# A general client would have answers compressed.
+# A general-purpose client would request compressed responses.
 _NO_HEADERS: Final = ("Accept-Encoding", "User-Agent")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """``concurrency`` sessions are busy at any moment, one connection each; ``turns`` of all of them are measured."""
+    """A load of ``concurrency`` concurrently busy sessions with one connection each. ``turns``: measured turns in
+    total.
+    """
 
     name: str
     concurrency: int
@@ -38,13 +40,13 @@ class Scenario:
     model: str = "stub"
     stream: bool = False
     tool: str = ""
-    """The tool that every turn calls once: of the agent, and of the reference app where its agents have it."""
+    """The tool that every turn calls once. The reference app's agents have it, too."""
     protocol: Protocol = "native"
-    """The API by which the service is asked. OpenAI's requests begin a session of their own with each turn."""
+    """The API used for the service. With OpenAI's API, each turn creates its own session."""
     turns_per_session: int = 20
-    """A fresh session follows, so that the history stays bounded."""
+    """Afterwards, a new session is used, so that the history stays bounded."""
     opens_sessions: bool = False
-    """Whether sessions are created while the clock runs, each before its first turn, and not before it starts."""
+    """Whether each session is created before its first turn, while the clock runs, and not beforehand."""
 
     @property
     def warm_up(self) -> int:
@@ -56,7 +58,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Job:
-    """A scenario on one side, which listens on a port of 127.0.0.1. No turn begins later than ``seconds``."""
+    """A scenario on one side, which listens on a port of 127.0.0.1. No turn starts after ``seconds``."""
 
     side: Side
     port: int
@@ -67,7 +69,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """Milliseconds of each turn, until the first text of each streamed one, and of each creation of a session."""
+    """Milliseconds of each turn, to the first text of each streamed turn, and of each session's creation."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -76,12 +78,14 @@ class Outcome:
 
 
 class LoadFailed(StackError):
-    """The measured side gave no answer, or not the expected one."""
+    """The measured side didn't respond, or not as expected."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Requests to a side. The two markers stand in a stream before its first text and at its end."""
+    """Requests to a side. ``first_text`` and ``last_event`` are markers in a stream, before its first text and at its
+    end.
+    """
 
     sessions: str
     agent: dict[str, Any]
@@ -120,7 +124,9 @@ def dialect(job: Job) -> Dialect:
 
 
 class Workload:
-    """`prepare` creates all sessions, so that `run` measures turns alone, unless the job opens them while it runs."""
+    """Runs a job. `prepare` creates all sessions, so `run` measures only turns, unless the job creates sessions as it
+    runs.
+    """
 
     def __init__(self, job: Job, http: aiohttp.ClientSession) -> None:
         self._job, self._asked, self._dialect, self._http = job, job.scenario, dialect(job), http
@@ -135,7 +141,7 @@ class Workload:
         await self._create_sessions(self._asked.turns)
 
     async def run(self) -> Outcome:
-        # A collection of the generator's own garbage would count as the latency of a turn.
+        # A garbage collection of the generator would count toward a turn's latency.
         gc.collect()
         gc.disable()
         try:
@@ -147,7 +153,7 @@ class Workload:
         return outcome
 
     async def _create_sessions(self, turns: int) -> None:
-        """Every session is used up or in the hands of a worker, so this many are enough for the turns."""
+        """Creates enough sessions for the turns. Each session is either used up or held by a worker."""
         if self._asked.opens_sessions:
             return
         left = -(-turns // self._asked.turns_per_session) + self._asked.concurrency
@@ -179,7 +185,7 @@ class Workload:
             await self._turn(path, outcome)
 
     async def _session(self, outcome: Outcome) -> str:
-        """A session created before, or a new one, whose creation is then measured, too."""
+        """Returns a prepared session, or a new one, whose creation is then measured, too."""
         if not self._asked.opens_sessions:
             return self._sessions.popleft()
         session, seconds = await self._new_session()
@@ -191,16 +197,16 @@ class Workload:
         return str(orjson.loads(body)["session_id"]), seconds
 
     async def _turn(self, path: str, outcome: Outcome) -> None:
-        """Checks that the turn completed, with its tool call where one is expected."""
+        """Checks that the turn completed, with its tool call if one is expected."""
         marker = self._dialect.first_text if self._asked.stream else None
         body, seconds, first = await self._post(path, self._message, 200, marker)
         if self._asked.stream:
             if self._dialect.last_event not in body:
                 raise LoadFailed(f"a stream ended early: {body[-500:]!r}")
-            # A turn whose pieces were left out shows its text at its end.
+            # A turn without pieces of text shows its text at the end.
             outcome.first_texts.append(1000 * (seconds if first is None else first))
         elif not self._is_complete(orjson.loads(body)):
-            raise LoadFailed(f"a turn was answered with something else: {body[:500]!r}")
+            raise LoadFailed(f"unexpected response to a turn: {body[:500]!r}")
         outcome.latencies.append(1000 * seconds)
 
     def _is_complete(self, answer: dict[str, Any]) -> bool:
@@ -212,7 +218,7 @@ class Workload:
     async def _post(
         self, path: str, body: bytes, status: int, marker: bytes | None = None
     ) -> tuple[bytes, float, float | None]:
-        """The answer, its seconds, and the seconds until the marker was seen in it."""
+        """Returns the response, its seconds, and the seconds until the marker appeared in it."""
         headers = {"Accept": "text/event-stream"} if marker else None
         first, received = None, bytearray()
         began = time.perf_counter()
@@ -223,9 +229,9 @@ class Workload:
                     if marker and first is None and marker in received:
                         first = time.perf_counter() - began
         except (aiohttp.ClientError, TimeoutError) as problem:
-            raise LoadFailed(f"{path} was not answered: {problem!r}") from problem
+            raise LoadFailed(f"{path} didn't respond: {problem!r}") from problem
         if answer.status != status:
-            raise LoadFailed(f"{path} was answered with {answer.status}: {bytes(received[:500])!r}")
+            raise LoadFailed(f"{path} returned {answer.status}: {bytes(received[:500])!r}")
         return bytes(received), time.perf_counter() - began, first
 
     async def _side_by_side(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -1,4 +1,4 @@
-"""The machine of a benchmark: the conditions that a result was measured under, and CPU times."""
+"""The machine of a benchmark: the conditions of a result, and CPU times."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from deploy.local.home import PROJECT_ROOT
 
 
 def conditions() -> dict[str, Any]:
-    """Commit, date and machine. A commit that ends with ``-dirty`` had changes that are not in it."""
+    """Returns the commit, date and machine. ``-dirty`` after a commit means that there were uncommitted changes."""
     return {
         "commit": _commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -32,7 +32,7 @@ def conditions() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """None outside a clone of the repository."""
+    """Returns the commit, or None outside a clone of the repository."""
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     with suppress(FileNotFoundError, subprocess.CalledProcessError):
         return subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.strip()
@@ -48,21 +48,21 @@ def _cpu_model() -> str:
 
 
 def cpu_seconds(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
-    """CPU seconds so far of each process and all its descendants, the ended ones included.
+    """Returns the CPU seconds so far of each process and all its descendants, including those that have ended.
 
-    A process that is gone makes the figures meaningless: StackError.
+    Raises StackError if a process is gone, since the figures would be meaningless.
     """
     seconds = {}
     for name, process in processes.items():
         try:
             seconds[name] = sum(_with_ended_children(member) for member in [process, *process.children(recursive=True)])
         except psutil.NoSuchProcess:
-            raise StackError(f"{name} ended while it was measured.", "Its log says why.") from None
+            raise StackError(f"{name} ended while it was measured.", "See its log for the reason.") from None
     return seconds
 
 
 def _with_ended_children(process: psutil.Process) -> float:
-    # A child that ended between the listing and here is counted by its parent the next time.
+    # If a child ended between the listing and this line, its parent counts it the next time.
     with suppress(psutil.NoSuchProcess):
         times = process.cpu_times()
         return float(times.user + times.system + times.children_user + times.children_system)
@@ -70,13 +70,13 @@ def _with_ended_children(process: psutil.Process) -> float:
 
 
 def machine_seconds() -> float:
-    """CPU seconds that the whole machine has spent on anything."""
+    """Returns the CPU seconds that the whole machine has spent."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
 
 
 def resident_bytes(process: psutil.Process) -> int:
-    """Memory of a process and its descendants; what they share counts for each of them."""
+    """Returns the memory of a process and its descendants. Shared memory counts for each of them."""
     total = 0
     for member in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):

@@ -1,8 +1,8 @@
-"""The hand-written reference app of the benchmarks, an afternoon's work: `python -m benchmarks.reference_app`.
+"""The benchmarks' handwritten reference app, an afternoon's work: `python -m benchmarks.reference_app`.
 
-One FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the service's guarantees: a crash
-loses turns, a retried request runs twice, and nothing orders two requests of one session. It has no authentication,
-queue or record of events. Prints its port when it is ready.
+It's a single FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the service's guarantees: a
+crash loses turns, a retried request runs twice, and concurrent requests of a session aren't ordered. It has no
+authentication, queue or record of events. It prints its port when it's ready.
 """
 
 import os
@@ -36,7 +36,7 @@ _SCHEMA: Final = """
     );
 """
 _CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES ($1, $2, $3, $4)"
-# One row, because each costs the driver and another round trip costs most.
+# A single row, since each row takes the driver time, and another round trip takes the most.
 _LOAD: Final = """
     SELECT tool, model, instructions,
            (SELECT jsonb_agg(messages ORDER BY position) FROM turns WHERE session_id = sessions.id)
@@ -72,7 +72,7 @@ class ExecuteReply(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A session; ``turns`` are question and answer of each, oldest first."""
+    """A session. ``turns`` contains the question and answer of each turn, oldest first."""
 
     tool: str
     model: str
@@ -94,7 +94,7 @@ class Conversation:
 
 
 class History:
-    """Sessions and their turns in PostgreSQL, a statement for each read and write."""
+    """Sessions and their turns in PostgreSQL, with a statement for each read and write."""
 
     pool: asyncpg.Pool
 
@@ -117,7 +117,7 @@ class History:
         return Conversation(tool, model, instructions, turns or [])
 
     async def add(self, session: UUID, question: str, answer: str) -> UUID:
-        """Stores a turn's two messages together; returns the id of its row."""
+        """Stores a turn's two messages together. Returns their row's ID."""
         turn = uuid4()
         await self.pool.execute(_ADD, turn, session, [question, answer])
         return turn
@@ -160,7 +160,7 @@ def create_app(database_url: str, ready: Callable[[], None]) -> FastAPI:
 async def _stream(history: History, session: UUID, conversation: Conversation, prompt: str) -> AsyncIterator[bytes]:
     async with conversation.agent.run_stream(prompt, **conversation.options) as result:
         answer = ""
-        # Without debouncing, which would hold the first token back for a tenth of a second.
+        # Without debouncing, which would delay the first token by a tenth of a second.
         async for text in result.stream_text(delta=True, debounce_by=None):
             answer += text
             yield _event("delta", {"text": text})
@@ -184,7 +184,7 @@ def _tool_calls(messages: list[ModelMessage]) -> list[dict[str, str]]:
 
 @lru_cache(maxsize=64)
 def _agent(tool: str, model: str) -> Agent[object, str]:
-    """OPENAI_BASE_URL and OPENAI_API_KEY say where the model is. An empty tool is none."""
+    """Returns the agent. OPENAI_BASE_URL and OPENAI_API_KEY specify the model's server. An empty tool means none."""
     return Agent(OpenAIChatModel(model), tools=[_TOOLS[tool]] if tool else [])
 
 
@@ -221,7 +221,7 @@ _TOOLS: Final = {
 
 
 def main() -> None:
-    # Connections wait in it until the app is ready.
+    # New connections wait in the socket's backlog until the app is ready.
     with socket.create_server(("127.0.0.1", 0), backlog=2048) as listener:
         app = create_app(os.environ["REFERENCE_DATABASE_URL"], lambda: print(listener.getsockname()[1], flush=True))
         config = uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning", access_log=False)

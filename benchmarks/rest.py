@@ -1,4 +1,4 @@
-"""`aes bench rest`: what a stack costs that has nothing to do, and how long it takes to be ready."""
+"""`aes bench rest`: the resources of an idle stack, and its startup times."""
 
 import asyncio
 import resource
@@ -30,9 +30,9 @@ _NAMES: Final = [service.name for service in SERVICES]
 
 
 async def run(seconds: float, kills: int, say: Say) -> Result:
-    """``seconds``: for which the stack is watched; ``kills``: how often each service's process is killed.
+    """Runs the benchmark. ``seconds``: how long to observe the stack. ``kills``: kills of each service's process.
 
-    Figures of a process include its children, but for the supervisor's, which are the others.
+    A process's figures include its children, except the supervisor's, whose children are the other processes.
     """
     async with own_home("rest") as (home, _):
         say("importing each service")
@@ -42,7 +42,7 @@ async def run(seconds: float, kills: int, say: Say) -> Result:
             say(f"aes up, {start}")
             await asyncio.to_thread(take_down, home, lambda _: None)
             up[start] = await _up(home)
-        say(f"at rest, after {SETTLE_SECONDS:.0f} s")
+        say(f"idle, after {SETTLE_SECONDS:.0f} s")
         await asyncio.sleep(SETTLE_SECONDS)
         before = _cpu(home)
         await asyncio.sleep(seconds)
@@ -60,7 +60,7 @@ async def run(seconds: float, kills: int, say: Say) -> Result:
 
 
 def result(seconds: float, *figures: Mapping[str, float]) -> Result:
-    """``figures`` in the order of the names below."""
+    """Creates the result. ``figures`` are in the order of the names below."""
     names = "idle_percent_of_a_core", "resident_megabytes", "import_cpu_seconds", "up_seconds", "ready_again_seconds"
     found = {
         name: {of: round(figure, 2) for of, figure in each.items()} for name, each in zip(names, figures, strict=True)
@@ -69,7 +69,7 @@ def result(seconds: float, *figures: Mapping[str, float]) -> Result:
 
 
 def _import_cpu(service: str) -> float:
-    """From the start of Python to the end of the service's imports, of which there are compiled files."""
+    """Returns CPU seconds from the start of Python to the end of the service's imports, with compiled files."""
     code = f"import gc; gc.disable(); import libs.service_defaults, services.{service}.bootstrap"
     found = []
     for _ in range(_IMPORTS + 1):
@@ -77,12 +77,12 @@ def _import_cpu(service: str) -> float:
         subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    # The first one may have compiled what it imports.
+    # The first run may have compiled its imports.
     return median(found[1:])
 
 
 async def _up(home: Home) -> float:
-    """Seconds of the whole command as it is typed, with all downloads there."""
+    """Returns the seconds of the whole command, with all downloads present."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "aes", "up", cwd=PROJECT_ROOT, env={**environment_of(home), "AES_PYTHON": sys.executable},
@@ -90,7 +90,7 @@ async def _up(home: Home) -> float:
     )  # fmt: skip
     _, said = await process.communicate()
     if process.returncode != 0:
-        raise StackError("The stack did not start.", said.decode())
+        raise StackError("The stack didn't start.", said.decode())
     return time.perf_counter() - began
 
 
@@ -106,12 +106,12 @@ def _supervisor(home: Home) -> psutil.Process:
 
 def _cpu(home: Home) -> dict[str, float]:
     times = _supervisor(home).cpu_times()
-    # Not with its children, which are all the others.
+    # Without its children, which are all the other processes.
     return {**cpu_seconds(_parts(home)), "supervisor": times.user + times.system}
 
 
 async def _killed(home: Home, name: str) -> float:
-    """Seconds from a SIGKILL until the supervisor finds the next process ready."""
+    """Returns the seconds from a SIGKILL until the supervisor reports the next process as ready."""
     began, killed = time.perf_counter(), StackState.read(home.state_file).parts[name].pid
     assert killed is not None
     psutil.Process(killed).send_signal(signal.SIGKILL)
@@ -121,6 +121,6 @@ async def _killed(home: Home, name: str) -> float:
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise StackError(
-            f"{name} was not ready in {_READY_WITHIN_SECONDS:.0f} s.", f"See {home.log_of(name)}"
+            f"{name} wasn't ready within {_READY_WITHIN_SECONDS:.0f} s.", f"See {home.log_of(name)}"
         ) from None
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""`aes bench growth`: what work, reads, searches and purges take in an empty system and in one that has grown."""
+"""`aes bench growth`: how long work, reads, searches and purges take in an empty and in a grown system."""
 
 import asyncio
 import logging
@@ -39,22 +39,23 @@ from deploy.local.home import Home
 from libs.eventing import Outbox, Retention
 from libs.persistence import Database
 from libs.quotas import CompanyAmounts, CompanyLimits
-from services.runtime.adapters.postgres import expiry
+from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
+from services.runtime.bootstrap import ENTITIES
 from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 
 GOAL: Final = 1.1
-"""Most that a figure of the grown system may be, times the empty one's."""
+"""The maximum ratio of the grown system's figure to the empty system's."""
 _SAMPLE: Final = 2_000
-# Beside what is to stay free: the log of writes, and what the measurement itself adds.
+# In addition to the space that remains free: the write-ahead log, and data added by the measurement.
 _SPARE_BYTES: Final = LEAST_FREE_BYTES + 2 * 10**9
 _READS, _SEARCHES, _PURGES = 200, 100, 4
 _SCENARIOS: Final = ("turns-1", "turns-16")
-# The events and dirty pages of a purge must not count in the next measurement.
+# The events and dirty pages of a purge must not affect the next measurement.
 _SETTLE_SECONDS: Final = 5.0
 _WHILE_FILLING: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 _EXPIRED_ROWS, _EXPIRED_SESSIONS, _SESSIONS_OF_A_DAY, _EXPIRED_DAYS = 5_000, 300, 100, 5
@@ -64,9 +65,9 @@ _AGE: Final = timedelta(days=45)
 
 @dataclass
 class Purges:
-    """Times the removal of expired rows, by the code that the services run.
+    """Measures the removal of expired rows by the services' own code.
 
-    Keeps one ``Retention``, as the runtime does, whose passes begin after earlier ones.
+    Keeps one ``Retention``, as the runtime does, so that a pass resumes where earlier ones ended.
     """
 
     rows: Rows
@@ -74,18 +75,18 @@ class Purges:
     _retention: Retention = field(default_factory=Retention)
 
     def __post_init__(self) -> None:
-        for each in expiry.EXPIRIES:
+        for each in EXPIRIES:
             self._retention.add(each, _KEPT_DAYS)
-        self._retention.register_subject_tables(*expiry.ENTITIES)
+        self._retention.register_subject_tables(*ENTITIES)
 
     async def measure(self) -> dict[str, float]:
-        """Adds expired rows and has them removed; milliseconds by what was removed."""
+        """Adds expired rows and removes them. Returns milliseconds by kind of row."""
         number = next(self._numbers)
         rows = replace(self.rows, name=f"x{number:04}-", begin=datetime.now(UTC) - _AGE)
         async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.timeline) as timeline:
             rows.add_sessions(1, _EXPIRED_SESSIONS)
             sessions = await self._remove_sessions(runtime)
-            # Not of the subjects of sessions, whose tombstones stay.
+            # Their subjects aren't sessions, whose tombstones remain.
             others = replace(rows, name=f"{rows.name}o")
             others.add_outbox_rows(1, _EXPIRED_ROWS, FIRST_EXPIRED + number * _EXPIRED_ROWS)
             outbox = await self._remove_outbox_rows(runtime)
@@ -98,7 +99,7 @@ class Purges:
         }
 
     async def _remove_sessions(self, database: Database) -> float:
-        """Median of the batches."""
+        """Returns the median of the batches."""
         removed: list[int] = []
         amounts = CompanyAmounts(database, CompanyLimits({}, {}), ["sessions"])
         writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=amounts)
@@ -113,7 +114,7 @@ class Purges:
         return median(times)
 
     async def _remove_outbox_rows(self, database: Database) -> float:
-        """One pass over the tables of the runtime, in as many slices of time as it takes."""
+        """Runs a pass over the runtime's tables in as many time slices as needed. Returns milliseconds."""
         async with database.connection() as connection:
             began = time.perf_counter()
             while await self._retention.purge(connection):
@@ -122,12 +123,12 @@ class Purges:
 
 
 async def _drop_days(database: Database, rows: Rows) -> float:
-    """Mean of some days with the same number of events each."""
+    """Returns the mean milliseconds of dropping a day, over several days with the same number of events."""
     partitions, last = PostgresTimelinePartitions(database), (datetime.now(UTC) - _AGE).date()
-    # The day before and three days after are made with it.
+    # This also creates the day before and three days after.
     await partitions.make(last - timedelta(days=_EXPIRED_DAYS - 2))
     for number in range(_EXPIRED_DAYS):
-        # No reader goes there: positions begin at 1.
+        # Positions start at 1, so no reader sees these events.
         rows.add_events(1, _SESSIONS_OF_A_DAY, last - timedelta(days=number), head=-(10**9))
     began = time.perf_counter()
     await partitions.drop_before(last + timedelta(days=1))
@@ -146,7 +147,7 @@ async def database_at(url: str) -> AsyncIterator[Database]:
 
 @dataclass(frozen=True)
 class System:
-    """A stack with a knowledge base of ordinary size. ``times``: what was measured last, in ms, by what was done."""
+    """A stack with a knowledge base of ordinary size. ``times``: the last measured milliseconds, by operation."""
 
     bench: Bench
     home: Home
@@ -176,7 +177,7 @@ class System:
         self.note({name: (await self.bench.measure(plan, plan.scenarios[0], "aes", 0)).p50})
 
     async def requests(self) -> dict[str, list[httpx.Request]]:
-        """Pages and histories of the newest session, which a turn of the benchmark has just ended in, and searches."""
+        """Measures lists, searches, and the history of the newest session, which a turn has just used."""
         found = (await self.client.get("/sessions/?limit=1")).raise_for_status().json()
         newest = found["sessions"][0]["session_id"]
         paths = {
@@ -204,7 +205,7 @@ class System:
 
 
 def _create_knowledge_base(base_url: str, api_key: str) -> str:
-    """Uploads made-up files and ingests them; returns the id."""
+    """Uploads generated files and ingests them. Returns the knowledge base's ID."""
     prose = Prose()
     with Client(base_url, api_key) as client:
         texts = [" ".join(prose.chunk() for _ in range(5)) for _ in range(300)]
@@ -216,8 +217,8 @@ def _create_knowledge_base(base_url: str, api_key: str) -> str:
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Result:
-    """Measures two systems in turns, one of which has the sessions and as many passages of other knowledge bases."""
-    # Parts of services run in this process, which tell of what they do.
+    """Alternates between two systems. One of them has the sessions, and as many passages in other knowledge bases."""
+    # Parts of services run in this process and log their work.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     async with System.prepared("empty") as empty, System.prepared("grown") as grown:
         passages, size = await _grow(grown, sessions, say)
@@ -230,7 +231,7 @@ async def run(sessions: int, rounds: int, say: Say) -> Result:
 def result(
     sessions: int, passages: int, size: int, found: Sequence[tuple[dict[str, float], dict[str, float]]]
 ) -> Result:
-    """From milliseconds of each round by what was done, without and with the sessions."""
+    """Creates the result from each round's milliseconds by operation, without and with the sessions."""
     names = found[0][0].keys()
     empty = {name: median(before[name] for before, _ in found) for name in names}
     grown = {name: median(after[name] for _, after in found) for name in names}
@@ -244,7 +245,7 @@ def result(
 
 
 async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
-    """Adds the sessions and as many passages; returns how many passages there are, and the bytes of it all."""
+    """Adds the sessions and as many passages. Returns the number of passages and the bytes of everything added."""
     rows, base = system.purges.rows, system.base
     stores = rows.stores
     before, copies, sample = stores.bytes(), max(1, round(number / base.passages)), min(_SAMPLE, number)
@@ -259,7 +260,8 @@ async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
     needed = of_session * number + (stores.bytes() - between) * copies
     room = shutil.disk_usage(system.home.root).free - _SPARE_BYTES
     if needed > room:
-        raise StackError(f"That would take {needed / 1e9:.0f} GB, of {room / 1e9:.0f}.", "Choose a smaller --scale.")
+        problem = f"The data needs {needed / 1e9:.0f} GB, but only {room / 1e9:.0f} GB are available."
+        raise StackError(problem, "Choose a smaller --scale.")
     say(f"adding {number:,} sessions and {copies * base.passages:,} passages, {needed / 1e9:.1f} GB")
     with _unsafe_writes(system.home):
         await asyncio.to_thread(sessions.add, sample + 1, number)
@@ -270,7 +272,7 @@ async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
 
 @contextmanager
 def _unsafe_writes(home: Home) -> Iterator[None]:
-    """Nothing is written for the case of a crash, which ends the benchmark anyway."""
+    """Turns off crash safety while the data is added, since a crash ends the benchmark anyway."""
     with psycopg.connect(stack_postgres(home).administrator_url, autocommit=True) as connection:
         for name, value in _WHILE_FILLING.items():
             connection.execute(f"ALTER SYSTEM SET {name} = {value}".encode())
@@ -282,12 +284,12 @@ def _unsafe_writes(home: Home) -> Iterator[None]:
                 connection.execute(f"ALTER SYSTEM RESET {name}".encode())
             connection.execute("SELECT pg_reload_conf()")
             connection.execute("CHECKPOINT")
-    # What was written while nothing was flushed would be so in the middle of a measurement.
+    # Otherwise, data that wasn't flushed would be written in the middle of a measurement.
     os.sync()
 
 
 async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
-    # The two take turns in going first.
+    # The two systems take turns in being measured first.
     await _measure((grown, empty) if number % 2 else (empty, grown))
     before, after = ({name: median(times) for name, times in each.times.items()} for each in (empty, grown))
     say(f"round {number + 1}  " + "  ".join(f"{name} {after[name] / before[name]:.2f}" for name in before))
@@ -295,7 +297,7 @@ async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[d
 
 
 async def _measure(systems: Sequence[System]) -> None:
-    """Measures each system anew; everything is done in turns, as the machine's speed changes."""
+    """Measures each system again, alternating for each operation, since the machine's speed changes."""
     for system in systems:
         system.times.clear()
     there_and_back = (*systems, *reversed(systems))

@@ -1,4 +1,4 @@
-"""Sessions with all that comes with them, and knowledge bases, in any number, written by SQL."""
+"""Sessions with all their data, and knowledge bases, in any number, created with SQL."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -16,24 +16,24 @@ from services.ingestion.adapters.engines.pgvector.catalog import IndexTable
 TURNS_OF_A_SESSION: Final = 10
 EVENTS_OF_A_TURN: Final = 5
 DAYS: Final = 30
-"""The days of the timeline, today included, over which sessions and events are spread."""
+"""The days of the timeline, including today, over which sessions and events are spread."""
 FIRST_EXPIRED: Final = 1_000_000
-"""From here on are ids of expired rows in the outbox, which is purged in the order of ids."""
+"""The first ID of expired rows in the outbox, which is purged in ID order."""
 _FIRST_KEPT: Final = 100_000_000
 _FIRST_OF_SERVICES: Final = 200_000_000
 LEAST_FREE_BYTES: Final = 8 * 10**9
 _BATCH: Final = 10_000
 _WRITERS: Final = 2
-# In the order of ids, as rows of services are: their ids begin with the time, and indexes stay compact.
+# Rows are in ID order, like services' rows, whose IDs start with the time. This keeps indexes compact.
 _SESSION: Final = "'grown-' || %(name)s || lpad(n::text, 8, '0')"
 _CORRELATION: Final = "'c' || lpad(n::text, 8, '0')"
 _AT: Final = "%(begin)s::timestamptz + n * %(step)s::interval"
 
 
 def _each(name: str, number: str) -> str:
-    """SQL: places from 0 on in each session ``n``, one session after the other.
+    """Returns SQL that numbers the places in each session ``n`` from 0, one session after the other.
 
-    A join of two series may come in the other order, which writes every page of an index as often as there are places.
+    A join of two series may return the other order, which writes every page of an index once per place.
     """
     return f"""
         generate_series(%(first)s::bigint * {number}, (%(last)s + 1)::bigint * {number} - 1) place,
@@ -46,7 +46,7 @@ _SESSIONS: Final = f"""
     SELECT {_SESSION}, %(company)s, %(owner)s, '{{"agent_type": "llm_agent"}}', 'h', %(turns)s, {_AT}
     FROM generate_series(%(first)s::bigint, %(last)s) n
 """
-# As the trigger does it for each of them.
+# As the trigger does for each session.
 _AMOUNT: Final = """
     INSERT INTO company_amounts (company_id, name, amount)
     VALUES (%(company)s, 'sessions', %(last)s - %(first)s::bigint + 1)
@@ -78,7 +78,7 @@ _OUTBOX: Final = f"""
            {_AT}, {_AT}
     FROM generate_series(%(first)s::bigint, %(last)s) n
 """
-# Numbered on from what the company has: its readers go by that.
+# Continues the company's numbering, which its readers rely on.
 _EVENTS: Final = f"""
     INSERT INTO timeline_events (day, company_id, position, id, type, source, subject, sequence, "time",
                                  correlation_id, session_id, turn_id, owner_id, data)
@@ -97,7 +97,7 @@ _TAKE_POSITIONS: Final = """
 _RESERVE_IDS: Final = """
     SELECT setval(sequence, greatest(%s, nextval(sequence))) FROM pg_get_serial_sequence('outbox', 'id') sequence
 """
-# Ids of a copy are made from those of the original, so that they go on pointing at each other.
+# A copy's IDs are derived from the original's, so that its rows continue to reference each other.
 _COPIED: Final = """
     CREATE FUNCTION pg_temp.copied(id text, number bigint) RETURNS text IMMUTABLE LANGUAGE sql
     RETURN md5(id || number)::uuid::text
@@ -131,10 +131,10 @@ _COLUMNS: Final = SQL(
 
 @dataclass(frozen=True)
 class Stores:
-    """URLs of the databases of runtime, timeline and ingestion, and the directory of their data.
+    """Database URLs of runtime, timeline and ingestion, and the directory of their data.
 
-    The runtime's role must be allowed to set ``session_replication_role``: checking foreign keys would take most of the
-    time.
+    The runtime's role must be allowed to set ``session_replication_role``, since checking foreign keys would take most
+    of the time.
     """
 
     runtime: str
@@ -150,12 +150,12 @@ class Stores:
         return total
 
     def reserve_outbox_ids(self) -> None:
-        """Lets the services' next outbox ids be above those of generated rows."""
+        """Moves the services' next outbox IDs above those of generated rows."""
         for url in (self.runtime, self.timeline):
             execute(url, _RESERVE_IDS, (_FIRST_OF_SERVICES,))
 
     def settle(self) -> None:
-        """Statistics and visibility, as autovacuum leaves them some minutes later."""
+        """Updates statistics and visibility, as autovacuum does after some minutes."""
         for url in (self.runtime, self.timeline, self.ingestion):
             execute(url, "VACUUM (ANALYZE)")
 
@@ -166,7 +166,7 @@ class Stores:
 
 @dataclass(frozen=True)
 class Rows:
-    """Numbered rows of a company, whose ids begin with ``name``; row ``n`` is ``n`` times ``step`` after ``begin``."""
+    """Numbered rows of a company. Their IDs start with ``name``; row ``n`` is ``n`` times ``step`` after ``begin``."""
 
     stores: Stores
     company_id: str
@@ -176,7 +176,7 @@ class Rows:
     step: timedelta = timedelta(microseconds=1)
 
     def spread(self, count: int, days: int) -> "Rows":
-        """The same rows, the first of them that many days old and the last one new."""
+        """Returns the rows spread over this many days, ending now."""
         age = timedelta(days=days)
         return replace(self, begin=datetime.now(UTC) - age, step=age / count)
 
@@ -185,11 +185,11 @@ class Rows:
         self._write(self.stores.runtime, first, last, _SESSIONS, _AMOUNT, _TURNS, _MESSAGES)
 
     def add_outbox_rows(self, first: int, last: int, first_id: int) -> None:
-        """``first_id``: the id before that of row 1."""
+        """Adds outbox rows. ``first_id``: the ID before that of row 1."""
         self._write(self.stores.runtime, first, last, _SEQUENCES, _OUTBOX, first_id=first_id)
 
     def add_events(self, first: int, last: int, day: date, head: int) -> None:
-        """Adds the events of sessions to a day that has a partition, after the position ``head``."""
+        """Adds the events of sessions to a day with a partition, after the position ``head``."""
         self._write(self.stores.timeline, first, last, _EVENTS, day=day, head=head)
 
     def _write(self, url: str, first: int, last: int, *statements: str, **more: Any) -> None:
@@ -209,9 +209,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions from 1 to ``count``, spread over the last days, with all that comes with them.
+    """Sessions from 1 to ``count`` with all their data, spread over the last days.
 
-    ``head``: the position in the timeline after which their events come.
+    ``head``: the timeline position before their first event.
     """
 
     rows: Rows
@@ -220,13 +220,13 @@ class Sessions:
 
     @classmethod
     def planned(cls, rows: Rows, count: int) -> "Sessions":
-        """Takes the positions of their events."""
+        """Reserves the positions of their events."""
         events = count * TURNS_OF_A_SESSION * EVENTS_OF_A_TURN
         [[head]] = execute(rows.stores.timeline, _TAKE_POSITIONS, {"company": rows.company_id, "count": events})
         return cls(rows, count, int(head))
 
     def add(self, first: int, last: int) -> None:
-        """Adds the sessions with these numbers, their turns, messages and events, and for each a row in the outbox."""
+        """Adds the sessions with these numbers, with their turns, messages and events, and an outbox row for each."""
         with ThreadPoolExecutor(_WRITERS) as writers:
             work = [writers.submit(self._add_to_runtime, first, last)]
             for number in range(DAYS):
@@ -240,18 +240,18 @@ class Sessions:
 
     def _add_to_runtime(self, first: int, last: int) -> None:
         self.rows.spread(self.count, DAYS - 1).add_sessions(first, last)
-        # For a day less than they are kept.
+        # A day less than their retention.
         self.rows.spread(self.count, 7).add_outbox_rows(first, last, _FIRST_KEPT)
 
     def _add_events(self, first: int, last: int, day: date) -> None:
         self.rows.add_events(first, last, day, self.head)
-        # While its pages are in memory.
+        # While the pages are in memory.
         execute(self.rows.stores.timeline, f"VACUUM (ANALYZE) timeline_events_{day:%Y%m%d}")
 
 
 @dataclass(frozen=True)
 class KnowledgeBase:
-    """A knowledge base of ordinary size, and the table of its index."""
+    """A knowledge base of ordinary size, and its index's table."""
 
     id: str
     index_id: str
@@ -269,7 +269,8 @@ class KnowledgeBase:
             connection.execute(_COPIED.encode())
             for number in range(first, last + 1):
                 stores.check_space()
-                # At once, or the service ingests what has no index, and drops the index of nothing.
+                # In a single transaction. Otherwise, the service would ingest knowledge bases without an index and drop
+                # unused indexes.
                 with connection.transaction():
                     self._copy_index(connection, number)
                     given = {"id": self.id, "index": self.index_id, "number": number}

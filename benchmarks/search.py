@@ -1,4 +1,4 @@
-"""`aes bench search`: how good and how fast the search engines' answers are, each on a server of its own."""
+"""`aes bench search`: quality and latency of the search engines, each on its own server."""
 
 import asyncio
 import csv
@@ -41,13 +41,13 @@ from tests.servers.weaviate import WeaviateServer
 SHIPPED: Final = Path(__file__).parent / "skarholm"
 SIZES: Final = (1_000, 100_000)
 _DEPTH: Final = 10
-# Several chunks of one document may come before the tenth document.
+# Several chunks of a document may rank above the tenth document.
 _CHUNKS_FOR_A_DOCUMENT: Final = 5
 _BATCH: Final = 256
 _CORPORA: Final = ("corpus.jsonl", "collection.jsonl", "documents.jsonl", "corpus.tsv", "collection.tsv")
 _QUERIES: Final = ("queries.jsonl", "topics.jsonl", "queries.tsv", "topics.tsv")
 _JUDGEMENTS: Final = ("qrels/test.tsv", "qrels/dev.tsv", "qrels/train.tsv", "qrels", "*.qrel*", "qrels*")
-# Id, file, position, text, and where it begins and ends.
+# ID, file, position, text, and start and end offsets.
 _Chunk = tuple[str, str, int, str, int, int]
 
 
@@ -102,7 +102,7 @@ async def _weaviate(home: Home) -> AsyncIterator[Engine]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A collection in the usual forms: files as BEIR has them, judgements also as TREC has them."""
+    """A collection in a standard format: BEIR's files, or TREC's for judgements."""
 
     name: str
     documents: dict[str, str]
@@ -111,13 +111,13 @@ class Labelled:
 
     @classmethod
     def read(cls, directory: Path) -> "Labelled":
-        """Only queries with judgements are kept, and only documents with text. Raises ValueError."""
+        """Reads a collection. Keeps only queries with judgements and documents with text. Raises ValueError."""
         documents = dict(_texts(_find(directory, _CORPORA, "documents")))
         judgements = _judgements(_find(directory, _JUDGEMENTS, "judgements"))
         texts = _texts(_find(directory, _QUERIES, "queries"))
         queries = {query: text for query, text in texts if query in judgements}
         if not queries:
-            raise ValueError(f"no query of {directory} has judgements")
+            raise ValueError(f"no query in {directory} has judgements")
         return cls(directory.name, documents, queries, {query: judgements[query] for query in queries})
 
 
@@ -148,18 +148,18 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         fields = next(csv.reader([line.strip()], delimiter="\t")) if "\t" in line else line.split()
         try:
-            # TREC has an iteration between query and document, BEIR has not.
+            # TREC has an iteration number between query and document; BEIR doesn't.
             query, document, grade = fields[0], fields[-2], int(float(fields[-1]))
         except (ValueError, IndexError):
             if fields and number > 1:
-                raise ValueError(f"{file}, line {number}: not a judgement") from None
+                raise ValueError(f"{file}, line {number}: invalid judgement") from None
             continue
         found.setdefault(query, {})[document] = grade
     return found
 
 
 async def rank(engine: Engine, embedder: Embedder, labelled: Labelled) -> dict[Mode, dict[str, float]]:
-    """Retrieval quality on a collection, with the service's own chunks and embeddings."""
+    """Measures retrieval quality on a collection, with the service's own chunks and embeddings."""
     settings = ChunkingStrategy()
     async with _index(engine, embedder) as index_id:
         chunks = [
@@ -190,7 +190,7 @@ async def _index(engine: Engine, embedder: Embedder) -> AsyncIterator[str]:
 
 
 async def _write(engine: Engine, embedder: Embedder, index_id: str, chunks: Sequence[_Chunk]) -> float:
-    """Seconds of the writing alone."""
+    """Writes the chunks. Returns the seconds of writing alone."""
     seconds = 0.0
     for first in range(0, len(chunks), _BATCH):
         batch = chunks[first : first + _BATCH]
@@ -207,9 +207,9 @@ async def _query(embedder: Embedder, text: str, mode: Mode, limit: int) -> Query
 
 
 def quality(rankings: Mapping[str, Sequence[str]], judgements: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Means over the queries that have at least one relevant document, as trec_eval computes them.
+    """Returns means over the queries with at least one relevant document, as computed by trec_eval.
 
-    ``rankings``: query → documents, best first. ``judgements``: query → document → grade, above 0 is relevant.
+    ``rankings``: documents by query, best first. ``judgements``: grades by query and document; above 0 is relevant.
     """
     judged = {query: grades for query, grades in judgements.items() if any(grade > 0 for grade in grades.values())}
     if not judged:
@@ -239,11 +239,11 @@ def _gain(grades: Sequence[int]) -> float:
 
 
 class Prose:
-    """Texts of made-up words, which are as unequally frequent as those of a language; the same in every run."""
+    """Texts of generated words, whose frequencies are as uneven as in a language. Every run generates the same."""
 
     _COUNT = 50_000
     _SYLLABLES = [first + second for first in "bcdfghjklmnprstvwz" for second in ("a", "el", "io", "urn")]
-    # Each of these is in a third of the chunks or more.
+    # Each of these is in at least a third of the chunks.
     _FREQUENT = 60
 
     def __init__(self, seed: int = 7) -> None:
@@ -273,7 +273,7 @@ class Prose:
 async def _time_searches(
     engine: Engine, embedder: Embedder, sizes: Sequence[int], searches: int, say: Say
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Grows one index through the sizes; so many searches of each kind at each of them, one after the other."""
+    """Grows an index through the sizes. At each size, runs this many searches of each kind sequentially."""
     prose, written = Prose(), 0
     kinds: dict[str, tuple[Mode, Callable[[], str]]] = {
         "semantic": ("semantic", prose.query),
@@ -302,7 +302,7 @@ async def _time_searches(
 
 
 async def _grow(engine: Engine, embedder: Embedder, index_id: str, prose: Prose, numbers: range) -> dict[str, Any]:
-    """Seconds of writing alone, and of finishing the index."""
+    """Returns the seconds of writing alone, and of finishing the index."""
     writing = 0.0
     for first in range(numbers.start, numbers.stop, _BATCH):
         batch = [(n, prose.chunk()) for n in range(first, min(first + _BATCH, numbers.stop))]

@@ -1,4 +1,4 @@
-"""The processes of a benchmark: an embedded stack in a home of its own, as shipped, and others beside it."""
+"""The processes of a benchmark: a shipped embedded stack in its own home directory, and additional processes."""
 
 import asyncio
 import fcntl
@@ -35,13 +35,13 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Children:
-    """Starts processes that carry `marker` and write what they have to say to `log`."""
+    """Starts processes that have `marker` in their environment and write to `log`."""
 
     def __init__(self, marker: str, log: Path) -> None:
         self._marker, self.log = marker, log
 
     def end_left_behind(self) -> None:
-        """Ends processes that a killed run has left."""
+        """Stops processes left by a killed run."""
         end(marked(self._marker))
 
     @asynccontextmanager
@@ -69,13 +69,13 @@ class Children:
 
     @asynccontextmanager
     async def model_stub(self) -> AsyncIterator[tuple[psutil.Process, str]]:
-        """The model and its base URL."""
+        """Starts the model stub. Yields its process and base URL."""
         async with self.started(["tests.servers.model_stub"]) as process:
-            yield psutil.Process(process.pid), await self._first_line(process, "the model's stub")
+            yield psutil.Process(process.pid), await self._first_line(process, "the model stub")
 
     @asynccontextmanager
     async def reference_app(self, database_url: str, model_url: str) -> AsyncIterator[tuple[psutil.Process, int]]:
-        """The reference app and its port."""
+        """Starts the reference app. Yields its process and port."""
         environment = {
             "REFERENCE_DATABASE_URL": database_url,
             "OPENAI_BASE_URL": model_url,
@@ -92,15 +92,16 @@ class Children:
             async with asyncio.timeout(_START_SECONDS):
                 line = await process.stdout.readline()
         if not line:
-            raise StackError(f"{what} did not start.", f"See {self.log}")
+            raise StackError(f"{what} didn't start.", f"See {self.log}")
         return line.decode().strip()
 
 
 @asynccontextmanager
 async def own_home(name: str) -> AsyncIterator[tuple[Home, Children]]:
-    """A state directory beside the one that people use, which shares the downloads and nothing else with it.
+    """Creates a state directory that shares only the downloads with the regular one.
 
-    At the end all that was started is ended and removed, also on SIGTERM; after a failure the logs stay.
+    At the end, all started processes are stopped and the directory is removed, also on SIGTERM. After a failure, the
+    logs remain.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -115,7 +116,7 @@ async def own_home(name: str) -> AsyncIterator[tuple[Home, Children]]:
             yield home, children
         except Exception:
             await asyncio.to_thread(take_down, home, lambda _: None)
-            note(f"The logs stay in {home.logs} until the next run.")
+            note(f"The logs remain in {home.logs} until the next run.")
             raise
         except BaseException:
             await asyncio.shield(asyncio.to_thread(_remove, home))
@@ -128,7 +129,7 @@ def _home(name: str) -> Home:
     usual.create()
     home = Home(usual.root / name)
     home.root.mkdir(exist_ok=True)
-    # PostgreSQL may have to run as another user, who must be able to pass through.
+    # PostgreSQL may have to run as another user, who must be able to traverse the directory.
     home.root.chmod(0o711)
     if not home.cache.exists():
         home.cache.symlink_to(usual.cache, target_is_directory=True)
@@ -169,7 +170,7 @@ async def whole_stack(
 ) -> AsyncIterator[BenchmarkStack]:
     """Runs the stack of `aes up` with these settings and the stub as its model."""
     environment = environment_of(home) | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
-    # The limit is looked at as usual, and far above the sessions of the company that has grown.
+    # The limit is checked as usual, but is far above the grown company's sessions.
     environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9), **(settings or {})}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "deploy.local.supervisor",
@@ -178,7 +179,7 @@ async def whole_stack(
     try:
         while (state := StackState.read(home.state_file)).phase != "running":
             if process.returncode is not None:
-                raise StackError(f"The stack did not start. {state.error}", f"Its logs are in {home.logs}")
+                raise StackError(f"The stack didn't start. {state.error}", f"See the logs in {home.logs}")
             await asyncio.sleep(_POLL_SECONDS)
         database = await _reference_database(stack_postgres(home))
         key = await asyncio.to_thread(development_key, home)
@@ -200,7 +201,7 @@ def stack_postgres(home: Home) -> Postgres:
 
 @asynccontextmanager
 async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
-    """A database server in the settings of the whole stack."""
+    """Runs only the database server, with the settings of the whole stack."""
     server = Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -217,7 +218,7 @@ async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
 
 
 async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
-    """The tool `bench.lookup`, which the model's stub serves."""
+    """Creates the tool `bench.lookup`, which the model stub serves."""
     lookup = {
         "name": "lookup",
         "description": "Looks up an order.",
@@ -230,11 +231,11 @@ async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
         toolset = {"name": "bench", "type": "http", "tools": [lookup]}
         answer = await client.post(f"{stack.base_url}/api/v1/toolsets/", json=toolset)
     if answer.status_code != 201:
-        raise StackError("The toolset of the benchmark was not created.", answer.text[:500])
+        raise StackError("The benchmark's toolset wasn't created.", answer.text[:500])
 
 
 def environment_of(home: Home) -> dict[str, str]:
-    """The environment of a stack in this home, without the ports, addresses and databases of another one."""
+    """Returns the environment of a stack in this home, without the ports, addresses and databases of another stack."""
     another = ("_PORT", "_URL", "_HOME")
     usual = {
         name: value for name, value in os.environ.items() if not name.startswith("AES_") or not name.endswith(another)

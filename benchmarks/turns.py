@@ -1,4 +1,4 @@
-"""`aes bench turns`: the service and the reference app, measured in turns in one run."""
+"""`aes bench turns`: measures the service and the reference app alternately in one run."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from deploy.local.files import tail
 from deploy.local.home import Home
 
 SIDES: Final[tuple[Side, ...]] = ("aes", "reference")
-# Deferred work of one window must be counted there and not burden the next one.
+# Deferred work of a window must be counted there and must not affect the next one.
 _SETTLE_SECONDS: Final = 0.5
 _AFTERMATH_SECONDS: Final = 0.3
 _SHORT: Final[dict[str, Any]] = {"turns_per_session": 5, "opens_sessions": True}
@@ -30,13 +30,15 @@ class Plan:
     scenarios: tuple[Scenario, ...]
     rounds: int
     seconds: float = 30.0
-    """Longest measured phase of one scenario, on one side, in one round."""
+    """The longest measured phase of a scenario, on one side, in one round."""
 
     def only(self, *names: str) -> "Plan":
-        """The plan with the named scenarios alone, all when none is named; an unknown name is a ValueError."""
+        """Returns the plan with only the given scenarios, or all if none is given. Raises ValueError for an unknown
+        one.
+        """
         known = [scenario.name for scenario in self.scenarios]
         if unknown := set(names) - set(known):
-            raise ValueError(f"unknown scenario {', '.join(sorted(unknown))}; known are {', '.join(known)}")
+            raise ValueError(f"unknown scenario {', '.join(sorted(unknown))}; use any of {', '.join(known)}")
         return replace(self, scenarios=tuple(each for each in self.scenarios if each.name in (names or known)))
 
 
@@ -77,7 +79,7 @@ class LoadGenerator:
         await self._ask(orjson.dumps(asdict(job)))
 
     async def run(self) -> Outcome:
-        """The measured phase of the job that was prepared."""
+        """Runs the measured phase of the prepared job."""
         return Outcome(**await self._ask(b"go"))
 
     async def _ask(self, line: bytes) -> dict[str, Any]:
@@ -133,12 +135,12 @@ async def open_bench(home: Home, children: Children, sides: Sequence[Side]) -> A
 
 
 async def run(plan: Plan, sides: Sequence[Side], say: Say) -> Result:
-    """Measures the plan's scenarios on the sides, round after round."""
+    """Measures the plan's scenarios on both sides, round after round."""
     async with own_home("turns") as (home, children), open_bench(home, children, sides) as bench:
         say("  ".join(f"{name} {process.pid}" for name, process in bench.processes.items()))
         windows = [each async for each in _rounds(bench, plan, sides, say)]
     noisiest = max((each.elsewhere for each in windows), default=0.0)
-    noise = f"Something else kept up to {noisiest:.1f} cores busy; measure on a quiet machine."
+    noise = f"Other processes kept up to {noisiest:.1f} cores busy. Measure on an idle machine."
     return Result(document(windows), tables(windows), [noise] if noisiest > NOISE_CORES else [])
 
 

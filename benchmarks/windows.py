@@ -1,4 +1,4 @@
-"""From single turns to figures of a window, from windows to ratios, from ratios to targets."""
+"""Computes a window's figures from turns, ratios from windows, and results for targets from ratios."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,12 +12,12 @@ _OWN_WORK: Final = ("gateway", "runtime")
 _NOT_THE_STACK: Final = frozenset({"stub", "load", "reference"})
 _FIGURES: Final = ("rate", "p50", "p95", "p99", "first_text_p50", "first_text_p95", "creation_p50")
 NOISE_CORES: Final = 0.2
-"""When more was busy with something else, the figures say less than they seem to."""
+"""If other processes kept more cores busy, the figures are less reliable."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """One scenario, on one side, in one round. Times are milliseconds."""
+    """A scenario on one side in one round. Times are in milliseconds."""
 
     scenario: str
     side: Side
@@ -33,9 +33,9 @@ class Window:
     cpu: Mapping[str, float] = field(default_factory=dict)
     """CPU per turn, by process."""
     elsewhere: float = 0.0
-    """Cores that were busy with something that is not part of the measurement."""
+    """Cores kept busy by processes outside the measurement."""
     creation_p50: float | None = None
-    """Milliseconds in which a session was created, while the clock ran."""
+    """Milliseconds to create a session while the clock ran."""
 
     @classmethod
     def of(
@@ -63,12 +63,12 @@ class Window:
 
     @property
     def side_cpu(self) -> float:
-        """CPU of the side that was measured, in ms per turn: of the stack, or of the reference app's process alone."""
+        """CPU of the measured side, in ms per turn: of the stack, or of the reference app's process."""
         return self.stack_cpu if self.side == "aes" else self.cpu.get("reference", 0.0)
 
 
 def typical(windows: Sequence[Window], figure: str) -> float | None:
-    """The median of a figure over the rounds, None when it was not measured."""
+    """Returns the median of a figure over the rounds, or None if it wasn't measured."""
     values = [value for each in windows if (value := getattr(each, figure)) is not None]
     return median(values) if values else None
 
@@ -79,7 +79,7 @@ def typical_cpu(windows: Sequence[Window]) -> dict[str, float]:
 
 
 def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None:
-    """The median over the rounds of the service's figure divided by the reference app's of the same round."""
+    """Returns the median ratio over the rounds of the service's figure to the reference app's."""
     of = {(each.side, each.round): getattr(each, figure) for each in windows if each.scenario == scenario}
     ratios = [
         value / of["reference", number]
@@ -91,7 +91,7 @@ def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None
 
 @dataclass(frozen=True)
 class Target:
-    """``relative``: the goal is a ratio to the reference app."""
+    """A target. ``relative``: the goal is a ratio to the reference app."""
 
     name: str
     scenario: str

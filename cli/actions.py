@@ -32,7 +32,7 @@ def list_open(
 ) -> None:
     """List the open actions of your sessions, oldest first."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
-        # The service names the valid kinds.
+        # The service's error lists the valid kinds.
         found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
     rows = [(each.action_id, each.kind, _moment(each.expires_at), _call(each)) for each in found]
     show_table(json_output, {"actions": found}, ("id", "kind", "expires", "call"), rows)
@@ -40,7 +40,7 @@ def list_open(
 
 @app.command()
 def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Approve a call, which runs with exactly the arguments shown."""
+    """Approve a call. It runs with exactly the arguments shown."""
     _answer(action_id, {"decision": "approve"}, json_output, base_url, api_key)
 
 

@@ -1,4 +1,4 @@
-"""`aes companies` and `aes users`, and what they share with `aes keys`: all work on the gateway's database."""
+"""`aes companies` and `aes users`. Like `aes keys`, they work on the gateway's database."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -29,7 +29,7 @@ _GATEWAY = ServiceDatabase("gateway", administration)
 
 
 def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-    """Turns errors into a readable message and exits."""
+    """Turns errors into readable messages and exits."""
     return _GATEWAY.run(work, database_url, as_json)
 
 
@@ -48,7 +48,7 @@ def as_json(entity: Any) -> dict[str, Any]:
 def create_company(
     name: Annotated[str, typer.Argument(help="Unique company name.")],
     rate_limit: Annotated[
-        int, typer.Option("--rate-limit", min=0, help="Requests per minute and key; 0 for no limit.")
+        int, typer.Option("--rate-limit", min=0, help="Requests per minute for each key; 0 for no limit.")
     ] = 600,
     database_url: DatabaseUrl = None,
     json_output: Json = False,

@@ -1,4 +1,4 @@
-"""The Python client for commands: errors include a remedy, and a wrong address fails fast."""
+"""Provides the Python client to commands. Errors include a remedy, and a wrong address fails fast."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +16,8 @@ _ADDRESS = "Check the address. For the embedded stack, run: ./aes status"
 _REMEDIES = {
     "invalid_request_error": "Fix the value named above and try again.",
     "validation_error": "Fix the value named above and try again.",
-    "authentication_error": "Check --api-key or AES_API_KEY; by default it's the key that `./aes up` printed.",
-    "permission_error": "Use a key that has it. GET /api/v1/me/ lists the scopes of yours.",
+    "authentication_error": "Check --api-key or AES_API_KEY. The default is the key printed by `./aes up`.",
+    "permission_error": "Use a key that has the scope. GET /api/v1/me/ lists your key's scopes.",
     "not_found_error": "Check the address and the IDs.",
     "rate_limit_error": "Wait a moment and try again.",
     "budget_exceeded": "See the budgets with: ./aes budgets list",
@@ -30,7 +30,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _RetriesOnceAnswered(RetryPolicy):
-    """Fails fast until the first response: without one, the address is probably wrong."""
+    """Fails fast until the first response, since the address is probably wrong."""
 
     answered: Event = field(default_factory=Event)
 
@@ -43,7 +43,7 @@ class _RetriesOnceAnswered(RetryPolicy):
 def open_client(
     connection: Connection, *, retries: int, timeout: float, headers: Mapping[str, str]
 ) -> Iterator[Client]:
-    """As ``Connection.client``."""
+    """Like ``Connection.client``."""
     policy = _RetriesOnceAnswered(retries=retries)
     hooks = {"response": [lambda _: policy.answered.set()]}
     with http_client(headers=headers, event_hooks=hooks) as http:
@@ -52,7 +52,7 @@ def open_client(
         except AesError as error:
             raise explained(error, connection.base_url) from error
         except ValueError as error:
-            # An argument that can't be sent, such as an empty ID.
+            # An argument can't be sent, such as an empty ID.
             raise StackError(f"{error}.") from error
 
 
@@ -61,11 +61,11 @@ def http_client(**how: Any) -> httpx.Client:
 
 
 def explained(error: AesError, address: str = "the service") -> StackError:
-    """Renders an error of the client for the terminal."""
+    """Converts an error of the client to one for the terminal."""
     if isinstance(error, ApiError):
         lines = [error.message]
         for number, detail in enumerate(error.details):
-            # The message includes the first one.
+            # The message includes the first detail.
             if number == 0 and detail.message in error.message and not detail.hint:
                 continue
             hint = f" ({detail.hint})" if detail.hint else ""

@@ -1,4 +1,4 @@
-"""The table of `aes` commands. Modules are imported when their command is called."""
+"""The table of `aes` commands. A module is imported when its command is called."""
 
 import logging
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _ROOT = Path(__file__).parents[1]
 class Entry:
     """A command or group: the `typer.Typer` named `app` in a module, or the one named after a colon.
 
-    ``help`` is the line in `aes --help`, and a group's own description.
+    ``help``: the line in `aes --help`, and a group's own description.
     """
 
     place: str
     help: str
     needs: str = "cli"
-    """The repository folder that the command needs. Images have no tests and no benchmarks."""
+    """The repository folder that the command needs. Images contain neither tests nor benchmarks."""
 
     @property
     def can_run(self) -> bool:
@@ -56,7 +56,7 @@ COMMANDS = {
     "usage": Entry("cli.usage", "Show usage of turns."),
     "budgets": Entry("cli.budgets", "Manage budgets."),
     "prices": Entry("cli.prices", "Manage model prices."),
-    "actions": Entry("cli.actions", "List and answer actions that turns wait for."),
+    "actions": Entry("cli.actions", "List and answer the actions that turns wait for."),
     "dlq": Entry("cli.dlq", "Inspect and replay dead-lettered messages."),
     "bench": Entry("benchmarks.command", "Run benchmarks.", needs="benchmarks"),
     "test": Entry("tools.test", "Run the tests; --all adds the slow ones.", needs="tests"),

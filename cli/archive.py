@@ -1,4 +1,4 @@
-"""Files of a backup: dumps, objects, inventories and the manifest, whose presence marks a complete backup."""
+"""Files of a backup: dumps, objects, inventories and the manifest. The manifest marks a complete backup."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class Manifest:
     started_at: str
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
-    """Migration revision of each service's database; restoring requires a release that knows them."""
+    """Migration revision of each service's database. Restoring requires a release that includes it."""
     dumps: dict[str, Written] = field(default_factory=dict)
     """Checksums of the dumps by service."""
     objects: dict[str, int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """Raises StackError."""
+        """Reads the manifest of a backup. Raises StackError."""
         file = folder / "manifest.json"
         try:
             return cls._parsed(file.read_text(), folder)
@@ -59,7 +59,7 @@ class Manifest:
         document = json.loads(text)
         version = document.get("format") if isinstance(document, dict) else None
         if type(version) is not int or version < 1:
-            raise ValueError("it has no format number")
+            raise ValueError("the format number is missing")
         if version != _FORMAT:
             raise StackError(
                 f"{folder} has backup format {version}. This release reads only format {_FORMAT}.",
@@ -72,11 +72,11 @@ class Manifest:
             raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         datetime.fromisoformat(manifest.started_at)
         if not (manifest.migrations and manifest.finished_at):
-            raise ValueError("it is incomplete")
+            raise ValueError("fields are missing")
         if manifest.dumps.keys() != manifest.migrations.keys():
-            raise ValueError("a database has no dump")
+            raise ValueError("a database's dump is missing")
         if manifest.inventories.keys() != manifest.objects.keys():
-            raise ValueError("a service's objects aren't listed")
+            raise ValueError("a service's inventory is missing")
         return manifest
 
 
@@ -100,7 +100,7 @@ def write_inventory(file: Path, objects: Mapping[str, Written]) -> None:
 
 
 def read_inventory(file: Path) -> dict[str, Written]:
-    """Raises StackError."""
+    """Reads an inventory. Raises StackError."""
     try:
         with file.open() as opened:
             return {line.pop("key"): Written(**line) for line in map(json.loads, opened)}
@@ -123,7 +123,7 @@ def checked(folder: Path) -> Manifest:
 
 
 def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Written]]:
-    """Checks every object of every service. Raises StackError that names missing and corrupt ones."""
+    """Checks every object of every service. Raises StackError with the missing and corrupt ones."""
     found = {}
     for service, expected in manifest.inventories.items():
         file = inventory_file(folder, service)
@@ -138,7 +138,7 @@ def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Wri
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows progress on a terminal and a final line. Yields a function that counts one more, from any thread."""
+    """Shows progress on a terminal, then a final line. Yields a thread-safe function that counts one more object."""
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
@@ -155,13 +155,13 @@ def _check(file: Path, expected: Written) -> None:
 
 
 def _corrupt(directory: Path, wanted: Mapping[str, Written], service: str) -> list[str]:
-    """Describes missing and corrupt objects in the folder."""
+    """Returns the missing and corrupt objects in the folder, with the reason."""
 
     def problem(key: str) -> str:
         file = directory / key
         try:
             if file.stat().st_size != wanted[key].size:
-                return "has another size"
+                return "has the wrong size"
             return "" if checksum(file) == wanted[key] else "corrupt"
         except FileNotFoundError:
             return "missing"

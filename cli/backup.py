@@ -34,11 +34,11 @@ from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 
 T = TypeVar("T")
 app = typer.Typer(add_completion=False)
-# Consumers come before their producers, whose events from in between are published again after a restore.
+# Consumers are dumped before producers. After a restore, producers publish the events in between again.
 ORDER: Final = ("timeline", "artifacts", "ingestion", "runtime", "registry", "gateway")
 _UNFINISHED: Final = "unfinished"
 _NOW: Final = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
-# Copying an object occupies two threads: one that reads, and one that writes and waits for the first.
+# Copying an object occupies two threads: the first reads, and the second writes and waits for the first.
 _THREADS: Final = 2 * AT_ONCE + 4
 
 
@@ -59,7 +59,7 @@ def backup(
 
 
 def in_order(found: Installation) -> Installation:
-    """The installation, its databases in ``ORDER``. Raises StackError if it has none."""
+    """Returns the installation, with its databases sorted by ``ORDER``. Raises StackError if it has none."""
     databases = {service: found.databases[service] for service in ORDER if service in found.databases}
     if not databases:
         raise StackError("No database configured.", "Set AES_<SERVICE>_DATABASE_URL for every service.")
@@ -67,14 +67,14 @@ def in_order(found: Installation) -> Installation:
 
 
 def value(service: str, url: str, statement: LiteralString) -> object:
-    """Returns the single value of a one-row result. Raises StackError."""
+    """Returns the value in a result with one row and one column. Raises StackError."""
     with database_errors_explained(service, url), psycopg.connect(url, autocommit=True, connect_timeout=10) as opened:
         row = opened.execute(statement).fetchone()
     return row[0] if row else None
 
 
 async def side_by_side(entries: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Handles several objects at a time. The first failure cancels the others."""
+    """Handles several objects concurrently. The first failure cancels the others."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
     waiting = iter(entries)
 
@@ -94,7 +94,7 @@ def store_errors_explained() -> Iterator[None]:
 
 
 def _back_up(installation: Installation, folder: Path) -> Manifest:
-    """Writes dumps and inventories next to those of an earlier backup, and replaces these at the end."""
+    """Writes dumps and inventories to temporary files, and replaces those of an earlier backup at the end."""
     new = folder / _UNFINISHED
     shutil.rmtree(new, ignore_errors=True)
     for part in ("databases", "objects"):
@@ -106,7 +106,7 @@ def _back_up(installation: Installation, folder: Path) -> Manifest:
         manifest = Manifest(started_at=str(value(*first, _NOW)))
         for service, url in installation.databases.items():
             _write_database(service, url, new, manifest)
-        # Objects come after rows: an object is written before the row that names it, and deleted after it.
+        # Objects are copied after rows are dumped, since an object is written before its row and deleted after it.
         for service, url in installation.objects.items():
             _write_objects(service, url, folder, new, manifest)
         manifest.finished_at = str(value(*first, _NOW))
@@ -142,7 +142,7 @@ def _write_objects(service: str, url: str, folder: Path, new: Path, manifest: Ma
 async def _copied(
     service: str, source: ObjectStore, directory: Path, known: Mapping[str, Written]
 ) -> dict[str, Written]:
-    """Copies objects that the folder lacks or whose copies are corrupt. Returns every object of the source.
+    """Copies objects that are missing or corrupt in the folder. Returns every object of the source.
 
     ``known``: objects that an earlier backup wrote.
     """
@@ -155,13 +155,13 @@ async def _copied(
         key, copied, written = entry.key, there.get(entry.key), None
         if copied is not None and copied.size == entry.size and copied.written_at >= entry.written_at:
             written = await asyncio.to_thread(checksum, directory / key)
-        # Copy a corrupt object again.
+        # A corrupt copy is replaced.
         if written is None or known.get(key, written) != written:
             try:
                 async with aclosing(await source.open(key)) as pieces:
                     written = await target.put(key, pieces)
             except ObjectMissing:
-                # The object was deleted in the meantime; its row was, too, or will be.
+                # The object was deleted in the meantime, and its row was or will be, too.
                 return
         found[key] = written
         count()
@@ -174,7 +174,7 @@ async def _copied(
 
 @contextmanager
 def _for_the_owner_alone() -> Iterator[None]:
-    """Makes every new file, including those of child processes, readable only by this user."""
+    """Makes every new file readable only by this user, including files of child processes."""
     before = os.umask(0o077)
     try:
         yield

@@ -34,7 +34,7 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True)
 class Connection:
     base_url: str
-    """Address without `/api/v1`."""
+    """URL without `/api/v1`."""
     api_key: str
 
     @contextmanager
@@ -43,7 +43,7 @@ class Connection:
     ) -> Iterator[Client]:
         """Yields a client of the service. Raises StackError instead of the client's errors.
 
-        ``timeout``: seconds per attempt; the service answers a write once its owner has completed it.
+        ``timeout``: seconds per attempt. The service responds to a write once the responsible service has completed it.
         """
         # Importing the client takes longer than most commands.
         from cli.api import open_client
@@ -53,7 +53,7 @@ class Connection:
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
-    """Fills in address and key from the running stack. Raises StackError if one is missing."""
+    """Fills in the address and key of the running stack. Raises StackError if one is missing."""
     home = Home.from_environment()
     if base_url is None:
         from deploy.local.state import StackState

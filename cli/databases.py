@@ -1,4 +1,4 @@
-"""Databases of services for operators' commands: opens one and explains its errors."""
+"""Opens services' databases for operators' commands and explains errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ServiceDatabase(Generic[A]):
-    """``open`` takes the database's URL."""
+    """A service's database. ``open`` creates a value from its URL."""
 
     service: str
     open: Callable[[str], AbstractAsyncContextManager[A]]
 
     def run(self, work: Callable[[A], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-        """Turns errors into a readable message and exits."""
+        """Turns errors into readable messages and exits."""
         with failures_explained(as_json):
             url = database_url or url_of(self.service, find_installation())
             with database_errors_explained(self.service, url):
@@ -37,7 +37,7 @@ class ServiceDatabase(Generic[A]):
 
 
 def url_of(service: str, installation: Installation) -> str:
-    """Raises StackError if the installation has none."""
+    """Returns the database's URL. Raises StackError if the installation has none."""
     url = installation.databases.get(service)
     if url is None:
         raise StackError(f"The {service}'s database isn't configured.", f"Set {_variable(service)}.")
@@ -46,7 +46,7 @@ def url_of(service: str, installation: Installation) -> str:
 
 @contextmanager
 def database_errors_explained(service: str, url: str) -> Iterator[None]:
-    """Raises StackError instead of the errors of work on a service's database."""
+    """Raises StackError instead of errors of a service's database."""
     try:
         yield
     except StoreUnavailable:
@@ -58,10 +58,10 @@ def database_errors_explained(service: str, url: str) -> Iterator[None]:
             f"This isn't the {service}'s database, or it isn't migrated.", f"Run: python -m services.{service} migrate"
         ) from None
     except psycopg.Error as problem:
-        # An error without a code is the driver's own, which may repeat the address with its password.
+        # An error without a code comes from the driver and may contain the address with its password.
         if problem.sqlstate is None or isinstance(problem, psycopg.OperationalError):
             raise _unreachable(service, url) from None
-        raise StackError(f"The {service}'s database: {problem}") from problem
+        raise StackError(f"The {service}'s database returned an error: {problem}") from problem
 
 
 def _unreachable(service: str, url: str) -> StackError:
@@ -72,10 +72,10 @@ def _unreachable(service: str, url: str) -> StackError:
 
 
 def connection_problem(url: str) -> str:
-    """Why the connection failed, without the address, which contains a password."""
+    """Returns why the connection failed, without the address, which contains a password."""
     try:
         with psycopg.connect(url, connect_timeout=5):
-            return "it didn't answer in time"
+            return "it didn't respond in time"
     except psycopg.OperationalError as problem:
         return str(problem).strip().splitlines()[0]
     except psycopg.Error:

@@ -92,8 +92,8 @@ def replay(
 ) -> None:
     """Replay dead-lettered messages to their topic, oldest first, each once.
 
-    All consumers of the topic read them again and skip those that they have processed. Commands whose failure was
-    already reported to the caller aren't executed again. Exits with 1 when a message couldn't be replayed.
+    All the topic's consumers read them again and skip those already processed. Commands whose failure was already
+    reported to the caller aren't executed again. Exits with 1 if a message couldn't be replayed.
     """
     waiting = _read(lambda session: _waiting(session, topic), json_output)
     chosen = waiting if offset is None else sorted(set(offset))

@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False)
 def down(
     json_output: Json = False,
     purge: Annotated[bool, typer.Option("--purge", help="Also delete all data, including the key.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
 ) -> None:
     """Stop the embedded stack: services first, then Kafka and PostgreSQL."""
     home = Home.from_environment()

@@ -1,4 +1,4 @@
-"""Dumps databases to files and loads them, with PostgreSQL's client programs."""
+"""Dumps and loads databases with PostgreSQL's client programs."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ def dump(url: str, file: Path) -> None:
 
 def load(url: str, file: Path) -> None:
     """Loads a dump into an empty database, all or nothing. Raises StackError."""
-    # Only an extension's owner, the administrator, may set its comment.
+    # Only the owner of an extension, the administrator, can set its comment.
     options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
     _run("pg_restore", [*options, str(file)], url)
 
@@ -30,11 +30,11 @@ def load(url: str, file: Path) -> None:
 class Program:
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables for the program, in addition to this process's."""
+    """Additional environment variables for the program."""
 
 
 def find(name: str) -> Program:
-    """Returns the embedded stack's program, or this machine's. Raises StackError."""
+    """Finds the program of the embedded stack or of this machine. Raises StackError."""
     try:
         packaged = installation() / "bin" / name
     except StackError:
@@ -47,7 +47,7 @@ def find(name: str) -> Program:
 
 
 def _with_tls() -> dict[str, str]:
-    # The wheel's libpq lacks TLS; psycopg's has it. Where one can't replace the other, as on macOS, TLS needs the
+    # The wheel's libpq lacks TLS; psycopg's has it. If one can't replace the other, as on macOS, TLS requires the
     # machine's own client programs.
     driver = importlib.util.find_spec("psycopg_binary")
     if driver is None or driver.origin is None:
@@ -57,7 +57,7 @@ def _with_tls() -> dict[str, str]:
 
 
 def _run(program: str, options: Sequence[str], url: str) -> None:
-    # Every user can read a process's arguments, so pass the password in the environment.
+    # Every user can read a process's arguments, so the password is passed in the environment.
     parts = conninfo_to_dict(url)
     password = str(parts.pop("password", ""))
     found = find(program)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aes_client.models import TimelineEventView
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
-# Consecutive failures, until an event arrives: services may be down for some minutes.
+# Consecutive failures without an event. Services may be down for several minutes.
 _RETRIES = 20
 _STYLES = (
     ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("required", "yellow"),
@@ -47,7 +47,7 @@ def tail(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Follow the timeline until Ctrl-C. It resumes after a lost connection without missing or repeating an event.
+    """Follow the timeline until Ctrl-C. It resumes after a lost connection without losing or repeating an event.
 
     With --json, each event is one line of JSON.
     """
@@ -68,12 +68,12 @@ def tail(
                 else:
                     console.print(line_of(event), soft_wrap=True)
         except KeyboardInterrupt:
-            # Ctrl-C is the way to stop, not a failure.
+            # Ctrl-C is the normal way to stop.
             raise typer.Exit(0) from None
 
 
 def line_of(event: TimelineEventView) -> Text:
-    """An event on one line: position, local time, type, subject, and a summary of its data."""
+    """Formats an event as one line: position, local time, type, subject, and a summary of its data."""
     moment, name = event.time.astimezone(), event.type
     style = next((style for word, style in _STYLES if name.endswith(word)), "")
     return Text.assemble(
@@ -86,7 +86,7 @@ def line_of(event: TimelineEventView) -> Text:
 
 
 def summary_of(data: dict[str, Any]) -> str:
-    """A short summary of an event's data."""
+    """Summarizes an event's data."""
     if isinstance(data.get("error"), dict):
         return f"{data['error'].get('type')}: {data['error'].get('message')}"
     if isinstance(data.get("action"), dict):

@@ -1,4 +1,4 @@
-"""The installation that commands work on: the one in the AES_… variables, or the embedded stack."""
+"""The installation that commands use: the one in the AES_… variables, or the embedded stack."""
 
 import os
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class BusAddress:
 
     @property
     def servers(self) -> str:
-        """Brokers as host:port, separated by commas."""
+        """Brokers as a comma-separated list of host:port."""
         return self.kafka.servers
 
 
@@ -37,12 +37,12 @@ class Installation:
     title: str
     bus: BusAddress | None = None
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """URL by service."""
+    """Database URLs by service."""
     services: Mapping[str, str] = field(default_factory=dict)
     objects: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """URL of the object store by service."""
+    """Object store URLs by service."""
     weaviate: tuple[str, int] | None = None
-    """Address of its REST API and port of its gRPC API."""
+    """URL of the REST API and port of the gRPC API."""
     signing_key: str = field(default="", repr=False)
     secrets_key: str = field(default="", repr=False)
     home: Home | None = None
@@ -50,12 +50,12 @@ class Installation:
 
     @property
     def runs(self) -> bool:
-        """False for an embedded stack that is down; other installations are assumed to run."""
+        """False for an embedded stack that isn't running. Other installations are assumed to run."""
         return self.home is None or StackState.read(self.home.state_file).is_supervised()
 
     @property
     def directories(self) -> dict[str, Path]:
-        """Data directories on this machine by content."""
+        """Returns the data directories on this machine, by content."""
         found = {} if self.home is None else {"the embedded stack": self.home.root}
         for service, url in self.objects.items():
             if url.startswith("file:"):
@@ -64,7 +64,7 @@ class Installation:
 
 
 def find_installation(environment: Mapping[str, str] = os.environ) -> Installation:
-    """Returns the installation in the AES_… variables if any is set, or the embedded stack. Raises StackError."""
+    """Returns the installation in the AES_… variables, if any is set, or the embedded stack. Raises StackError."""
     if names_addresses(environment):
         return _installation(environment)
     home = Home.from_environment()
@@ -77,7 +77,7 @@ def find_installation(environment: Mapping[str, str] = os.environ) -> Installati
 
 
 def running_installation() -> Installation:
-    """Like ``find_installation``, but also raises StackError for an embedded stack that is down."""
+    """Returns the installation. Raises StackError if there's none, or if the embedded stack isn't running."""
     found = find_installation()
     if not found.runs:
         raise StackError("The embedded stack isn't running.", "Start it with: ./aes up")
@@ -85,28 +85,28 @@ def running_installation() -> Installation:
 
 
 def bus_address() -> BusAddress:
-    """Raises StackError if the installation has no Kafka or is down."""
+    """Returns the installation's Kafka. Raises StackError if it has none or is down."""
     if (bus := running_installation().bus) is None:
         raise StackError("No Kafka configured.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to host:port of a broker.")
     return bus
 
 
 def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
-    """Kafka from the services' AES_KAFKA_… variables; None without them. Raises StackError."""
+    """Returns Kafka from the services' AES_KAFKA_… variables, or None without them. Raises StackError."""
     if not environment.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return None
     try:
         given = {name: value for name, value in environment.items() if name.startswith("AES_KAFKA_")}
         return BusAddress(KafkaSettings.model_validate(given).kafka(), environment.get("AES_TOPIC_PREFIX", ""))
     except ValidationError as problem:
-        # Leave out the values: one may be a password.
+        # Values are omitted, since one may be a password.
         found = problem.errors(include_input=False, include_url=False)
         told = "; ".join(": ".join([*map(str, error["loc"]), validation_message(error)]) for error in found)
         raise StackError(f"Kafka's settings are invalid: {told}", "See docs/reference/configuration.md.") from None
 
 
 def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:
-    """The embedded stack's Kafka."""
+    """Returns the embedded stack's Kafka."""
     kafka = KafkaConnection(
         servers=f"127.0.0.1:{port}",
         security_protocol="sasl_plaintext",
@@ -144,7 +144,7 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Installation:
         for service in SERVICES
         if (url := service.environment.get(f"AES_{service.name.upper()}_OBJECTS_URL"))
     }
-    # The password is created when Kafka first starts.
+    # The password is created when Kafka starts for the first time.
     is_made = home.kafka_password_file.exists()
     bus = embedded_bus(home, ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")) if is_made else None
     return Installation(

@@ -32,22 +32,22 @@ _FILES_AT_ONCE = 1000
 def create(
     name: Annotated[str, typer.Argument(help="Name of the knowledge base.")],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to ingest.")],
-    description: Annotated[str, typer.Option("--description", help="Description of its content.")] = "",
+    description: Annotated[str, typer.Option("--description", help="Description of the content.")] = "",
     strategy: Annotated[
         str, typer.Option("--strategy", help="recursive, fixed_size, sentence, paragraph, page, markdown or row.")
     ] = "recursive",
-    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Maximum units per passage.")] = 512,
+    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Maximum passage size; see --split-by.")] = 512,
     chunk_overlap: Annotated[
         int | None,
         typer.Option(
             "--chunk-overlap",
             min=0,
-            help="Units repeated from the previous passage.",
+            help="Overlap with the previous passage.",
             show_default="an eighth of the size, at most 64",
         ),
     ] = None,
     split_by: Annotated[
-        str, typer.Option("--split-by", help="The unit: token, word, sentence, passage, page, line or character.")
+        str, typer.Option("--split-by", help="Unit of sizes: token, word, sentence, passage, page, line or character.")
     ] = "token",
     engine: Annotated[
         str | None, typer.Option("--engine", help="pgvector or weaviate.", show_default="the installation's")
@@ -64,7 +64,7 @@ def create(
 ) -> None:
     """Upload files and folders, create a knowledge base from them, and follow its ingestion.
 
-    Exits with 1 when a file couldn't be ingested; the others are searchable.
+    Exits with 1 if a file couldn't be ingested; the others are searchable.
     """
     settings: dict[str, Any] = {
         "name": name,
@@ -118,7 +118,7 @@ def search(
 
 
 def _find(client: Client, name_or_id: str) -> KnowledgeBase:
-    """Finds a knowledge base by ID, then by name."""
+    """Finds a knowledge base by ID or name."""
     from aes_client import NotFoundError
 
     # An empty ID can't be requested.
@@ -134,7 +134,7 @@ def _find(client: Client, name_or_id: str) -> KnowledgeBase:
 
 
 def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
-    """Uploads and ingests; returns whether everything succeeded."""
+    """Uploads and ingests. Returns whether everything succeeded."""
     console = Console(stderr=True, highlight=False)
     files, skipped = find_files(paths)
     if skipped:
@@ -148,7 +148,7 @@ def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_ou
     with _removed_unless_filled(client, base.id):
         uploaded = upload(client, files, console)
         if not uploaded.files:
-            raise StackError("No file was accepted, so no knowledge base was created.")
+            raise StackError("No files were accepted, so no knowledge base was created.")
         collection = _collection(client, base.name, uploaded.files)
         client.knowledge_bases.update(base.id, collection_ids=[collection.id])
         client.knowledge_bases.ingest(base.id)
@@ -185,7 +185,7 @@ def _removed_unless_filled(client: Client, knowledge_base_id: str) -> Iterator[N
     try:
         yield
     except BaseException:
-        # Report the error itself, not a failed clean-up after it.
+        # The error itself is reported, not a failed clean-up after it.
         with suppress(AesError):
             client.knowledge_bases.delete(knowledge_base_id)
         raise

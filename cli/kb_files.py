@@ -15,10 +15,10 @@ EXTENSIONS = frozenset(
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Lists the named files and those in the named folders, and separately files of unsupported types.
+    """Returns the supported files at the given paths and below the given folders, and the unsupported ones.
 
-    Skips hidden files and folders unless named, and links that lead out of a folder. Raises StackError for a missing
-    path.
+    Hidden files and folders are skipped unless they're given explicitly, and so are links that leave a folder. Raises
+    StackError for a missing path.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
@@ -37,8 +37,8 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def _within(folder: Path, root: Path) -> Iterator[Path]:
-    """Files below the folder. A link may lead to another file below `root`, but not out of it, where nobody means to
-    upload from.
+    """Yields files below the folder. A link may lead to another file below `root`, but not outside, since nobody
+    intends to upload from there.
     """
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):

@@ -1,4 +1,4 @@
-"""Progress of uploads and of ingestion."""
+"""Progress of uploads and ingestion."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Uploads:
 
 
 def upload(client: Client, paths: Sequence[Path], console: Console) -> Uploads:
-    """Uploads all files; reports a rejected one immediately and continues."""
+    """Uploads all files. Reports a rejected file immediately and continues."""
     done = Uploads()
     columns = (
         TextColumn("uploading"),
@@ -57,7 +57,7 @@ def upload(client: Client, paths: Sequence[Path], console: Console) -> Uploads:
 
 
 def follow(client: Client, knowledge_base_id: str, console: Console) -> KnowledgeBase:
-    """Shows phase, progress and failures live; returns the knowledge base at its end."""
+    """Shows phase, progress and failures live. Returns the final knowledge base."""
     columns = (
         TextColumn("{task.description:<9}"),
         BarColumn(),

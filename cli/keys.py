@@ -33,13 +33,12 @@ def first(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Create a company, a user and a key where missing. Stores the key in a file. `aes keys take` prints and removes
+    """Create a company, a user and a key where missing. Stores the key in a file; `aes keys take` prints and removes
     it.
 
-    It has all scopes, including those of the whole installation.
+    The key has all scopes, including those of the whole installation.
 
-    If the company already has a valid key, for example after a restore, no key is created. Use an existing key to
-    create more.
+    If the company already has a valid key, for example after a restore, no key is created. Create more with that key.
     """
 
     async def ensure(gateway: Administration) -> bool:
@@ -49,13 +48,13 @@ def first(
         now = datetime.now(UTC)
         if any(key.state(now) == "valid" for key in await gateway.keys(company)):
             return False
-        # The person who installs it operates it.
+        # The user who installs the service also operates it.
         issued = await gateway.create_key(company, user, scopes=OPERATOR_SCOPES, name="first key")
         write_atomically(file, issued.secret + "\n", mode=0o600)
         return True
 
     made = run(ensure, database_url, json_output)
-    show(json_output, {"made": made}, f"The key is in {file}." if made else "There is already a key.")
+    show(json_output, {"made": made}, f"The key is in {file}." if made else "The company already has a valid key.")
 
 
 @app.command()
@@ -86,7 +85,7 @@ def create(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Create an API key. Its secret is only shown once."""
+    """Create an API key. Its secret is shown only once."""
     expires_at = parse_expiry(expires, datetime.now(UTC))
     named = frozenset(scope.strip() for scope in scopes.split(","))
     wanted = named - {_ALL} | ALL_SCOPES if _ALL in named else named
@@ -117,12 +116,12 @@ def rotate(
         int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds until the old key expires.")
     ] = 86_400,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="As for create. Defaults to the old key's expiry.")
+        str | None, typer.Option("--expires", help="Expiry, as for create. Defaults to the old key's lifetime.")
     ] = None,
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Replace a key with a new one; both are valid for a grace period."""
+    """Replace a key with a new one. Both are valid for a grace period."""
     expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
     issued = run(
         lambda gateway: gateway.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at),
@@ -149,10 +148,10 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"'{text}' isn't a duration such as 90d, a date or 'never'") from None
+        raise typer.BadParameter(f"Invalid expiry '{text}'. Use a duration such as 90d, a date or 'never'.") from None
     moment = moment.replace(tzinfo=moment.tzinfo or UTC)
     if moment <= now:
-        raise typer.BadParameter(f"'{text}' is in the past")
+        raise typer.BadParameter(f"'{text}' is in the past. Use a future time.")
     return moment
 
 
@@ -160,7 +159,7 @@ def _show_issued(issued: IssuedKey, json_output: bool) -> None:
     if json_output:
         print_json({**as_json(issued.key), "secret": issued.secret})
         return
-    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is only shown once:")
+    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is shown only once:")
     print(issued.secret)
 
 
@@ -184,8 +183,8 @@ def _taken(file: Path) -> str:
     try:
         secret = file.read_text()
     except FileNotFoundError:
-        raise StackError("No key there.", "Create one with: aes keys create.") from None
+        raise StackError("The file contains no key.", "Create one with: aes keys create.") from None
     if secret == _TAKEN:
-        raise StackError("The key was already taken.", "Create another with: aes keys create.")
+        raise StackError("The key was already removed from the file.", "Create another with: aes keys create.")
     write_atomically(file, _TAKEN, mode=0o600)
     return secret.strip()

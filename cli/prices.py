@@ -46,7 +46,7 @@ def set_price(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Set a model's prices. They apply within ten seconds, to turns that end after that."""
+    """Set a model's prices. Within ten seconds, they apply to turns that end."""
     paid, produced = _decimal(input_price), _decimal(output_price)
     _RUNTIME.run(lambda runtime: runtime.set_price(model, paid, produced), database_url, json_output)
     price = {"model": model, "input": decimal_text(paid), "output": decimal_text(produced)}
@@ -66,4 +66,4 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise typer.BadParameter(f"'{text}' isn't a decimal such as 2.50") from None
+        raise typer.BadParameter(f"Invalid price '{text}'. Use a decimal such as 2.50.") from None

@@ -1,4 +1,4 @@
-"""Shows the processes of the stack while they start and stop."""
+"""Shows the stack's processes while they start and stop."""
 
 import sys
 import time
@@ -20,13 +20,13 @@ SIGNS = {
     "stopping": ("…", "cyan"),
     "stopped": ("·", "dim"),
 }
-# No line in a log for every downloaded file.
+# Downloads don't log a line per file.
 _DETAIL_SECONDS = 2.0
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Progress:
-    """Prints a live table on a terminal, a line per change elsewhere."""
+    """Prints a live table on a terminal, and a line per change elsewhere."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
@@ -51,7 +51,7 @@ class Progress:
 
     def _print_changes(self, state: StackState) -> None:
         rows: dict[str, tuple[str, str]] = {"stack": (state.phase, state.detail)}
-        # While the stack stops, a part that is ready hasn't been asked to stop yet: not a change.
+        # While the stack stops, a process that's still ready hasn't been asked to stop. That's not a change.
         stops = state.phase in ("stopping", "stopped")
         moved = {name: part for name, part in state.parts.items() if not (stops and part.state == "ready")}
         rows |= {name: (part.state, _detail(part)) for name, part in moved.items()}

@@ -23,8 +23,8 @@ def restart(
 ) -> None:
     """Restart services of the embedded stack, one process at a time.
 
-    Each process finishes or hands back its work, and is ready again before the next one stops. A service with several
-    replicas stays available.
+    Each process finishes or releases its work and is ready again before the next one stops. A service with several
+    replicas remains available.
     """
     home = Home.from_environment()
     done = []

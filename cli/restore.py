@@ -37,7 +37,7 @@ def restore(
     """Restore a backup into empty databases and object stores, before services start.
 
     Restores into AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or into a new embedded stack in AES_HOME.
-    Kafka needs new topics, or AES_TOPIC_PREFIX another value: services publish their latest events again.
+    Services publish their latest events again, so use new topics in Kafka or another AES_TOPIC_PREFIX.
     """
     with failures_explained(json_output):
         _check_stopped()
@@ -50,7 +50,7 @@ def restore(
 
 
 def _check_stopped() -> None:
-    """Raises StackError if the restore would go into a running embedded stack."""
+    """Raises StackError if the target is a running embedded stack."""
     home = Home.from_environment()
     if not names_addresses(os.environ) and StackState.read(home.state_file).is_supervised():
         raise StackError("The embedded stack is running.", "Restore into a new one: set AES_HOME to a new directory.")
@@ -58,7 +58,7 @@ def _check_stopped() -> None:
 
 @contextmanager
 def _empty_installation() -> Iterator[Installation]:
-    """Returns the installation in the variables, or runs PostgreSQL of a new embedded stack. Raises StackError."""
+    """Returns the installation in the variables, or starts PostgreSQL of a new embedded stack. Raises StackError."""
     if names_addresses(os.environ):
         yield in_order(find_installation())
         return
@@ -76,13 +76,13 @@ def _restore(folder: Path, manifest: Manifest, checked: Inventories, installatio
     urls, stores = installation.databases, installation.objects
     if missing := manifest.migrations.keys() - urls.keys() | manifest.objects.keys() - stores.keys():
         raise StackError(
-            f"The backup has data of {', '.join(sorted(missing))}, but no target is configured for it.",
+            f"The backup contains data of {', '.join(sorted(missing))}, but no target is configured for it.",
             "Set AES_<SERVICE>_DATABASE_URL, and AES_<SERVICE>_OBJECTS_URL for ingestion and artifacts.",
         )
     if filled := [service for service in manifest.migrations if not _is_empty(service, urls[service])]:
         raise StackError(f"The databases of {', '.join(filled)} aren't empty.", "Restore into new databases.")
     with _in_whole(manifest, installation.home):
-        # Objects come before rows: no row may exist without its object.
+        # Objects are restored before rows, since a row must not exist without its object.
         for service, objects in checked.items():
             with store_errors_explained():
                 asyncio.run(_put_objects(service, objects_directory(folder, service), stores[service], objects))
@@ -114,14 +114,14 @@ def _is_empty(service: str, url: str) -> bool:
 
 
 def _publish_again(service: str, url: str, since: str) -> int:
-    """Marks events published since then as unpublished, so that they are published again; returns their number.
+    """Marks events published since then as unpublished, so that they're published again. Returns their number.
 
-    They keep their IDs, so that consumers skip those they have processed.
+    Events keep their IDs, so consumers skip those they have processed.
     """
     with database_errors_explained(service, url), psycopg.connect(url) as connection:
         if service == "timeline":
-            # The timeline's offsets belong to another Kafka. It reads this one from the beginning and skips known
-            # events by their IDs.
+            # The timeline's offsets belong to the old Kafka. The timeline reads the new one from the beginning and
+            # skips known events by their IDs.
             connection.execute("DELETE FROM timeline_offsets")
         found = connection.execute(
             "UPDATE outbox SET published_at = NULL, attempts = 0"
@@ -133,7 +133,7 @@ def _publish_again(service: str, url: str, since: str) -> int:
 
 @contextmanager
 def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
-    """Marks the stack as half restored: `aes up` refuses to start it, and a failure says what to do."""
+    """Marks the stack as partly restored, so `aes up` refuses to start it. On failure, says what to do."""
     if home is not None:
         home.restore_marker.touch()
     try:

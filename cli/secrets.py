@@ -23,11 +23,11 @@ def secrets() -> None: ...
 
 @app.command()
 def rotate(json_output: Json = False) -> None:
-    """Encrypt every stored secret under the newest key.
+    """Encrypt every stored secret with the newest key.
 
-    Uses the databases of timeline and registry, and AES_SECRETS_KEY, whose first key encrypts. Services can stay up
-    once every process knows both keys. Remove a key from AES_SECRETS_KEY when nothing is encrypted under it.
-    The embedded stack keeps the keys for its next start.
+    Uses the databases of timeline and registry, and AES_SECRETS_KEY, whose first key encrypts. Services can keep
+    running if every process knows both keys. Afterwards, you can remove keys that no secret is encrypted with. The
+    embedded stack stores the keys for its next start.
     """
     with failures_explained(json_output):
         installation = find_installation()
@@ -41,7 +41,7 @@ def rotate(json_output: Json = False) -> None:
         ]
         rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
         show_table(json_output, {"secrets": secrets}, ("", "encrypted anew", "unreadable"), rows)
-        # Scripts have their places in the document.
+        # Scripts read the locations from the JSON document.
         for place, problem in (pair for each in found.values() for pair in each.unreadable if not json_output):
             note(f"{place}: {problem}")
         if any(each.unreadable for each in found.values()):

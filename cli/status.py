@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 def status(json_output: Json = False) -> None:
     """Show the embedded stack's processes and their state.
 
-    Exits with 1 if the last start failed, or if a started stack has no supervisor or a process that isn't ready.
+    Exits with 1 if the last start failed, the supervisor is gone, or a process isn't ready.
     """
     with failures_explained(json_output):
         current = asyncio.run(read_status(Home.from_environment()))

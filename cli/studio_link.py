@@ -8,9 +8,10 @@ _SECONDS = 3600
 
 
 def studio_link(connection: Connection, shown_as: str | None = None) -> str:
-    """Makes a link with a bearer token in its fragment, which browsers never send; without a token, the plain address.
+    """Creates a link with a bearer token in its fragment, which browsers never send. Without a token, returns the
+    address.
 
-    The token works once: the studio creates its own key with it. `shown_as` replaces the address.
+    The token works once: the studio exchanges it for its own key. `shown_as` replaces the address.
     """
     address = f"{shown_as or connection.base_url}/studio/"
     try:

@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 
 
 def print_json(document: Any) -> None:
-    """Prints one line of JSON on stdout, with the client's responses as the service sent them."""
+    """Prints one line of JSON on stdout. Responses of the client are printed as the service sent them."""
     print(json.dumps(document, default=_as_sent), flush=True)
 
 
@@ -31,7 +31,7 @@ def _as_sent(value: Any) -> Any:
 
 
 def show(as_json: bool, document: Any, text: str) -> None:
-    """Prints the result of a command: JSON for scripts, text for people."""
+    """Prints a command's result: JSON for scripts, or text."""
     if as_json:
         print_json(document)
     else:
@@ -39,7 +39,7 @@ def show(as_json: bool, document: Any, text: str) -> None:
 
 
 def show_table(as_json: bool, document: Any, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Like ``show``, with a table for people."""
+    """Prints a command's result: JSON for scripts, or a table."""
     if as_json:
         print_json(document)
     else:
@@ -53,7 +53,7 @@ def note(text: str = "") -> None:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Prints a table on stdout, or a block of lines per row if the table is wider than the terminal.
 
-    Names and IDs are never cut off. Without a terminal the width is unlimited, unless COLUMNS is set. An empty table
+    Names and IDs are never truncated. Without a terminal, the width is unlimited unless COLUMNS is set. An empty table
     prints nothing on stdout and a note on stderr.
     """
     from rich.console import Console
@@ -81,7 +81,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def emphasise(text: str, code: int) -> str:
-    """Styles the text when stderr is a terminal."""
+    """Styles the text if stderr is a terminal."""
     return f"\x1b[{code}m{text}\x1b[0m" if sys.stderr.isatty() else text
 
 
@@ -112,7 +112,7 @@ def failures_explained(as_json: bool) -> Iterator[None]:
 
 
 def _say(label: str, style: int, text: str) -> None:
-    """Prints label and text, wrapped on a terminal and unchanged elsewhere."""
+    """Prints a label and text, wrapped on a terminal and unwrapped elsewhere."""
     lines = f"{label} {text}".split("\n")
     if sys.stderr.isatty():
         lines = [_folded(line, shutil.get_terminal_size().columns) for line in lines]
@@ -125,10 +125,10 @@ def _folded(line: str, width: int) -> str:
 
 
 def call_of(action: Any) -> str:
-    """The tool call of an action: its name, and its arguments as JSON."""
+    """Formats an action's tool call: its name, and its arguments as JSON."""
     return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"
 
 
 def place_in(passage: Any) -> str:
-    """Page and row of a passage, if known: ``, page 2``."""
+    """Formats a passage's page and row, if known: ``, page 2``."""
     return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

@@ -19,7 +19,7 @@ Replicas = Annotated[
         "--replication-factor",
         envvar="AES_KAFKA_REPLICATION_FACTOR",
         min=1,
-        help="Brokers that keep each message.",
+        help="Number of brokers that store each message.",
     ),
 ]
 InSync = Annotated[
@@ -28,7 +28,7 @@ InSync = Annotated[
         "--min-insync-replicas",
         envvar="AES_KAFKA_MIN_INSYNC_REPLICAS",
         min=1,
-        help="Brokers that must acknowledge a write. Defaults to one less than the replicas, at least one.",
+        help="Brokers that must acknowledge a write. Defaults to one fewer than the replicas, at least one.",
     ),
 ]
 

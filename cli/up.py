@@ -30,15 +30,15 @@ Replicas = Annotated[
 
 @app.command()
 def up(json_output: Json = False, replicas: Replicas = None) -> None:
-    """Start the embedded stack, unless it is running.
+    """Start the embedded stack unless it's running.
 
-    The first start downloads Apache Kafka and creates the databases. State is stored in `.aes/`, or in AES_HOME. Prints
-    the address, the API key of the development company, and a one-time sign-in link for the studio. `aes status` shows
-    the ports of additional gateways.
+    The first start downloads Apache Kafka and creates the databases. State is stored in `.aes/` or AES_HOME. Prints the
+    address, the development company's API key, and a one-time sign-in link for the studio. `aes status` shows the ports
+    of additional gateways.
     """
     home = Home.from_environment()
     began = time.monotonic()
-    # Needed at the end for the key and the link; the import takes a second.
+    # Needed at the end for the key and the link. The import takes a second.
     for module in ("services.gateway.administration", "cli.api"):
         Thread(target=import_module, args=(module,), daemon=True).start()
     with failures_explained(json_output):
@@ -62,15 +62,15 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
   Key        {key}
              also in {home.development_key_file}
   Studio     {studio_link(Connection(state.base_url, key))}
-             this link signs in once, within an hour
+             this link works once, within an hour
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
     note("Next: {}, {} or {}.".format(*commands))
 
 
 def _moved(base_url: str) -> str:
-    """A note if the gateway isn't at its usual port; empty if it is, or if the port was chosen."""
+    """Returns a note if the gateway isn't on its usual port, unless the port was chosen explicitly."""
     usual = PREFERRED_PORTS["gateway"]
     if base_url.endswith(f":{usual}") or "AES_GATEWAY_PORT" in os.environ:
         return ""
-    return f"\n             port {usual} was in use; AES_GATEWAY_PORT={usual} ./aes up returns to it"
+    return f"\n             port {usual} was in use; to return to it, run AES_GATEWAY_PORT={usual} ./aes up"

@@ -37,7 +37,7 @@ def usage(
         if json_output:
             print_json(report)
             return
-        # Scripts get IDs, people get names.
+        # Scripts get IDs; the table shows names.
         names = name_agents(client, [each.agent_id for each in report.usage if each.agent_id])
     fields = [_FIELDS[name] for name in report.group_by]
     groups = ["agent" if name == "agent_id" else name for name in fields]
@@ -58,9 +58,9 @@ def _shown(sums: Any) -> tuple[Any, ...]:
 
 
 def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
-    """Returns a name for each agent; the name of a deleted one comes from the company's newest agent events.
+    """Returns a name for each agent. The name of a deleted agent comes from the company's newest agent events.
 
-    If several agents share a name, the ID follows it. Returns nothing if the key can't read agents.
+    The ID is added to names shared by several agents. Returns nothing if the key can't read agents.
     """
     from aes_client import PermissionDeniedError
 
@@ -83,7 +83,7 @@ def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
 
 
 def _former_names(client: Client) -> dict[str, str]:
-    """The names in a single page of the newest events: a report must not wait for a long timeline."""
+    """Returns the names in a single page of the newest events, since a report must not wait for a long timeline."""
     from aes_client import PermissionDeniedError
 
     query = {"type": "agent.created,agent.updated", "order": "desc", "limit": 200}

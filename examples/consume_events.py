@@ -1,11 +1,11 @@
-"""Follows the events of one correlation id, as any program outside the service can.
+"""Follows the events of a correlation ID, as any program outside the service can.
 
-Reads the event topics with a consumer group of its own; needs nothing but aiokafka:
+Reads the event topics with its own consumer group. Requires only aiokafka:
 
     python examples/consume_events.py --bootstrap-servers 127.0.0.1:9092 --correlation-id my-request-1 --from-beginning
 
-Where Kafka asks for a name and a password, `--username` and the variable KAFKA_PASSWORD, which no list of processes
-shows; `--ca-file` where it is reached by TLS. The embedded stack's Kafka, with the port that `./aes status` shows:
+If Kafka requires a password, set `--username` and the variable KAFKA_PASSWORD, which doesn't appear in process lists.
+If it requires TLS, set `--ca-file`. For the embedded stack's Kafka, use the port shown by `./aes status`:
 
     export KAFKA_PASSWORD=$(cat .aes/kafka-password)
     python examples/consume_events.py --username aes --mechanism PLAIN --bootstrap-servers 127.0.0.1:PORT …
@@ -26,7 +26,7 @@ try:
     from aiokafka import AIOKafkaConsumer, ConsumerRecord
     from aiokafka.errors import KafkaError
 except ModuleNotFoundError:
-    sys.exit("error: the package aiokafka is missing; the project's own Python has it: .aes/venv/bin/python")
+    sys.exit("error: the package aiokafka is missing. Use the project's Python, which has it: .aes/venv/bin/python")
 
 EVENT_TOPICS = (
     "runtime-events",
@@ -46,17 +46,17 @@ class CannotFollow(Exception):
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Follow the events of one correlation id.")
+    parser = argparse.ArgumentParser(description="Follow the events of a correlation ID.")
     parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (%(default)s)")
-    parser.add_argument("--correlation-id", required=True, help="what to follow")
+    parser.add_argument("--correlation-id", required=True, help="the correlation ID to follow")
     parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
-    parser.add_argument("--from-beginning", action="store_true", help="also what has happened already")
-    parser.add_argument("--username", default="", help="where Kafka asks who one is")
-    parser.add_argument("--mechanism", default="SCRAM-SHA-512", help="how it asks (%(default)s)")
-    parser.add_argument("--ca-file", default="", help="PEM of who signed the brokers' certificates; with it by TLS")
-    parser.add_argument("--group", default="example-", help="how its consumer group begins (%(default)s)")
+    parser.add_argument("--from-beginning", action="store_true", help="include past events")
+    parser.add_argument("--username", default="", help="user name, if Kafka requires one")
+    parser.add_argument("--mechanism", default="SCRAM-SHA-512", help="SASL mechanism (%(default)s)")
+    parser.add_argument("--ca-file", default="", help="PEM file of the brokers' CA; enables TLS")
+    parser.add_argument("--group", default="example-", help="prefix of the consumer group (%(default)s)")
     parser.add_argument(
-        "--timeout", type=float, help="end after so many seconds without an event (default: go on until Ctrl-C)"
+        "--timeout", type=float, help="stop after this many seconds without an event (default: run until Ctrl-C)"
     )
     return parser.parse_args()
 
@@ -68,9 +68,9 @@ def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> d
         try:
             given |= {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(cafile=ca_file)}
         except OSError as problem:
-            raise CannotFollow(f"{ca_file} cannot be read: {problem}") from problem
+            raise CannotFollow(f"{ca_file} can't be read: {problem}") from problem
     if username:
-        # Whether to send it without TLS is the caller's choice: aiokafka warns of it at each connection.
+        # Sending the password without TLS is the caller's choice. aiokafka warns about it on each connection.
         logging.getLogger("aiokafka.conn").addFilter(lambda record: "in the clear" not in record.getMessage())
         given |= {
             "security_protocol": "SASL_SSL" if ca_file else "SASL_PLAINTEXT",
@@ -82,13 +82,13 @@ def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> d
 
 
 async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None:
-    """Connect and subscribe to the event topics that exist. Raises ``CannotFollow``."""
+    """Connects and subscribes to the existing event topics. Raises ``CannotFollow``."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await consumer.start()
             there = await consumer.topics()
     except (KafkaError, OSError, TimeoutError) as problem:
-        raise CannotFollow(f"Kafka does not answer at {servers}: {problem or 'timed out'}") from problem
+        raise CannotFollow(f"Kafka at {servers} doesn't respond: {problem or 'timed out'}") from problem
     topics = [prefix + topic for topic in EVENT_TOPICS if prefix + topic in there]
     if not topics:
         raise CannotFollow(f"there are no event topics with the prefix {prefix!r} at {servers}")
@@ -98,11 +98,11 @@ async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None
             while not consumer.assignment():
                 await asyncio.sleep(0.1)
     except TimeoutError as problem:
-        raise CannotFollow(f"Kafka at {servers} gave this consumer nothing to read in {JOIN_SECONDS} s") from problem
+        raise CannotFollow(f"Kafka at {servers} assigned no partitions within {JOIN_SECONDS} s") from problem
 
 
 async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: float | None) -> int:
-    """Print events until ``timeout`` seconds pass without one; returns how many there were."""
+    """Prints events until ``timeout`` seconds pass without one. Returns their number."""
     clock = asyncio.get_running_loop().time
     seen: set[str] = set()
     last = clock()
@@ -112,7 +112,7 @@ async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: fl
             # The headers suffice to skip other events without decoding them.
             if headers.get("ce_correlationid") != correlation_id:
                 continue
-            # Delivery is at least once, so an event may come twice, with the same id.
+            # Delivery is at least once, so an event may arrive twice with the same ID.
             if headers["ce_id"] in seen:
                 continue
             seen.add(headers["ce_id"])
@@ -122,7 +122,7 @@ async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: fl
 
 
 def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[str, str], bytes]]:
-    """Merges the records of several topics in order of time and drops those without CloudEvents headers."""
+    """Merges the records of several topics by time, and drops records without CloudEvents headers."""
     events = []
     for batch in batches:
         for record in batch:
@@ -133,23 +133,23 @@ def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[st
 
 
 def line(headers: dict[str, str], value: bytes) -> str:
-    """``aes.runtime.turn.completed.v1`` is the event ``turn.completed`` of the service ``runtime``."""
+    """Returns the service and event: ``runtime`` and ``turn.completed`` for ``aes.runtime.turn.completed.v1``."""
     parts = headers["ce_type"].split(".")
     service, name = (parts[1], ".".join(parts[2:-1])) if len(parts) > 3 else ("?", headers["ce_type"])
     if "ce_dataref" in headers:
-        summary = "(payload too large for the bus; its owner has it)"
+        summary = "(payload too large for the bus; its service has it)"
     else:
         try:
             summary = summarize(name, json.loads(value))
         except (ValueError, KeyError, TypeError, AttributeError):
-            summary = "(a payload of a newer kind)"
+            summary = "(payload of a newer version)"
     if len(summary) > LONGEST_SUMMARY:
         summary = summary[: LONGEST_SUMMARY - 1] + "…"
     return f"{headers['ce_time']}  {service:<9} {name:<26} {summary}"
 
 
 def summarize(name: str, payload: dict[str, Any]) -> str:
-    """Summarises an event in a few words."""
+    """Summarizes an event in a few words."""
     if "error" in payload:
         return f"{payload['error']['type']}: {payload['error']['message']}"
     if name == "turn.completed":
@@ -170,7 +170,7 @@ async def main() -> int:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_servers,
         **security(options.username, options.ca_file, options.mechanism),
-        # A consumer group of its own, so that no other reader is disturbed.
+        # Its own consumer group, so that no other reader is disturbed.
         group_id=f"{options.prefix}{options.group}{uuid.uuid4()}",
         auto_offset_reset="earliest" if options.from_beginning else "latest",
         enable_auto_commit=False,
@@ -185,7 +185,7 @@ async def main() -> int:
     finally:
         await consumer.stop()
     if found == 0:
-        hint = "" if options.from_beginning else "; --from-beginning also shows what has happened already"
+        hint = "" if options.from_beginning else "; use --from-beginning to include past events"
         print(f"no event of {options.correlation_id} within {options.timeout:g} s{hint}", file=sys.stderr)
         return 3
     return 0

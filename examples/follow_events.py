@@ -1,10 +1,10 @@
-"""Follows the events of a company, or of one session or request, over server-sent events.
+"""Follows the events of a company, a session or a request over server-sent events.
 
-Resumes after a lost connection without missing or repeating an event. Needs only Python:
+Resumes after a lost connection without losing or repeating an event. Requires only Python:
 
     AES_API_KEY=… python examples/follow_events.py http://127.0.0.1:8080 --correlation-id my-request-1 --after 0
 
-`--until turn.completed` ends it with that event.
+With `--until turn.completed`, it stops after that event.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
-# The service sends a comment after 15 s without an event; longer silence is a lost connection.
+# The service sends a comment after 15 s without an event. Longer silence means that the connection is lost.
 SILENCE_SECONDS = 40
 LOST = (URLError, http.client.HTTPException, OSError, socket.timeout)
 AGAIN = (429, 502, 503, 504)
 
 
 def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None) -> Iterator[dict[str, Any]]:
-    """Yields events for as long as they are wanted. Raises HTTPError when the service refuses."""
+    """Yields events until the caller stops. Raises HTTPError if the service rejects the request."""
     last_id, pause = after, 0.5
     while True:
         headers = {"x-api-key": api_key, "accept": "text/event-stream"}
@@ -38,7 +38,7 @@ def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None
             with urlopen(request, timeout=SILENCE_SECONDS) as stream:
                 pause = 0.5
                 for name, event_id, data in parsed(stream):
-                    # A comment with an id says how far the timeline is, without an event for us.
+                    # A comment with an ID reports the timeline's position if no event matches the filter.
                     last_id = event_id or last_id
                     if name == "error":
                         raise http.client.HTTPException(json.loads(data)["error"]["message"])
@@ -47,7 +47,7 @@ def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None
         except HTTPError as refusal:
             if refusal.code not in AGAIN:
                 raise
-            print(f"refused for now: {refusal}", file=sys.stderr)
+            print(f"rejected, retrying: {refusal}", file=sys.stderr)
         except LOST as problem:
             print(f"connection lost: {problem}", file=sys.stderr)
         time.sleep(pause)
@@ -55,7 +55,7 @@ def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None
 
 
 def parsed(stream: Any) -> Iterator[tuple[str, str, str]]:
-    """Yields name, id and data of each block of a stream of server-sent events."""
+    """Yields the name, ID and data of each block in a stream of server-sent events."""
     name, event_id, data = "", "", []
     for raw in stream:
         line = raw.decode().rstrip("\r\n")
@@ -76,15 +76,15 @@ def parsed(stream: Any) -> Iterator[tuple[str, str, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Follow the events of a company.")
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
-    parser.add_argument("--correlation-id", help="only of this correlation id")
-    parser.add_argument("--session-id", help="only of this session")
-    parser.add_argument("--type", help="only of this type, or of those that begin so: turn.*")
-    parser.add_argument("--after", help="begin after this position; 0 is the oldest (default: now)")
-    parser.add_argument("--until", help="end with the first event of this type")
+    parser.add_argument("--correlation-id", help="filter by correlation ID")
+    parser.add_argument("--session-id", help="filter by session ID")
+    parser.add_argument("--type", help="filter by type, or by prefix such as turn.*")
+    parser.add_argument("--after", help="start after this position; 0 starts with the oldest (default: now)")
+    parser.add_argument("--until", help="stop after the first event of this type")
     options = parser.parse_args()
     wanted = {"correlation_id": options.correlation_id, "session_id": options.session_id, "type": options.type}
     if not options.base_url.startswith(("http://", "https://")):
-        parser.error(f"Invalid URL {options.base_url}: it must begin with http:// or https://")
+        parser.error(f"Invalid URL {options.base_url}: it must start with http:// or https://")
     base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
     query = {name: value for name, value in wanted.items() if value}
     try:

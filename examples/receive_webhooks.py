@@ -1,11 +1,12 @@
-"""Receives webhooks: verifies their signatures, takes each event once, and prints it.
+"""Receives webhooks: verifies their signatures, processes each event once, and prints it.
 
-Needs the package `standardwebhooks` beside Python. Make a webhook, and start this with the secret that is shown once:
+Requires the package `standardwebhooks`. Create a webhook, and start this program with the secret, which is shown only
+once:
 
     WEBHOOK_SECRET=whsec_… python examples/receive_webhooks.py --port 9000
 
-While the secret is replaced, `WEBHOOK_SECRET` may hold the old and the new one, separated by a comma. `--until
-turn.completed` ends it with that event.
+While the secret is rotated, `WEBHOOK_SECRET` can contain the old and the new one, separated by a comma. With `--until
+turn.completed`, the program stops after that event.
 """
 
 import argparse
@@ -21,19 +22,21 @@ from typing import Any
 from standardwebhooks import Webhook, WebhookVerificationError
 
 LARGEST_BODY = 1024 * 1024
-# A real receiver keeps these in its database, in the transaction with the effects of the event.
+# A real receiver stores these in its database, in the transaction with the event's effects.
 REMEMBERED = 100_000
 
 
 class Inbox:
-    """The ids of events that were taken."""
+    """The IDs of processed events."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, event_id: str) -> bool:
-        """False for an event that was taken before: it is sent again when our answer was lost."""
+        """Returns False for an event that was already processed. The service sends an event again if the response was
+        lost.
+        """
         with self._lock:
             if event_id in self._seen:
                 return False
@@ -53,27 +56,29 @@ class Receiver(ThreadingHTTPServer):
         self.until = until
 
     def verified(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-        """Raises WebhookVerificationError when no secret of ours has signed this within the last five minutes."""
+        """Verifies a delivery. Raises WebhookVerificationError unless one of our secrets signed it within the last five
+        minutes.
+        """
         for verifier in self.verifiers:
             try:
                 return dict(verifier.verify(body, headers))
             except (WebhookVerificationError, ValueError):
                 # Headers without a signature raise a ValueError.
                 continue
-        raise WebhookVerificationError("no secret of ours has signed this")
+        raise WebhookVerificationError("the signature doesn't match any secret")
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Receiver
-    # Seconds of silence after which a connection is closed.
+    # A connection is closed after this many seconds of silence.
     timeout = 30
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()) or int(length[:20]) > LARGEST_BODY:
             self.close_connection = True
-            self.answer(413, "a body of a known length is needed, 1 MB at most")
+            self.answer(413, "send a body with a Content-Length of at most 1 MB")
             return
         body = self.rfile.read(int(length))
         try:
@@ -81,8 +86,8 @@ class Handler(BaseHTTPRequestHandler):
         except WebhookVerificationError as problem:
             self.answer(401, str(problem))
             return
-        # Respond first and work afterwards: the service retries after 15 s without a response.
-        self.answer(200, "taken")
+        # Respond first and work afterwards, since the service retries after 15 s without a response.
+        self.answer(200, "accepted")
         if self.server.inbox.take(self.headers["webhook-id"]):
             show(message)
         if message["type"] == self.server.until:
@@ -97,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Only what was taken is printed."""
+        """Does nothing, so that only events are printed."""
 
 
 def show(message: dict[str, Any]) -> None:
@@ -109,17 +114,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9000)
-    parser.add_argument("--until", default="", help="end with the first event of this type")
+    parser.add_argument("--until", default="", help="stop after the first event of this type")
     options = parser.parse_args()
     secrets = [part.strip() for part in os.environ.get("WEBHOOK_SECRET", "").split(",") if part.strip()]
     if not secrets:
-        sys.exit("set WEBHOOK_SECRET to the secret of the webhook")
+        sys.exit("Set WEBHOOK_SECRET to the webhook's secret.")
     try:
         receiver = Receiver((options.host, options.port), secrets, options.until)
     except ValueError:
-        sys.exit("WEBHOOK_SECRET isn't a webhook secret: it must begin with whsec_")
+        sys.exit("WEBHOOK_SECRET isn't a webhook secret: it must start with whsec_")
     except OSError as problem:
-        sys.exit(f"{options.host}:{options.port} cannot be listened on: {problem.strerror}")
+        sys.exit(f"Couldn't listen on {options.host}:{options.port}: {problem.strerror}")
     with receiver, contextlib.suppress(KeyboardInterrupt):
         receiver.serve_forever()
 

@@ -1,11 +1,11 @@
-"""Talks with an agent whose second tool is a function of this program, and whose first one a person has to allow.
+"""Talks to an agent with two tools: the first needs a person's approval, and the second is a function of this program.
 
-Lost connections and restarts of the service lose nothing: the same call is made again. Needs only Python:
+Lost connections and restarts of the service lose nothing, since the same call is made again. Requires only Python:
 
     AES_API_KEY=… python examples/run_client_tools.py http://127.0.0.1:8080 \
         "What is 3 * 245, and how many free seats has crossing 4711?"
 
-It asks before it allows a call; `--yes` allows them all.
+It asks before it allows a call; `--yes` allows all calls.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 AGENT = Path(__file__).parent / "agents" / "cashier.yaml"
-# A call of execute is answered after 120 s at the latest.
+# A call of execute returns after 120 s at the latest.
 SILENCE_SECONDS = 150
 LOST = (URLError, http.client.HTTPException, OSError)
 AGAIN = (429, 502, 503, 504)
@@ -30,7 +30,7 @@ LONGEST_OUTAGE_SECONDS = 300
 
 
 def free_seats(crossing: int) -> dict[str, int]:
-    """The tool that `client_tools` of the agent describes."""
+    """The tool described in the agent's `client_tools`."""
     return {"crossing": crossing, "free": 118}
 
 
@@ -43,7 +43,9 @@ class Service:
         self._api_key = api_key
 
     def post(self, path: str, body: bytes, *, kind: str = "application/json") -> dict[str, Any]:
-        """Repeats the request until it is answered; the key makes that one request. Raises HTTPError when refused."""
+        """Retries the request until it succeeds. Its idempotency key makes retries safe. Raises HTTPError if it's
+        rejected.
+        """
         return self.post_again(path, body, str(uuid.uuid4()), kind=kind)
 
     def post_again(self, path: str, body: bytes, key: str, *, kind: str = "application/json") -> dict[str, Any]:
@@ -58,7 +60,7 @@ class Service:
             except HTTPError as refusal:
                 if refusal.code not in AGAIN or time.monotonic() > deadline:
                     raise
-                print(f"refused for now: {refusal}", file=sys.stderr)
+                print(f"rejected, retrying: {refusal}", file=sys.stderr)
             except LOST as problem:
                 if time.monotonic() > deadline:
                     raise
@@ -67,19 +69,19 @@ class Service:
 
 
 def ask(service: Service, session: str, question: str, allows: Callable[[str], bool]) -> str:
-    """The agent's reply, after whatever its turn needs from here."""
+    """Returns the agent's reply, after resolving the actions that its turn requires."""
     message, key = json.dumps({"content": question}).encode(), str(uuid.uuid4())
     while True:
         answer = service.post_again(f"/runtime/{session}/execute/", message, key)
         if "response" in answer:
             return str(answer["response"]["content"])
-        # 202: the turn is waiting for these, or just takes long.
+        # 202: the turn is waiting for these actions, or just takes a while.
         for action in answer["required_actions"]:
             place = f"/runtime/{session}/turns/{answer['turn_id']}/actions/{action['action_id']}/"
             try:
                 service.post(place, json.dumps(answer_to(action, allows)).encode())
             except HTTPError as refusal:
-                # Somebody else was faster, or the action has expired: the turn goes on.
+                # Someone else was faster, or the action has expired. The turn continues.
                 if refusal.code != 409:
                     raise
                 print(f"too late: {action['tool_call']['name']}", file=sys.stderr)
@@ -89,24 +91,24 @@ def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str
     call = action["tool_call"]
     shown = f"{call['name']} {json.dumps(call['arguments'])}"
     if action["kind"] == "approval":
-        return {"decision": "approve"} if allows(shown) else {"decision": "deny", "reason": "The person said no."}
+        return {"decision": "approve"} if allows(shown) else {"decision": "deny", "reason": "The user denied the call."}
     try:
         output = TOOLS[call["name"]](**call["arguments"])
     except Exception as problem:
-        # The model gets the error and continues.
+        # The model receives the error and continues.
         return {"error": f"{type(problem).__name__}: {problem}"}
     print(f"ran {shown}", flush=True)
     return {"output": output}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Talk with an agent that has a tool in this program.")
+    parser = argparse.ArgumentParser(description="Talk to an agent that has a tool in this program.")
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
     parser.add_argument("question")
     parser.add_argument("--yes", action="store_true", help="allow every call")
     options = parser.parse_args()
     if not options.base_url.startswith(("http://", "https://")):
-        parser.error(f"Invalid URL {options.base_url}: it must begin with http:// or https://")
+        parser.error(f"Invalid URL {options.base_url}: it must start with http:// or https://")
     base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
     service = Service(base_url, os.environ.get("AES_API_KEY", ""))
     try:

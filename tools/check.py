@@ -22,7 +22,7 @@ class Check(StrEnum):
 Commands = list[tuple[str, ...]]
 _COMMANDS: Final[dict[Check, Commands]] = {
     Check.RUFF: [("ruff", "check", "."), ("ruff", "format", "--check", ".")],
-    # The client is for older versions of Python, too.
+    # The client also supports older versions of Python.
     Check.MYPY: [("mypy",), ("mypy", "--python-version", "3.10", "--package", "aes_client")],
     Check.IMPORTS: [("lint-imports", "--no-logo")],
     Check.HOUSE: [("python", "-m", "tools.lint")],

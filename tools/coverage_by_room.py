@@ -1,4 +1,4 @@
-"""Prints the branch coverage of each folder, as JSON, from the data of `coverage run`.
+"""Prints the branch coverage of each folder as JSON, from the data of `coverage run`.
 
     coverage run -m pytest --all        # in the project's environment; writes .coverage.* files
     coverage combine --quiet
@@ -42,7 +42,7 @@ def _measured() -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _percent(room: Counter[str]) -> float:
-    """The share of lines and branches together, as coverage counts."""
+    """Returns the combined share of covered lines and branches, as computed by coverage."""
     covered = room["covered_lines"] + room["covered_branches"]
     return round(100 * covered / max(1, room["num_statements"] + room["num_branches"]), 1)
 

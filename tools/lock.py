@@ -1,8 +1,8 @@
-"""Locks packages: `python -m tools.lock`, or with `--upgrade` in the newest allowed versions.
+"""Locks packages: `python -m tools.lock`. With `--upgrade`, to the newest allowed versions.
 
-Users install `requirements.lock`, developers also `requirements-dev.lock`. `deploy/images/locks` has the packages of
-all images (`base`), and those that each image needs in addition. All locks have the same versions, and the hashes of
-all files.
+Users install `requirements.lock`, developers also `requirements-dev.lock`. `deploy/images/locks` contains the packages
+of all images (`base`) and each image's additional packages. All locks have the same versions, and the hashes of all
+files.
 """
 
 import argparse
@@ -26,11 +26,12 @@ _COMPILE = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.lock", description=__doc__)
-    parser.add_argument("--upgrade", action="store_true", help="take the newest versions that pyproject.toml allows")
+    parser.add_argument("--upgrade", action="store_true", help="use the newest versions that pyproject.toml allows")
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
     everything, users, base = ("--all-extras", "--group", "dev"), ("--all-extras",), _IMAGES / "base.lock"
     with tempfile.TemporaryDirectory() as directory:
-        # Resolved as one, so that users and developers have the same versions. What is locked stays, as far as it can.
+        # Resolved together, so that users and developers have the same versions. Locked versions are kept as far as
+        # possible.
         versions = Path(directory, "versions.lock")
         versions.write_text("".join(lock.read_text() for lock in (_USERS, _DEVELOPERS) if lock.exists()))
         _run(*everything, *upgrade, "--output-file", str(versions))

@@ -21,7 +21,7 @@ def test(context: typer.Context) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Writes bytecode outside the source tree if the caller wants none in it.
+    """Writes bytecode outside the source tree if the caller disabled it there.
 
     The tests start hundreds of processes, each of which would otherwise compile all its imports.
     """

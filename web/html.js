@@ -7,8 +7,8 @@ export { Component, createContext, Fragment, render } from "preact";
 export { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 
 /**
- * Makes a component that draws line icons by name. Shapes are inline, so nothing is loaded. An icon never carries a
- * meaning alone.
+ * Makes a component that draws line icons by name. Shapes are inline, so nothing is loaded. Icons never convey meaning
+ * alone.
  */
 export function iconOf(shapes) {
   return ({ name }) => html`
@@ -17,7 +17,7 @@ export function iconOf(shapes) {
     </svg>`;
 }
 
-/** Icons of every chat. */
+/** The icons that every chat uses. */
 export const SHAPES = {
   chat: "M4 5h16v11H9l-5 4z",
   close: "M6 6l12 12M18 6L6 18",

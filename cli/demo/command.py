@@ -36,7 +36,7 @@ Model = Annotated[
 
 @app.command()
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Try agents on sample documents: validate, ingest, chat, call tools, create files, ask a person.
+    """Try agents on sample documents: validate, ingest, chat, call tools, create files, request an approval.
 
     Starts the embedded stack if it isn't running. It keeps running; stop it with `./aes down`.
     """
@@ -53,13 +53,13 @@ class Running:
     connection: Connection
     bus: BusAddress | None
     key_file: Path | None
-    """File with the key; None if the caller gave the key."""
+    """File with the key. None if the caller passed the key."""
     home: Home | None = None
-    """The embedded stack; None for a remote service, whose processes the demo must not restart."""
+    """The embedded stack. None for a remote service, whose processes the demo must not restart."""
 
     @property
     def restart(self) -> Callable[[], None] | None:
-        """Restarts the runtime of the embedded stack and waits until it is ready."""
+        """Restarts the embedded stack's runtime and waits until it's ready."""
         home = self.home
         if home is None:
             return None
@@ -113,7 +113,7 @@ def _is_running(home: Home) -> bool:
 
 
 def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | None) -> Running:
-    """Uses the given service, or the embedded stack, which it starts if needed."""
+    """Connects to the given service or to the embedded stack, starting the stack if needed."""
     if base_url is not None:
         running = Running(connect(base_url, api_key), named_bus(), None)
     else:
@@ -133,7 +133,7 @@ def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | Non
 
 
 def check_caller(model: str | None, *, will_start: bool) -> None:
-    """Checks before anything starts. Raises StackError for an invalid name or a missing key."""
+    """Checks the model's name and key before anything starts. Raises StackError."""
     if model is None:
         return
     name = _provider(model)
@@ -190,7 +190,7 @@ def _variables(name: str) -> tuple[str, ...]:
 
 
 def _providers() -> dict[str, tuple[str, ...]]:
-    """The API key variables of each provider, the usual one first."""
+    """Returns the API key variables of each provider, the usual one first."""
     from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 
     compatible = {
@@ -219,11 +219,11 @@ curl -H "$KEY" -H "content-type: application/yaml" \\
 
 def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
     screen.heading(9, "Try it yourself")
-    # A demo in a container uses an address that is unreachable from outside.
+    # In a container, the demo's address may be unreachable from outside.
     base_url = os.environ.get("AES_PUBLIC_URL") or stack.connection.base_url
     commands = _COMMANDS.format(
         base_url=base_url,
-        # A shell expression that reads the key, so that the key stays off the screen.
+        # A shell expression reads the key, so it doesn't appear on the screen.
         key="$AES_API_KEY" if stack.key_file is None else f"$(cat {steps.near(stack.key_file)})",
         session_id=talk.session.session_id,
         question=talk.agent.part.questions[-1].replace("'", "").replace('"', ""),
@@ -232,7 +232,7 @@ def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
     screen.console.print()
     screen.command(commands)
     screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
-    screen.line("Studio      the same in a browser; this link signs in once, within an hour:", "dim")
+    screen.line("Studio      in a browser; this link works once, within an hour:", "dim")
     screen.command(studio_link(stack.connection, base_url))
     if stack.key_file is not None:
         screen.line("The stack keeps running: ./aes status, ./aes logs -f, ./aes down", "dim")

@@ -1,4 +1,4 @@
-"""The steps of the demo, and the agents and documents in `examples/` that they use."""
+"""The demo's steps, which use the agents and documents in `examples/`."""
 
 import json
 import os
@@ -35,13 +35,13 @@ DOCUMENTS = (
     "examples/documents/skarholm-crossings-2025.csv",
 )
 _KNOWLEDGE_BASE, _SEARCH = "Skarholm Line", "dog on the ferry"
-# The file attached to each message to the clerk; the last message has none and uses the earlier ones.
+# The file attached to each message to the clerk. The last message has none and uses the earlier files.
 _HANDED_OVER = ("examples/artifacts/skarholm-meeting-2026.docx", "examples/artifacts/skarholm-tickets-2025.xlsx", None)
-# The result that the demo submits for the cashier's client tool.
+# The demo submits this result for the cashier's client tool.
 _FREE_SEATS = 118
 _INGESTED_SECONDS, _PROCESSED_SECONDS, _TIMELINE_SECONDS = 300.0, 120.0, 15.0
 _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
-_KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "its tables are read", "vision": "an image"}
+_KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "tables extracted", "vision": "image"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ CASHIER = Part(
 
 @dataclass(frozen=True)
 class Agent:
-    """An example agent: `text` is its YAML file, `configuration` its content with the chosen model."""
+    """An example agent: `text` is its YAML file, `configuration` its content with the selected model."""
 
     part: Part
     text: str
@@ -98,7 +98,7 @@ class Agent:
 
     @classmethod
     def load(cls, part: Part, model: str | None) -> "Agent":
-        """Raises StackError when the example is missing or unreadable."""
+        """Reads an agent's file. Raises StackError if it's missing or unreadable."""
         text = _content(part.agent).decode()
         configuration = yaml.safe_load(text)
         if not isinstance(configuration, dict):
@@ -117,13 +117,13 @@ class Talk:
     """A session of the demo with its conversation."""
 
     letter: str
-    """Short name of the session in the demo."""
+    """Short name of the session in the demo's output."""
     session: SessionHandle[SyncRunner]
     agent: Agent
     turns: list[dict[str, Any]] = field(default_factory=list)
     """Each question with its reply."""
     artifacts: list[str] = field(default_factory=list)
-    """Ids of uploaded and generated files, in that order."""
+    """IDs of uploaded and generated files, in that order."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -135,7 +135,7 @@ class Talk:
 
 
 def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[dict[str, Any]]:
-    """Validates the broken file and the agents' files; returns the reports."""
+    """Validates an invalid agent and the demo's agents. Returns the reports."""
     screen.heading(1, "Validate agents in YAML", "POST /api/v1/agent/validate/")
     broken = _content(BROKEN).decode()
     screen.line(BROKEN, "dim")
@@ -160,7 +160,7 @@ def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[di
 
 
 def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str] = DOCUMENTS) -> KnowledgeBase:
-    """Uploads the documents, creates a knowledge base and waits until it is searchable; returns it."""
+    """Uploads the documents, creates a knowledge base and waits until it's searchable. Returns the knowledge base."""
     screen.heading(2, "Create a knowledge base from documents", "POST /api/v1/knowledge-bases/")
     file_ids = []
     for path in documents:
@@ -204,7 +204,7 @@ def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Ag
 
 
 def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path) -> tuple[Talk, list[Path]]:
-    """Uploads files, asks about them and downloads the agent's files; also returns the downloads."""
+    """Uploads files, asks about them and downloads the agent's files. Also returns the downloads."""
     talk = _opened(screen, client, 5, "C", clerk, "POST /api/v1/sessions/{session_id}/artifacts/")
     for question, path in zip(clerk.part.questions, _HANDED_OVER, strict=True):
         screen.blank()
@@ -220,7 +220,7 @@ def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path
 
 
 def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Callable[[], None] | None) -> Talk:
-    """Answers what a turn is waiting for, after a restart of the runtime if ``restart`` is given."""
+    """Answers a waiting turn's actions. If ``restart`` is given, it first restarts the runtime."""
     talk = _opened(screen, client, 6, "D", cashier, "POST /api/v1/runtime/…/actions/{action_id}/")
     for question in cashier.part.questions:
         screen.blank()
@@ -262,7 +262,7 @@ def show_history(screen: Screen, talks: Sequence[Talk]) -> list[dict[str, Any]]:
 def show_timeline(
     screen: Screen, client: Client, correlation_id: str, base: KnowledgeBase, talks: Sequence[Talk]
 ) -> list[TimelineEventView]:
-    """Shows all events of the demo, by its correlation ID and in the order of the timeline; returns them."""
+    """Shows the demo's events, filtered by correlation ID, in timeline order. Returns them."""
     screen.heading(8, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
     events = read_timeline(client, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
     names = _names(base, talks)
@@ -281,7 +281,7 @@ def show_timeline(
 
 
 def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[TimelineEventView]:
-    """Reads the events of a correlation ID until these turns have ended. Raises StackError on a timeout."""
+    """Reads the events of a correlation ID until these turns have ended. Raises StackError on timeout."""
     found: list[TimelineEventView] = []
     open_turns = set(turns)
     try:
@@ -297,7 +297,7 @@ def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[
 
 
 def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id: str) -> str:
-    """The example's command line, to copy. Kafka's password stays off the screen."""
+    """Returns the example's command line for copying, without Kafka's password."""
     options = [f"--bootstrap-servers {bus.servers}"]
     if bus.prefix:
         options.append(f"--prefix {bus.prefix}")
@@ -311,7 +311,7 @@ def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id
 
 
 def near(path: Path) -> str:
-    """The path relative to the current directory, if that is shorter."""
+    """Returns the path relative to the current directory, if that's shorter."""
     full = path if path.is_absolute() else PROJECT_ROOT / path
     here = Path(os.path.relpath(full))
     return str(full if here.parts[:2] == ("..", "..") else here)
@@ -365,7 +365,7 @@ def _opened(
 
 
 def _ask(screen: Screen, talk: Talk, question: str, content: Any) -> None:
-    """Sends a message, shows its turn and keeps the result; ``content`` is the question with its attachments."""
+    """Sends a message, shows its turn and stores the result. ``content`` is the question with its attachments."""
     view = TurnView(screen)
     for event in talk.session.stream(content):
         view.show(event)
@@ -391,7 +391,7 @@ def _upload(screen: Screen, talk: Talk, path: str) -> str:
 def _downloaded(screen: Screen, talk: Talk, artifact: dict[str, Any], directory: Path) -> Path:
     talk.artifacts.append(artifact["artifact_id"])
     directory.mkdir(parents=True, exist_ok=True)
-    # A model chose the name, so use only its last path segment.
+    # The model chose the name, so only its last path segment is used.
     saved = directory / (Path(artifact["name"]).name or "artifact")
     size = talk.session.artifacts.save(artifact["artifact_id"], saved)
     screen.good(f"{artifact['name']}  {size:,} bytes, downloaded")
@@ -419,7 +419,7 @@ def _resolve(screen: Screen, turn: TurnHandle[SyncRunner], action: RequiredActio
 
 
 def _names(base: KnowledgeBase, talks: Sequence[Talk]) -> dict[str, str]:
-    """Short names for the subjects of events."""
+    """Returns short names for the subjects of events."""
     names = {base.id: "knowledge"}
     names |= {document.id: f"file {number}" for number, document in enumerate(base.datasources, 1)}
     for talk in talks:

@@ -1,4 +1,4 @@
-"""Prints headings, marks and streaming conversations; styled on a terminal, plain elsewhere."""
+"""Prints headings, marks and streamed conversations. Output is styled on a terminal and plain elsewhere."""
 
 import json
 import sys
@@ -62,7 +62,7 @@ class Typewriter:
 
     def _end_word(self) -> None:
         while self._word:
-            # Hold line breaks back until text follows, so that none trail.
+            # Line breaks are held back until more text follows, to avoid trailing ones.
             room = self._width - self._column - len(self._space)
             if self._breaks:
                 self._new_line(min(self._breaks, 2))
@@ -91,7 +91,7 @@ class Typewriter:
 
 
 class Screen:
-    """Prints to stdout; `quiet` prints nothing, for `--json`."""
+    """Prints to stdout. `quiet` prints nothing, for `--json`."""
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stdout, highlight=False, quiet=quiet)
@@ -103,7 +103,7 @@ class Screen:
         self.console.print(Text(subtitle, style="dim"), width=self.width)
 
     def heading(self, number: int, text: str, call: str = "") -> None:
-        """Prints a step's heading, with its API call on the right if there is room."""
+        """Prints a step's heading, with its API call on the right if there's room."""
         left = Text.assemble((f"{number}", "bold cyan"), "  ", (text, "bold"))
         self.console.print()
         room = self.width - left.cell_len - len(call)
@@ -121,13 +121,13 @@ class Screen:
         self._indented(Text(text, style=style))
 
     def row(self, *columns: Text) -> None:
-        """Prints columns on one line; cuts the last one off at the line's end."""
+        """Prints columns on one line, truncating the last column."""
         line = Text("  ").join(columns)
         line.truncate(self.width - 3, overflow="ellipsis")
         self._indented(line)
 
     def quote(self, text: str) -> None:
-        """Prints a file's text; long lines wrap under their beginning."""
+        """Prints a file's text. Long lines wrap and stay aligned."""
         for line in text.rstrip().splitlines():
             margin = " " * (len(line) - len(line.lstrip()))
             pieces = wrap(line, self.width - 5, subsequent_indent=margin, drop_whitespace=True) or [""]
@@ -149,7 +149,7 @@ class Screen:
             writer.feed(text)
 
     def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
-        """Prints a message as it is generated."""
+        """Prints a message while it's generated."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
         return Typewriter(
             lambda piece: self._write(piece, text_style),
@@ -159,7 +159,7 @@ class Screen:
         )
 
     def command(self, text: str) -> None:
-        """Prints a text to copy, without wrapping or indentation."""
+        """Prints text for copying, without wrapping or indentation."""
         self.console.print(Text(text), soft_wrap=True)
 
     def _marked(self, mark: str, style: str, text: Text, indent: int = 3) -> None:
@@ -208,7 +208,7 @@ class TurnView:
             self._end(event)
 
     def finish(self, question: str) -> dict[str, Any]:
-        """Returns the result of the turn."""
+        """Returns the turn's result."""
         assert self._reply is not None
         response = self._reply.response
         return {
@@ -223,7 +223,7 @@ class TurnView:
         }
 
     def _take_text(self, step: int, text: str) -> None:
-        # Deltas have their own topic and may overtake the tool results that they are based on.
+        # Deltas have their own topic and may arrive before the tool results that they're based on.
         if step > self._step:
             self._early.append(text)
         else:
@@ -244,7 +244,7 @@ class TurnView:
             self._writer = None
 
     def _reach(self, step: int) -> None:
-        """Releases the text of a step."""
+        """Prints the buffered text of a step."""
         self._step = step
         for text in self._early:
             self._show_text(text)
@@ -258,7 +258,7 @@ class TurnView:
     def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
         self._outcomes[call.call_id] = outcome
-        # The calls of a step run concurrently. Show their results in the order of the calls.
+        # A step's calls run concurrently. Results are shown in the order of the calls.
         while self._outcomes and (first := next(iter(self._outcomes.values()))) is not None:
             self._screen.said("", first)
             del self._outcomes[next(iter(self._outcomes))]
@@ -303,7 +303,7 @@ class TurnView:
 
 
 def _sources(citations: Iterable[models.Citation]) -> list[str]:
-    """Lists the cited documents, each page or row once."""
+    """Lists the cited documents, with each page or row once."""
     places: dict[str, str] = {}
     for citation in citations:
         if citation.file_name:

@@ -1,4 +1,4 @@
-"""Checks that Kafka answers, has the declared topics with enough replicas, and has the right time."""
+"""Checks that Kafka responds, has the declared topics with enough replicas, and has the right time."""
 
 import os
 import secrets
@@ -74,7 +74,7 @@ def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
                 f"topic {name}",
                 f"{len(there[name])} partitions instead of {declared[name]}",
                 "Let its consumers finish, stop the services, delete the topic and run: ./aes topics create. "
-                "Changing the number in place would break the order of messages.",
+                "Changing the number in place breaks the order of messages.",
             )
         )
     return findings or [ok("topics", f"all {len(declared)} with their partitions")]
@@ -117,7 +117,7 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
     producer = AIOKafkaProducer(**address.kafka.options())
     await producer.start()
     try:
-        # A new topic delays its first message, so measure the second one.
+        # A new topic delays its first message, so the second one is measured.
         await producer.send_and_wait(topic, b"")
         before = time.time()
         written = await producer.send_and_wait(topic, b"")
@@ -127,7 +127,7 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 
 
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
-    """Reads AES_KAFKA_REPLICATION_FACTOR; by default, three replicas if there are three brokers. Raises ValueError."""
+    """Reads AES_KAFKA_REPLICATION_FACTOR. It defaults to three if there are three brokers. Raises ValueError."""
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
     if factor:
@@ -138,12 +138,12 @@ def expected_replication(brokers: int, environment: Mapping[str, str] = os.envir
 def replication_findings(
     factors: Mapping[str, int], in_sync: Mapping[str, int], expected: Replication | None
 ) -> list[Finding]:
-    """Compares replicas (``factors``) and `min.insync.replicas` (``in_sync``) of topics with the expected ones."""
+    """Compares topics' replicas (``factors``) and `min.insync.replicas` (``in_sync``) with the expected values."""
     if expected is None:
         return []
     fewer = sorted(name for name, factor in factors.items() if factor < expected.factor)
     loose = sorted(name for name, least in in_sync.items() if least < expected.in_sync)
-    # One unreachable broker would stop all writes.
+    # Otherwise, one unreachable broker stops all writes.
     tight = sorted(name for name, least in in_sync.items() if least > 1 and least >= factors[name])
     findings = []
     if fewer:

@@ -44,7 +44,7 @@ def checks_of(installation: Installation) -> list[Check]:
         installation.signing_key, installation.secrets_key, installation.directories, installation.home
     )
     if not installation.runs:
-        # Report a stopped stack once, not each of its services.
+        # A stopped stack is reported once, not for each service.
         return checks
     if installation.bus is not None:
         checks += bus_checks(installation.bus)

@@ -1,4 +1,4 @@
-"""Checks that each service's database answers, is migrated and has the right time."""
+"""Checks that each service's database responds, is migrated and has the right time."""
 
 import asyncio
 import time
@@ -55,7 +55,7 @@ async def _migrations(service: str, url: str, connection: Connection) -> Finding
     try:
         migrated = await asyncio.to_thread(is_migrated, url, migrations)
     except IncompatibleSchema as problem:
-        return failed(check, "the database has an older schema", str(problem))
+        return failed(check, "the database has an outdated schema", str(problem))
     found = await fetch_value(connection, "SELECT to_regclass('alembic_version')::text")
     at = await fetch_value(connection, "SELECT version_num FROM alembic_version") if found else None
     if not migrated:
@@ -76,28 +76,28 @@ async def _vectors(connection: Connection) -> list[Finding]:
 
 
 async def _secrets(connection: Connection, table: SecretTable, secrets_key: str) -> Finding:
-    """Checks that every stored secret can be decrypted, and is encrypted under the first key."""
+    """Checks that every stored secret can be decrypted and is encrypted with the first key."""
     check = table.what
     try:
         ids = [key_id(key) for key in parse_keys(secrets_key)]
     except ValueError:
-        return failed(check, "AES_SECRETS_KEY is invalid, so they can't be decrypted", "Fix AES_SECRETS_KEY first.")
+        return failed(check, "AES_SECRETS_KEY is invalid, so secrets can't be decrypted", "Fix AES_SECRETS_KEY first.")
     found = await table.count_by_key(connection)
     lost = sum(count for under, count in found.items() if under not in ids)
     old = sum(count for under, count in found.items() if under in ids[1:])
     if lost:
-        remedy = "Add their key to AES_SECRETS_KEY, or set these secrets again."
+        remedy = "Add their key to AES_SECRETS_KEY, or store these secrets again."
         return failed(
             check, f"{lost} of {sum(found.values())} can't be decrypted with any key in AES_SECRETS_KEY", remedy
         )
     if old:
         remedy = "Run ./aes secrets rotate before you remove keys."
-        return warning(check, f"{old} of {sum(found.values())} aren't encrypted under the first key yet", remedy)
-    return ok(check, f"{sum(found.values())}, all encrypted under the first key")
+        return warning(check, f"{old} of {sum(found.values())} aren't encrypted with the first key yet", remedy)
+    return ok(check, f"{sum(found.values())}, all encrypted with the first key")
 
 
 async def _failures(service: str, connection: Connection) -> Finding:
-    """Internal errors that events of the last day reported."""
+    """Lists internal errors that events reported in the last day."""
     check = f"internal errors of {service}"
     found = await connection.execute(
         """SELECT count(*) OVER (), correlation_id, type, cause FROM outbox

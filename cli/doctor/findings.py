@@ -1,4 +1,4 @@
-"""Findings of the doctor. A check that raises becomes one, too."""
+"""Findings of the doctor. An exception in a check becomes a finding, too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 Level = Literal["ok", "warning", "failed", "skipped"]
 _SECONDS: Final = 45.0
-# Expiry of commands, tokens and links compares clocks of different machines.
+# The expiry of commands, tokens and links depends on the clocks of several machines.
 _MOST_SKEW_SECONDS: Final = 2.0
 
 
@@ -17,7 +17,7 @@ class Finding:
     level: Level
     detail: str
     remedy: str = ""
-    """Advice for every finding except `ok`."""
+    """Advice. Every finding except `ok` has it."""
 
     def as_json(self) -> dict[str, Any]:
         return {"check": self.check, "state": self.level, "detail": self.detail, "remedy": self.remedy or None}
@@ -40,7 +40,7 @@ def skipped(check: str, detail: str) -> Finding:
 
 
 def compare_clocks(check: str, theirs: float, before: float, after: float) -> Finding:
-    """Returns the offset of the clock ``theirs``, read between ``before`` and ``after``; all in Unix seconds."""
+    """Compares the clock ``theirs``, read between ``before`` and ``after``, with this one. All are Unix seconds."""
     skew = theirs - min(max(theirs, before), after)
     detail = f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine"
     if abs(skew) <= _MOST_SKEW_SECONDS:
@@ -50,7 +50,7 @@ def compare_clocks(check: str, theirs: float, before: float, after: float) -> Fi
 
 @dataclass(frozen=True)
 class Check:
-    """A named check; ``remedy`` is the advice if ``run`` raises or times out."""
+    """A named check. ``remedy`` is the advice if ``run`` raises or times out."""
 
     name: str
     run: Callable[[], Awaitable[list[Finding]]]
@@ -58,7 +58,7 @@ class Check:
 
 
 async def examine(checks: list[Check]) -> list[Finding]:
-    """Runs the checks concurrently; returns their findings in the checks' order."""
+    """Runs the checks concurrently. Returns their findings in the order of the checks."""
     return [finding for found in await asyncio.gather(*map(_run, checks)) for finding in found]
 
 
@@ -67,7 +67,7 @@ async def _run(check: Check) -> list[Finding]:
         async with asyncio.timeout(_SECONDS):
             return await check.run()
     except TimeoutError:
-        return [failed(check.name, "it didn't answer in time", check.remedy)]
+        return [failed(check.name, "it didn't respond in time", check.remedy)]
     except Exception as problem:
         told = (str(problem).strip() or type(problem).__name__).splitlines()[0]
         return [failed(check.name, told, check.remedy)]

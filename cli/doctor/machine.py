@@ -27,7 +27,7 @@ def machine_checks(
 
     async def disks() -> list[Finding]:
         if not directories:
-            return [skipped("disks", "no data on this machine, so not checked")]
+            return [skipped("disks", "not checked: no data on this machine")]
         return [_disk(what, path) for what, path in directories.items()]
 
     checks = [Check("keys", keys, ""), Check("disk", disks, "Check the disk.")]
@@ -39,9 +39,9 @@ def machine_checks(
 def _signing_key(key: str) -> Finding:
     remedy = "Set AES_SIGNING_KEY to the same secret for all services. Generate one with: openssl rand -hex 32"
     if not key:
-        return skipped("signing key", "AES_SIGNING_KEY isn't set here, so not checked")
+        return skipped("signing key", "not checked: AES_SIGNING_KEY isn't set here")
     if len(key) < _SHORTEST_KEY:
-        return failed("signing key", f"{len(key)} characters, needs at least {_SHORTEST_KEY}", remedy)
+        return failed("signing key", f"it has {len(key)} characters and needs at least {_SHORTEST_KEY}", remedy)
     if len(set(key)) < _SHORTEST_KEY // 4:
         return warning("signing key", "it doesn't look random", remedy)
     return ok("signing key", f"{len(key)} characters")
@@ -50,21 +50,21 @@ def _signing_key(key: str) -> Finding:
 def _secrets_key(keys: str) -> Finding:
     remedy = "Generate AES_SECRETS_KEY with: openssl rand -base64 32"
     if not keys:
-        return skipped("secrets key", "AES_SECRETS_KEY isn't set here, so not checked")
+        return skipped("secrets key", "not checked: AES_SECRETS_KEY isn't set here")
     try:
         found = parse_keys(keys)
     except ValueError as problem:
         return failed("secrets key", str(problem), remedy)
     if len(set(found[0])) < len(found[0]) // 2:
         return warning("secrets key", "it doesn't look random", remedy)
-    several = f", and {len(found) - 1} that only decrypt" if len(found) > 1 else ""
+    several = f", and {len(found) - 1} only for decryption" if len(found) > 1 else ""
     return ok("secrets key", f"32 bytes{several}")
 
 
 def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES) -> Finding:
     check = f"disk of {what}"
     there = path
-    # Judge a directory that doesn't exist yet by its future disk.
+    # A directory that doesn't exist yet is checked by its future disk.
     while not there.exists():
         there = there.parent
     if not os.access(there, os.W_OK):
@@ -80,7 +80,7 @@ def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES)
 async def _stack(home: Home) -> list[Finding]:
     status = await read_status(home)
     if status.state in ("starting", "stopping"):
-        return [failed("stack", f"it is {status.state}", "Wait until it's done, then run this again.")]
+        return [failed("stack", f"it is {status.state}", "Wait until it's done, then run ./aes doctor again.")]
     if status.state not in ("running", "degraded"):
         return [failed("stack", f"it is {status.state}", "Start it with: ./aes up"), *_ports(home)]
     findings = [
@@ -100,7 +100,7 @@ async def _stack(home: Home) -> list[Finding]:
         for part in status.parts
         if (unasked := part.restarts - part.asked_restarts)
     ]
-    # The demo and upgrades restart the runtime on purpose.
+    # The demo and upgrades restart the runtime deliberately.
     asked = [f"{part.name} {_times(part.asked_restarts)}" for part in status.parts if part.asked_restarts]
     restarted = f"; restarted on request: {', '.join(asked)}" if asked else ""
     return findings or [ok("stack", f"all {len(status.parts)} processes are ready{restarted}")]
@@ -115,5 +115,5 @@ def _ports(home: Home) -> list[Finding]:
     taken = [f"{name} ({port})" for name, port in remembered.items() if not is_free(port)]
     if not taken:
         return [ok("ports", "all free")]
-    remedy = "The next start uses other ports. To get these back, stop the programs that listen there."
+    remedy = "The next start uses other ports. To use these again, stop the programs that listen on them."
     return [warning("ports", f"in use by other programs: {', '.join(taken)}", remedy)]

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Creates a database and a role for each named service. Running it again resets passwords and keeps data.
+# Creates a database and a role for each given service. Running it again resets passwords and keeps data.
 #     databases.sh SERVICE …      with PG… for the administrator and <SERVICE>_PASSWORD for each role
 set -euo pipefail
 export PGOPTIONS="--client-min-messages=warning"

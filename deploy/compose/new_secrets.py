@@ -1,4 +1,4 @@
-"""``python3 deploy/compose/new_secrets.py > .env``: .env.example with generated secrets."""
+"""Prints .env.example with generated secrets: ``python3 deploy/compose/new_secrets.py > .env``."""
 
 import base64
 import re

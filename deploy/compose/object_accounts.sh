@@ -1,5 +1,6 @@
 #!/bin/sh
-# Creates an account for each named service, which creates its own bucket. No other account has access.
+# Creates an account for each given service. The service creates its own bucket, which no other account can
+# access.
 #     object_accounts.sh SERVICE …      with ADMIN_… for the administrator and <SERVICE>_SECRET for each account
 set -eu
 

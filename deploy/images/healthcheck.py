@@ -1,6 +1,6 @@
 """Checks that the service in this container is ready. Uses only a socket, since it runs every few seconds.
 
-``python -IS healthcheck.py [PATH]`` exits with 1 if it isn't ready, and prints its answer.
+``python -IS healthcheck.py [PATH]`` prints the response, and exits with 1 if the service isn't ready.
 """
 
 import socket
@@ -15,7 +15,7 @@ def main() -> None:
     try:
         answer = ask(path)
     except OSError as problem:
-        sys.exit(f"no answer: {problem}")
+        sys.exit(f"no response: {problem}")
     head, _, body = answer.partition("\r\n\r\n")
     print(body)
     sys.exit(0 if head.split()[1:2] == ["200"] else 1)

@@ -19,7 +19,7 @@ def prometheus_rule() -> dict[str, Any]:
 
 
 def text() -> str:
-    head = "# Made from deploy/observability/prometheus/alerts.yml by `python -m deploy.k8s.alert_rules`.\n"
+    head = "# Generated from deploy/observability/prometheus/alerts.yml by `python -m deploy.k8s.alert_rules`.\n"
     return head + yaml.safe_dump(prometheus_rule(), sort_keys=False, width=110)
 
 

@@ -12,7 +12,7 @@ ResourceType = Literal["topic", "group", "cluster", "transactionalId"]
 
 @dataclass(frozen=True)
 class Rule:
-    """Kafka operations on one resource, or on all resources with a prefix."""
+    """Kafka operations on a resource, or on all resources with a prefix."""
 
     type: ResourceType
     name: str
@@ -21,7 +21,7 @@ class Rule:
 
 
 def rules_by_user() -> dict[str, list[Rule]]:
-    """Every Kafka user with its rules."""
+    """Returns every Kafka user with its rules."""
     return {
         **{f"{service}-kafka": service_rules(service) for service in SERVICES},
         "operator-kafka": operator_rules(),
@@ -40,7 +40,7 @@ def service_rules(service: str) -> list[Rule]:
 
 
 def outside_rules(group: str) -> list[Rule]:
-    """A third-party program: reads events, in consumer groups with this prefix."""
+    """Returns the rules of a third-party program that reads events in consumer groups with this prefix."""
     return [
         *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
         Rule("group", group, ("Read",), prefix=True),
@@ -48,7 +48,7 @@ def outside_rules(group: str) -> list[Rule]:
 
 
 def operator_rules() -> list[Rule]:
-    """Rules for `aes topics`, `aes doctor` and `aes dlq`, and for operators' requests through the gateway."""
+    """Returns rules for `aes topics`, `aes doctor`, `aes dlq` and operators' requests through the gateway."""
     topics = with_dead_letters()
     return [
         Rule("cluster", "kafka-cluster", ("Describe",)),
@@ -56,7 +56,7 @@ def operator_rules() -> list[Rule]:
         # The doctor reads the broker's clock from a message.
         Rule("topic", "doctor-", ("Create", "Delete", "Describe", "Write"), prefix=True),
         Rule("group", "dead-letter-replay", ("Read",)),
-        # The lag of the services' groups.
+        # For the lag of the services' groups.
         *(Rule("group", f"{service}-", ("Describe",), prefix=True) for service in SERVICES),
         Rule("transactionalId", "dead-letter-replay-", ("Write", "Describe"), prefix=True),
     ]
@@ -70,7 +70,7 @@ def _operated(topic: Topic) -> tuple[str, ...]:
     common = ("Create", "Describe", "DescribeConfigs")
     if topic.kind is TopicKind.DEAD_LETTERS:
         return ("Read", *common)
-    # Messages are replayed to their original topic; large payloads are read from there.
+    # Messages are replayed to their original topic. Large payloads are read from there.
     return ("Read", "Write", *common) if topic.consumers else common
 
 

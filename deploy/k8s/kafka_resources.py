@@ -11,7 +11,7 @@ from libs.contracts.topics import MAX_MESSAGE_BYTES, Topic, TopicKind, with_dead
 CLUSTER: Final = "aes"
 API: Final = "kafka.strimzi.io/v1"
 _DIRECTORY: Final = Path(__file__).parent / "components" / "strimzi"
-_HEADING: Final = "# Made of libs/contracts/topics.py by: python -m deploy.k8s.kafka_resources\n"
+_HEADING: Final = "# Generated from libs/contracts/topics.py by: python -m deploy.k8s.kafka_resources\n"
 _REPLICAS: Final = 3
 _IN_SYNC: Final = 2
 

@@ -1,10 +1,10 @@
 """Generates an installation's namespace and Secrets, as in secrets.example.yaml.
 
-python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
-kubectl apply -f secrets.yaml
+    python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
+    kubectl apply -f secrets.yaml
 
-Generates passwords unless the environment sets them: <SERVICE>_PASSWORD for a role in PostgreSQL, as for
-deploy/compose/databases.sh, and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Only needs Python. Keep the
+Generates passwords unless the environment sets them: <SERVICE>_PASSWORD for a PostgreSQL role, as for
+deploy/compose/databases.sh, and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the
 file: a second run generates other keys, which can't decrypt stored secrets.
 """
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def manifests(options: argparse.Namespace, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Raises SystemExit for a provider whose variable isn't set."""
+    """Returns the providers' keys. Raises SystemExit if a variable isn't set."""
     values: dict[str, dict[str, str]] = {
         "signing-key": {"key": _new(), "accepted": ""},
         "secrets-key": {"keys": base64.b64encode(secrets.token_bytes(32)).decode()},
@@ -69,19 +69,19 @@ def _new() -> str:
 
 def _given(variable: str, environment: Mapping[str, str]) -> str:
     if not environment.get(variable):
-        raise SystemExit(f"{variable} is not set: the provider's key is taken from your environment")
+        raise SystemExit(f"{variable} isn't set. Set it to the provider's key in your environment.")
     return environment[variable]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--postgres", required=True, metavar="HOST[:PORT]", help="its full name: KEDA asks it, too")
+    parser.add_argument("--postgres", required=True, metavar="HOST[:PORT]", help="full host name, which KEDA uses, too")
     parser.add_argument("--objects", required=True, metavar="HOST[:PORT]", help="the S3 server")
     parser.add_argument("--namespace", default="agent-execution-service")
     verified = "sslmode=verify-full&sslrootcert=system"
-    parser.add_argument("--postgres-options", default=verified, help=f"how it is reached: {verified}")
+    parser.add_argument("--postgres-options", default=verified, help=f"connection options (default: {verified})")
     parser.add_argument("--provider", action="append", metavar="VARIABLE", help="such as OPENAI_API_KEY")
-    parser.add_argument("--kafka-users", action="store_true", help="passwords, where Strimzi does not make them")
+    parser.add_argument("--kafka-users", action="store_true", help="Kafka passwords, if Strimzi doesn't create them")
     parser.add_argument("--weaviate", action="store_true", help="a key for components/weaviate")
     return parser
 

@@ -28,7 +28,7 @@ def file_of(name: str) -> Path:
 
 
 def heading(name: str) -> str:
-    """Names the command and a hash of the sources, so that outdated output is noticed without kustomize."""
+    """Returns a header with the command and a hash of the sources. It reveals outdated output without kustomize."""
     return (
         f"# Generated from {', '.join(RENDERINGS[name])} by: python -m deploy.k8s.rendering\n"
         f"# Sources: sha256 {digest(RENDERINGS[name])}\n"
@@ -36,7 +36,7 @@ def heading(name: str) -> str:
 
 
 def digest(directories: list[str]) -> str:
-    """The hash of all files that the kustomizations consist of."""
+    """Returns the hash of all files in the kustomizations."""
     found: set[Path] = set()
     for directory in directories:
         _add_sources(ROOT / directory, found)
@@ -45,7 +45,7 @@ def digest(directories: list[str]) -> str:
 
 
 def _add_sources(directory: Path, found: set[Path]) -> None:
-    """Adds the kustomization and all files that it references, including other kustomizations'."""
+    """Adds the kustomization and all files that it references, including other kustomizations' files."""
     kustomization = directory / "kustomization.yaml"
     if kustomization in found:
         return
@@ -53,7 +53,7 @@ def _add_sources(directory: Path, found: set[Path]) -> None:
     for text in _texts(yaml.safe_load(kustomization.read_text())):
         if "\n" in text:
             continue  # a patch
-        # Generators may name files as `key=file`.
+        # Generators can specify files as `key=file`.
         path = (directory / text.rpartition("=")[2]).resolve()
         if not path.is_relative_to(_PROJECT):
             continue
@@ -88,7 +88,7 @@ def build(directory: Path, kustomize: Path) -> str:
     command = [str(kustomize), "build", str(directory)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if outcome.returncode != 0:
-        raise ValueError(f"kustomize refuses {directory}: {outcome.stderr.strip()}")
+        raise ValueError(f"kustomize failed on {directory}: {outcome.stderr.strip()}")
     return outcome.stdout
 
 

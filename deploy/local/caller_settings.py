@@ -20,7 +20,7 @@ COMMAND_VARIABLES: Final = {
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("none", "Home of Java 17 or newer. Defaults to `java` on the path, then a packaged one."),
 }
-"""Variables for commands, without an equivalent option: default and meaning, for the documentation."""
+"""Variables for commands without an equivalent option. Each has its default and meaning for the documentation."""
 # Only for commands, or compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # The stack sets these itself.
@@ -34,21 +34,21 @@ def check_settings(caller: Mapping[str, str]) -> None:
     for variable in _provider_addresses():
         if (address := caller.get(variable)) and not _is_address(address):
             raise StackError(
-                f"{variable} isn't a URL: {address!r}.", "Give one such as http://127.0.0.1:11434/v1, or unset it."
+                f"{variable} isn't a URL: {address!r}.", "Use a URL such as http://127.0.0.1:11434/v1, or unset it."
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
-    # Without any, skip the time to import all settings.
+    # Without any, importing all settings would only take time.
     for service in SERVICES if given else ():
         for variable, message in _invalid(service).items():
             if variable in given:
-                raise StackError(f"{variable} is invalid: {message}.", "Correct it, or unset it for the default.")
+                raise StackError(f"{variable} is invalid: {message}.", "Fix it, or unset it to use the default.")
 
 
 def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:
-    """Variables of services whose current value differs from the running stack's."""
+    """Returns the services' variables whose current value differs from the running stack's."""
     started = _environment_of(state.supervisor.pid) if state.supervisor else {}
     running = dict(started)
-    # Replicas have their own ports: a variable applies to each service's first process.
+    # Replicas have their own ports, so a port variable applies only to each service's first process.
     for part in reversed(state.parts.values()):
         running |= _environment_of(part.pid) if part.pid else {}
     running |= {f"AES_{name.upper()}_PORT": str(part.port) for name, part in state.parts.items()}

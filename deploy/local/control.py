@@ -25,28 +25,28 @@ from deploy.local.status import read_status
 Show = Callable[[StackState], None]
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 60
-# Longer than the longest pause between two attempts to restart a part.
+# Longer than the longest pause between two attempts to restart a process.
 _READY_SECONDS = 30.0
 _RESTARTED_SECONDS = 180.0
-# Longer than the services' grace period for finishing or handing back work.
+# Longer than the services' grace period for finishing or releasing work.
 _RESTART_GRACE_SECONDS = 15.0
-# Two database clusters' worth of write-ahead log, Kafka's first segments and the downloads.
+# Enough for two database clusters' write-ahead logs, Kafka's first segments and the downloads.
 _NEEDED_BYTES = 400 * 1024 * 1024
 
 
 def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
-    """Start the stack, or find it running; returns its state and whether this call started it.
+    """Starts the stack unless it's running. Returns its state, and whether this call started it.
 
-    `replicas` comes from `parse_replicas`; a running stack must have as many. Raises StackError if it can't be started;
-    nothing is left running then.
+    `replicas` comes from `parse_replicas`; a running stack must have the same number. Raises StackError if the stack
+    can't be started. Nothing is left running then.
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
     check_settings(os.environ)
     if home.restore_marker.exists():
         raise StackError(
-            f"A restore into {home.root} was begun and has not finished.",
-            f"When none runs any more: delete {home.root}, then restore again.",
+            f"A restore into {home.root} has started but hasn't finished.",
+            f"Once no restore is running, delete {home.root} and restore again.",
         )
     home.create()
     with _one_at_a_time(home, show):
@@ -72,13 +72,13 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
 
 
 def development_key(home: Home) -> str:
-    """The development company's key. Requires that the gateway has been ready once."""
+    """Returns the development company's key. The gateway must have been ready once."""
     postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
     return asyncio.run(ensure_key(home, postgres.url("gateway")))
 
 
 def take_down(home: Home, show: Show) -> bool:
-    """Stop the stack, even without a supervisor; returns whether anything was running."""
+    """Stops the stack, even without a supervisor. Returns whether anything was running."""
     state = StackState.read(home.state_file)
     supervisor = state.supervisor.process() if state.supervisor else None
     if supervisor is not None:
@@ -100,7 +100,7 @@ def take_down(home: Home, show: Show) -> bool:
 
 
 def purge(home: Home) -> None:
-    """Delete all state except downloads and the Python environment. The stack must be down."""
+    """Deletes all state except downloads and the Python environment. The stack must be down."""
     home.create()
     socket_directory = postgres_of(home, Credentials.load_or_create(home.credentials_file)).socket_directory
     for directory in (socket_directory, home.postgres, home.kafka, home.objects, home.logs):
@@ -111,7 +111,7 @@ def purge(home: Home) -> None:
 
 
 def parts_of(home: Home, names: Sequence[str]) -> list[str]:
-    """Resolves names of services or processes to processes; without names, all services.
+    """Resolves names of services or processes to processes. Without names, returns all services' processes.
 
     Raises StackError if the stack isn't running or a name is unknown.
     """
@@ -120,18 +120,18 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
     known = [name for service in services for name, part in parts.items() if part.service == service]
     chosen: set[str] = set()
     for name in names or services:
-        # The first of several processes has the service's name, which stands for all of them here.
+        # The first of several processes has the service's name, which denotes all of them here.
         first = name.removesuffix("-1")
         found = [part for part in known if part == name or parts[part].service == name]
         found = found or [part for part in known if part == first]
         if not found and names:
-            raise StackError(f"The stack has no service {name!r}.", f"Choose from: {', '.join(known)}.")
+            raise StackError(f"The stack has no service {name!r}.", f"Use one of: {', '.join(known)}.")
         chosen.update(found)
     return [part for part in known if part in chosen]
 
 
 def restart(home: Home, part: str) -> None:
-    """Restarts a process; returns once its successor is ready. Raises StackError if none becomes ready."""
+    """Restarts a process. Returns once its replacement is ready. Raises StackError if none becomes ready."""
     old = _running(home).parts[part]
     if old.pid is not None:
         process = Identity(old.pid, old.started or 0).process()
@@ -139,7 +139,7 @@ def restart(home: Home, part: str) -> None:
     deadline = time.monotonic() + _RESTARTED_SECONDS
     while not _is_replaced(old, new := _running(home).parts[part]):
         if time.monotonic() > deadline:
-            raise StackError(f"{part} is not ready again: {new.detail or new.state}", f"See {home.log_of(part)}")
+            raise StackError(f"{part} isn't ready again: {new.detail or new.state}", f"See {home.log_of(part)}")
         time.sleep(_POLL_SECONDS)
 
 
@@ -148,19 +148,19 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
         parts = sum(part.service == service.name for part in state.parts.values())
         if wanted is not None and (count := parts // len(service.processes)) != wanted[service.name]:
             raise StackError(
-                f"The stack is already running, with {count} of {service.name} instead of {wanted[service.name]}.",
-                "Restart it with as many as you want: ./aes down && ./aes up --replicas …",
+                f"The stack is already running with {count} replicas of {service.name}, not {wanted[service.name]}.",
+                "Restart it with the new number: ./aes down && ./aes up --replicas …",
             )
 
 
 def _await_readiness(home: Home, show: Show) -> None:
-    """Waits for restarting parts of a running stack; raises StackError if one fails."""
+    """Waits for restarting parts of a running stack. Raises StackError if one fails."""
     deadline = time.monotonic() + _READY_SECONDS
     while unready := asyncio.run(read_status(home)).unready:
         if time.monotonic() > deadline:
             named = ", ".join(f"{part.name} ({part.detail or part.state})" for part in unready)
             raise StackError(
-                f"The stack is already running, but not all of it is ready: {named}.",
+                f"The stack is already running, but some processes aren't ready: {named}.",
                 "Find out why with: ./aes doctor, or ./aes logs " + unready[0].name,
             )
         show(StackState.read(home.state_file))
@@ -181,7 +181,7 @@ def _start_supervisor(home: Home, replicas: str) -> subprocess.Popen[bytes]:
 
 
 def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) -> StackState:
-    """Show a starting stack until it runs; without `supervisor`, someone else started it."""
+    """Shows a starting stack until it runs. Without `supervisor`, another caller started it."""
     while True:
         ended = supervisor is not None and supervisor.poll() is not None
         state = StackState.read(home.state_file)
@@ -193,7 +193,7 @@ def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) 
             if state.phase == "failed":
                 raise StackError(state.error, state.remedy)
             if state.phase == "stopped":
-                raise StackError("The stack was stopped while it started.", "Start it again with: ./aes up")
+                raise StackError("The stack was stopped while it was starting.", "Start it again with: ./aes up")
         if ended or (supervisor is None and not state.is_supervised()):
             log = home.log_of("supervisor")
             raise StackError("The supervisor ended unexpectedly:\n" + "\n".join(tail(log, 15)), f"See {log}")
@@ -220,5 +220,5 @@ def _is_replaced(old: ProcessState, new: ProcessState) -> bool:
 def _running(home: Home) -> StackState:
     state = StackState.read(home.state_file)
     if not (state.is_supervised() and state.phase == "running"):
-        raise StackError("The stack does not run.", "Start it with: ./aes up")
+        raise StackError("The stack isn't running.", "Start it with: ./aes up")
     return state

@@ -1,4 +1,4 @@
-"""Secrets of an installation, created once and readable only by their owner, and its development company's key."""
+"""Secrets of an installation, created once and readable only by their owner, and the development company's key."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from deploy.local.services import DATABASES
 class Credentials:
     signing_key: str
     secrets_key: str
-    """Comma-separated keys, as in AES_SECRETS_KEY: the first one encrypts, all decrypt."""
+    """Comma-separated keys, as in AES_SECRETS_KEY. The first key encrypts; all keys decrypt."""
     administrator: str
     kafka: str
     databases: Mapping[str, str]
@@ -36,9 +36,9 @@ class Credentials:
         return credentials
 
     def with_secrets_keys(self, keys: str, file: Path, *, drop_others: bool = False) -> "Credentials":
-        """Stores given keys, since a later start without them must still decrypt.
+        """Stores the given keys, since a later start without them must still decrypt.
 
-        Stored keys that aren't among them keep decrypting, unless they are to be dropped.
+        Other stored keys keep decrypting unless they're to be dropped.
         """
         given, known = ([key for part in text.split(",") if (key := part.strip())] for text in (keys, self.secrets_key))
         others = [] if drop_others else [key for key in known if key not in given]
@@ -61,8 +61,8 @@ def known_key(home: Home) -> str | None:
 
 
 async def ensure_key(home: Home, database_url: str) -> str:
-    """Reads the key; creates a new one if it is missing, revoked, or unknown to the migrated database."""
-    # Imported late: reading the key doesn't need the gateway.
+    """Reads the key. Creates a new one if it's missing, revoked, or unknown to the migrated database."""
+    # Imported late, since reading the key doesn't need the gateway.
     from services.gateway.administration import ensure_development_key
 
     known = known_key(home)

@@ -11,7 +11,7 @@ class StackError(Exception):
 
 
 class ProcessFailed(StackError):
-    """A process exited during its preparation or start."""
+    """A process exited while it was being prepared or started."""
 
 
 class PortTaken(ProcessFailed):

@@ -1,4 +1,4 @@
-"""Runs single parts as child processes, for tests and tools that need no supervisor."""
+"""Runs parts of the stack as child processes, for tests and tools that need no supervisor."""
 
 import asyncio
 import signal
@@ -29,7 +29,7 @@ class RunningProcess:
 
 
 async def start(part: ManagedProcess, report: Report, timeout: float = 180) -> RunningProcess:
-    """Prepare and start a part and wait until it is ready."""
+    """Prepares and starts a part, and waits until it's ready."""
     await part.prepare(report)
     command = part.command()
     command.log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,5 +55,5 @@ async def _until_ready(part: ManagedProcess, process: subprocess.Popen[bytes], d
         if process.poll() is not None:
             raise ProcessFailed(f"{part.name} exited with code {process.returncode} while starting:\n{last_words}")
         if time.monotonic() > deadline:
-            raise ProcessFailed(f"{part.name} was not ready in time:\n{last_words}")
+            raise ProcessFailed(f"{part.name} wasn't ready in time:\n{last_words}")
         await asyncio.sleep(0.05)

@@ -8,7 +8,7 @@ PROJECT_ROOT = Path(__file__).resolve().parents[2]
 
 
 class Home:
-    """The state directory: `.aes/` in the project, unless `AES_HOME` names another."""
+    """The state directory: `AES_HOME`, or `.aes/` in the project."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -17,7 +17,7 @@ class Home:
         self.kafka = root / "kafka"
         self.objects = root / "objects"
         self.cache = root / "cache"
-        """Downloads, which survive a purge: fetching them again needs a network."""
+        """Downloads, which survive a purge since fetching them again requires network access."""
         self.state_file = root / "state.json"
         self.supervisor_lock = root / "supervisor.lock"
         self.start_lock = root / "up.lock"
@@ -38,11 +38,11 @@ class Home:
         return self.logs / f"{part}.log"
 
     def create(self) -> None:
-        """Creates the directories; other users can at most pass through, as PostgreSQL's user must."""
+        """Creates the directories. Other users can only traverse them, as PostgreSQL's user must."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.chmod(stat.S_IMODE(self.root.stat().st_mode) & ~0o066)
         self.logs.mkdir(parents=True, exist_ok=True)
-        # Also through a link to another disk, whose directory may have been deleted.
+        # Also follows a link to another disk, whose directory may have been deleted.
         Path(os.path.realpath(self.cache)).mkdir(parents=True, exist_ok=True)
-        # Keeps the state out of version control, wherever the directory is.
+        # Excludes the state from version control, wherever the directory is.
         (self.root / ".gitignore").write_text("*\n")

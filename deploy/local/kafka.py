@@ -1,4 +1,4 @@
-"""One Apache Kafka node in KRaft mode (broker and controller in one process)."""
+"""An Apache Kafka node in KRaft mode, as broker and controller in one process."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from deploy.local.processes import Command
 
 _JVM = [
     *("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
-    # Counters for jstat, which are renewed twenty times a second.
+    # Counters for jstat, which would be updated twenty times a second.
     "-XX:-UsePerfData",
 ]
 _LOGGING = [
@@ -36,7 +36,7 @@ _DECLARED_TOPICS = PROJECT_ROOT / "libs" / "contracts" / "topics.py"
 
 @dataclass
 class Kafka(ManagedProcess):
-    """Reached from this machine only, with a ``password`` by its one user only: other users of the machine stay out."""
+    """Listens only on this machine. With a ``password``, only its one user can connect, so other users can't."""
 
     directory: Path
     log: Path
@@ -53,7 +53,7 @@ class Kafka(ManagedProcess):
 
     @property
     def settings(self) -> dict[str, str]:
-        """The clients' AES_KAFKA_… variables; those that do not apply are empty."""
+        """Returns the clients' AES_KAFKA_… variables. Those that don't apply are empty."""
         secured = {"SECURITY_PROTOCOL": "sasl_plaintext", "SASL_MECHANISM": "PLAIN", "USERNAME": USERNAME}
         given = {**secured, "PASSWORD": self.password} if self.password else {"SECURITY_PROTOCOL": "plaintext"}
         names = ("USERNAME", "PASSWORD", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE")
@@ -70,7 +70,7 @@ class Kafka(ManagedProcess):
         self._launch = [str(java), *_JVM, *_LOGGING, "-cp", os.pathsep.join(map(self._from_here, jars))]
         write_atomically(self._properties, self._configuration(), mode=0o600)
         if not (self._data / "meta.properties").exists():
-            report("formatting its log directory")
+            report("formatting Kafka's log directory")
             await asyncio.to_thread(self._format)
 
     def command(self) -> Command:
@@ -93,14 +93,14 @@ class Kafka(ManagedProcess):
         return self.directory / "server.properties"
 
     def _from_here(self, path: Path) -> str:
-        """A path from Kafka's directory, in which it runs: those of users may have characters that Java's properties,
-        lists of directories or class path can't hold.
+        """Returns a path relative to Kafka's working directory. Absolute paths may contain characters that Java's
+        properties, directory lists or class path can't represent.
         """
         return os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory))
 
     @property
     def _java_environment(self) -> dict[str, str]:
-        # Java knows of no file whose name its locale can't write.
+        # Java can't open a file whose name isn't valid in its locale.
         return {**self.environment, "LC_ALL": "C.UTF-8"}
 
     def _format(self) -> None:
@@ -118,10 +118,10 @@ class Kafka(ManagedProcess):
             check=False,
         )
         if outcome.returncode != 0:
-            raise ProcessFailed(f"Kafka's log directory could not be formatted:\n{outcome.stderr or outcome.stdout}")
+            raise ProcessFailed(f"Kafka's log directory couldn't be formatted:\n{outcome.stderr or outcome.stdout}")
 
     def _format_arguments(self) -> list[str]:
-        """Further arguments for formatting the log directory; subclasses add users."""
+        """Returns additional arguments for formatting the log directory. Subclasses add users."""
         return []
 
     def _configuration(self) -> str:
@@ -143,17 +143,17 @@ class Kafka(ManagedProcess):
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
             "transaction.state.log.num.partitions": 4,
-            # One node of each kind: waiting for further group members only delays the start.
+            # There's only one node, so waiting for more group members just delays the start.
             "group.initial.rebalance.delay.ms": 0,
             "controller.quorum.election.timeout.ms": 500,
-            # After a crash a broker is let in again when its former self has timed out.
+            # After a crash, a broker can register again once its earlier session has timed out.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 1000,
-            # By default the controller writes a record to its log twice a second when nothing happens.
+            # By default, an idle controller writes a record to its log twice a second.
             "metadata.max.idle.interval.ms": 30_000,
             "num.network.threads": 2,
             "num.io.threads": 4,
-            # Four by default, each of which wakes up several times a second when there is nothing to do.
+            # The default is four, each of which wakes up several times a second when idle.
             "group.coordinator.threads": 1,
             "background.threads": 4,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
@@ -162,7 +162,7 @@ class Kafka(ManagedProcess):
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _authentication(self) -> dict[str, str]:
-        """One user for everything. Its password stands in this file and not in Kafka's log directory."""
+        """Returns the settings of a single user. The password is stored in this file, not in the log directory."""
         user = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required"
             f' username="{USERNAME}" password="{self.password}" user_{USERNAME}="{self.password}";'
@@ -180,7 +180,7 @@ class Kafka(ManagedProcess):
 
 
 async def create_topics(kafka: Kafka, prefix: str) -> None:
-    # Imported late: the Kafka client takes a while to load and only this step needs it.
+    # Imported late, since the Kafka client takes a while to load and only this step needs it.
     from libs.eventing import KafkaSettings
     from libs.eventing.administration import create_topics as create
 
@@ -188,7 +188,7 @@ async def create_topics(kafka: Kafka, prefix: str) -> None:
 
 
 def topics_are_created(directory: Path, prefix: str) -> bool:
-    """Whether the Kafka that keeps its data in this directory has all topics as they are declared now."""
+    """Returns whether the Kafka with this data directory has all topics as currently declared."""
     mark = _mark(directory)
     return mark.exists() and mark.read_text() == _fingerprint(prefix)
 

@@ -1,6 +1,6 @@
-"""Apache Kafka's jars: which ones (`kafka_jars.txt`, pinned by hash), and fetching them from Maven.
+"""Apache Kafka's JAR files: their list (`kafka_jars.txt`, pinned by hash) and their download from Maven.
 
-`python -m deploy.local.kafka_jars` resolves the coordinates below anew and rewrites the list.
+`python -m deploy.local.kafka_jars` resolves the coordinates below again and rewrites the list.
 """
 
 import asyncio
@@ -48,13 +48,13 @@ class Jar:
 
 
 def installed_jars(cache: Path) -> list[Path] | None:
-    """The jars that an earlier start fetched, or None when any of them is missing."""
+    """Returns the JAR files that an earlier start downloaded, or None if one is missing."""
     paths = [_directory(cache) / jar.file for jar in _pinned()]
     return paths if all(path.exists() for path in paths) else None
 
 
 def fetch_jars(cache: Path, report: Report) -> list[Path]:
-    """Download the pinned jars, 45 MB. They appear in their place all at once or not at all."""
+    """Downloads the pinned JAR files, 45 MB. They appear in the cache all at once or not at all."""
     check_disk(cache, _NEEDED_BYTES)
     jars, complete = _pinned(), _directory(cache)
     _remove_abandoned(cache)
@@ -77,7 +77,7 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Downloads of starts that were killed; a younger one may be a test run's, in progress."""
+    """Returns downloads left by killed starts. A more recent download may be a test run's, in progress."""
     for partial in cache.glob(f"{_PARTIAL}*"):
         if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(partial, ignore_errors=True)
@@ -95,33 +95,33 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
         downloaded = Path(maven.project(jar.group, jar.name).at_version(jar.version).artifact().resolve())
     except Exception as error:
         raise StackError(
-            f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
+            f"Apache Kafka {KAFKA_VERSION} couldn't be downloaded ({jar.file}): {error}",
             "The first start downloads from a Maven repository. Check the connection and the proxy (HTTPS_PROXY; "
             "SSL_CERT_FILE for a private CA), or set AES_MAVEN_REPOSITORY to a mirror. Then run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
-        # A download that broke off is trusted as long as it is there.
+        # An incomplete download would be trusted as long as it exists.
         downloaded.unlink()
         raise StackError(
-            f"The downloaded {jar.file} is not the right file: its SHA-256 differs from kafka_jars.txt.",
-            "Run the command again; if it stays so, the repository or a proxy changes files.",
+            f"The downloaded {jar.file} is wrong: its SHA-256 differs from kafka_jars.txt.",
+            "Run the command again. If this persists, the repository or a proxy modifies files.",
         )
     shutil.move(downloaded, directory / jar.file)
 
 
 def _maven(repository: Path) -> Any:
-    # Imported late: only the first start downloads anything.
+    # Imported late, since only the first start downloads anything.
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.maven import MavenContext
 
-    # A repository of our own, because a kill during a download leaves a broken file that is trusted.
+    # A separate repository, since a kill during a download leaves a broken file that is trusted.
     mirror = os.environ.get("AES_MAVEN_REPOSITORY", MAVEN_CENTRAL_URL)
     return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")}, timeout=_ANSWER_SECONDS)
 
 
 @contextmanager
 def _certificates() -> Iterator[None]:
-    """Has the downloads trust the certificates that those of the Python packages trust, which pip knows."""
+    """Makes downloads trust the same certificates as pip."""
     if "REQUESTS_CA_BUNDLE" in os.environ or "CURL_CA_BUNDLE" in os.environ:
         yield
         return

@@ -1,4 +1,4 @@
-"""The supervisor's processes, and those of the project's services."""
+"""Processes managed by the supervisor, including those of the project's services."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -14,28 +14,28 @@ Report = Callable[[str], None]
 
 
 class ManagedProcess(ABC):
-    """One process of the stack: preparation, command, readiness and completion."""
+    """A process of the stack: preparation, command, readiness and completion."""
 
     name: str
     port: int | None
 
     async def prepare(self, report: Report) -> None:  # noqa: B027
-        """Prepares every start, and only does what is missing."""
+        """Prepares each start, and only does what's missing."""
 
     @abstractmethod
     def command(self) -> Command: ...
 
     @abstractmethod
     async def is_ready(self) -> bool:
-        """Whether the running process is ready. Never raises; takes at most two seconds."""
+        """Returns whether the running process is ready. Never raises, and takes at most two seconds."""
 
     async def complete(self, report: Report) -> None:  # noqa: B027
-        """Completes a ready process before others use it, such as creating databases."""
+        """Completes a ready process before others use it, for example by creating databases."""
 
 
 @dataclass
 class ServiceProcess(ManagedProcess):
-    """Migrates its database at startup. ``port`` is None without an HTTP server."""
+    """A service's process. It migrates its database at startup. ``port`` is None without an HTTP server."""
 
     service: str
     name: str

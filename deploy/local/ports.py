@@ -1,4 +1,4 @@
-"""Ports of the stack: chosen once, remembered, and chosen again if other programs have taken them."""
+"""Ports of the stack. They're chosen once, stored, and chosen again if other programs have taken them."""
 
 import json
 import random
@@ -9,7 +9,7 @@ from pathlib import Path
 from deploy.local.errors import StackError
 from deploy.local.files import read_json, write_atomically
 
-# Below the range of outgoing connections: a client that retries a port in that range while its server restarts may
+# Below the range of outgoing connections. A client that retries a port in that range while its server restarts may
 # connect to itself and block the server's return.
 _CANDIDATES = range(20000, 30000)
 _ATTEMPTS = 200
@@ -18,9 +18,9 @@ _untried: list[int] = []
 
 
 def use_share(number: int, shares: int) -> None:
-    """Makes this process choose from one of several equal shares of the candidates.
+    """Limits this process to one of several equal shares of the candidates.
 
-    For concurrent processes: a port that one has chosen but not bound yet looks free to the others.
+    For concurrent processes, since a port that one of them has chosen but not bound yet looks free to the others.
     """
     global _share
     _share = _CANDIDATES[number::shares]
@@ -44,34 +44,34 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
             return port
     raise StackError(
         f"No free port found between {_CANDIDATES.start} and {_CANDIDATES.stop}.",
-        "End programs that listen on ports of this range and try again.",
+        "Stop programs that listen on ports in this range, and try again.",
     )
 
 
 def _next_candidate() -> int:
-    """All candidates in random order, so that a chosen port is unlikely to be chosen again before it is bound."""
+    """Returns all candidates in random order, so a chosen port is rarely chosen again before it's bound."""
     if not _untried:
         _untried.extend(random.sample(_share, len(_share)))
     return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
-    """A port per name: `fixed` ones must be free; others are remembered, preferred or random."""
+    """Returns a port per name. `fixed` ports must be free; others are stored, preferred or random."""
     remembered = read_json(file)
     ports: dict[str, int] = {}
     for name in names:
         if name in fixed:
             if not is_free(fixed[name]):
                 raise StackError(
-                    f"Port {fixed[name]}, asked for by AES_{name.upper()}_PORT, is taken by another program.",
-                    "End that program, name another port, or unset the variable to have a free one chosen.",
+                    f"Port {fixed[name]}, set by AES_{name.upper()}_PORT, is in use by another program.",
+                    "Stop that program, set another port, or unset the variable to use a free one.",
                 )
             ports[name] = fixed[name]
             continue
         taken = set(ports.values()) | set(fixed.values())
         wishes = [port for port in (remembered.get(name), preferred.get(name)) if isinstance(port, int)]
         ports[name] = next((port for port in wishes if port not in taken and is_free(port)), None) or choose_free(taken)
-    # Don't remember a port that was fixed for this start.
+    # A port that was fixed for this start isn't stored.
     lasting = {name: port for name, port in ports.items() if name not in fixed}
     write_atomically(file, json.dumps({**remembered, **lasting}, indent=2) + "\n")
     return ports

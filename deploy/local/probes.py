@@ -1,4 +1,4 @@
-"""Readiness probes. None raises or takes longer than two seconds."""
+"""Readiness probes. They never raise, and take at most two seconds."""
 
 import asyncio
 import struct
@@ -16,13 +16,13 @@ _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
 async def is_ready(port: int, service: str) -> bool:
-    """Whether the named service listens on the port and is ready."""
+    """Returns whether the service listens on the port and is ready."""
     health = await _within_time(ask_health(_address(port), service))
     return health is not None and health.is_ready
 
 
 async def answers_ok(port: int, path: str) -> bool:
-    """Whether a GET of `path` returns 200."""
+    """Returns whether a GET of `path` returns 200."""
     return await _within_time(_status(port, path)) == 200
 
 
@@ -32,12 +32,12 @@ async def broker_answers(port: int) -> bool:
 
 
 async def postgres_listens(port: int) -> bool:
-    """Whether a PostgreSQL server accepts connections; it may still be recovering."""
+    """Returns whether a PostgreSQL server accepts connections. It may still be recovering."""
     return await _within_time(_ask(port, _POSTGRES_SSL_QUESTION, 1)) in (b"N", b"S")
 
 
 async def _within_time(asking: Awaitable[T]) -> T | None:
-    """The response, or None if there is none."""
+    """Returns the response, or None if there's none."""
     try:
         async with asyncio.timeout(_SECONDS):
             return await asking

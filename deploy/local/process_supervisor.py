@@ -1,4 +1,4 @@
-"""Keeps one process running: starts it, watches it, and restarts it when it dies."""
+"""Keeps a process running: starts it, watches it, and restarts it when it dies."""
 
 import asyncio
 import signal
@@ -18,7 +18,7 @@ from libs.retry import RetryPolicy
 
 _POLL_SECONDS = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
-# A process that was ready this long before it died restarts without a longer delay.
+# A process that was ready for this long before it died restarts without a longer delay.
 _STEADY_SECONDS = 30.0
 _FIRST_START = RetryPolicy(first=0.4, attempts=4)
 _FIRST_START_SECONDS = 180.0
@@ -26,10 +26,10 @@ _GRACE_SECONDS = 12.0
 
 
 class ProcessSupervisor:
-    """Supervises one process of the stack.
+    """Supervises a process of the stack.
 
-    Gives up the first start after a few attempts, because a person waits for it and can fix the reason. Retries later
-    starts with growing delays for as long as the stack runs.
+    Gives up the first start after a few attempts, since a person is waiting and can fix the cause. Retries later starts
+    with growing delays for as long as the stack runs.
     """
 
     def __init__(self, part: ManagedProcess, state: ProcessState, changed: Callable[[], None]) -> None:
@@ -41,7 +41,7 @@ class ProcessSupervisor:
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns once the process is ready; raises StackError if it can't be started."""
+        """Starts the process and waits until it's ready. Raises StackError if it can't be started."""
 
         async def attempt() -> None:
             async with asyncio.timeout(_FIRST_START_SECONDS):
@@ -51,16 +51,16 @@ class ProcessSupervisor:
             self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")
 
         try:
-            # If its port is taken, only the whole stack can choose another: the other processes know this one.
+            # If its port is taken, only the whole stack can choose another, since the other processes know this one.
             await _FIRST_START.run(
                 attempt, on=ProcessFailed, when=lambda problem: not isinstance(problem, PortTaken), before_sleep=report
             )
         except TimeoutError:
-            raise self._failure("was not ready after three minutes") from None
+            raise self._failure("wasn't ready after three minutes") from None
         self._watch = asyncio.create_task(self._keep_running())
 
     async def stop(self, grace: float) -> None:
-        """Asks the process to stop and kills it after `grace` seconds."""
+        """Asks the process to stop, and kills it after `grace` seconds."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
@@ -75,7 +75,7 @@ class ProcessSupervisor:
         while True:
             assert self._process is not None
             code = await self._process.wait()
-            # A process that was asked to stop, as for a restart, exits with 0.
+            # A process that was asked to stop, for example for a restart, exits with 0.
             if time.monotonic() - ready_since > _STEADY_SECONDS or code == 0:
                 delay = _FIRST_DELAY
             problem = _ended_with(code)
@@ -92,7 +92,7 @@ class ProcessSupervisor:
             ready_since = time.monotonic()
 
     async def _restart(self) -> str:
-        """Starts the process again. Returns why that failed, or nothing once the process is ready."""
+        """Starts the process again. Returns why that failed, or an empty text once the process is ready."""
         try:
             try:
                 await self._bring_up()
@@ -102,9 +102,9 @@ class ProcessSupervisor:
         except StackError as error:
             return error.problem.splitlines()[0]
         except Exception as error:
-            # Retry after any failure, since the process has to come back.
+            # Retries after any failure, since the process has to come back.
             log(traceback.format_exc())
-            return f"could not be started: {error!r}"
+            return f"couldn't be started: {error!r}"
         return ""
 
     async def _bring_up(self) -> None:
@@ -136,7 +136,7 @@ class ProcessSupervisor:
         self._report("ready")
 
     async def _is_ready(self, pid: int) -> bool:
-        """Whether this very process is ready: another stack's could answer at the same port."""
+        """Returns whether this exact process is ready. Another stack's process could respond on the same port."""
         port = self.managed.port
         if not await self.managed.is_ready():
             return False
@@ -162,7 +162,7 @@ class ProcessSupervisor:
         if (port := self.managed.port) is None or is_free(port):
             return failure
         return PortTaken(
-            f"Port {port} of {self.managed.name} is taken by another program.\n{failure.problem}", failure.remedy
+            f"Port {port} of {self.managed.name} is in use by another program.\n{failure.problem}", failure.remedy
         )
 
     def _failure(self, what: str) -> ProcessFailed:
@@ -176,13 +176,13 @@ class ProcessSupervisor:
 
 
 def _ended_with(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
 
 
 def log(text: str) -> None:
-    """Writes a line to the supervisor's own log, unless its disk is full.
+    """Writes a line to the supervisor's own log.
 
-    Never raises: the supervisor must outlive its log.
+    Never raises, even if the disk is full: the supervisor must outlive its log.
     """
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)

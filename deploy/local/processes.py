@@ -1,4 +1,4 @@
-"""Starting, recognizing and ending operating system processes."""
+"""Starts, recognizes and stops operating system processes."""
 
 import os
 import signal
@@ -11,13 +11,13 @@ from typing import Any
 
 import psutil
 
-# Every process of a stack has the stack's state directory here, so that orphans are recognized.
+# Every process of a stack has the stack's state directory in this variable, so that orphans are recognized.
 MARKER = "AES_STACK"
 
 
 @dataclass(frozen=True)
 class Command:
-    """Command line, environment and stop signal of a process."""
+    """The command line, environment and stop signal of a process."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -28,7 +28,7 @@ class Command:
     stop_signal: signal.Signals = signal.SIGTERM
 
     def options(self) -> dict[str, Any]:
-        """Keyword arguments for subprocess; output goes to the end of the log."""
+        """Returns keyword arguments for subprocess. Output is appended to the log."""
         options: dict[str, Any] = {
             "env": self.environment,
             "cwd": self.directory,
@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Identity:
-    """A process, distinct from a later one with the same pid."""
+    """A process, distinguished from a later one with the same PID."""
 
     pid: int
     started: float = field(compare=False)
@@ -54,10 +54,10 @@ class Identity:
         return None
 
     def process(self) -> psutil.Process | None:
-        """The living process, or None if it ended or its pid now belongs to another one."""
+        """Returns the living process, or None if it has ended or its PID now belongs to another process."""
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
-            # Clock adjustments move the reported start by fractions of a second.
+            # Clock adjustments shift the reported start by fractions of a second.
             same = abs(process.create_time() - self.started) < 2
             if same and process.status() != psutil.STATUS_ZOMBIE:
                 return process
@@ -65,10 +65,10 @@ class Identity:
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether the process or one of its children listens on a TCP port."""
+    """Returns whether the process or one of its children listens on a TCP port."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        # Checking children takes longer: PostgreSQL has one per connection.
+        # Checking children takes longer, since PostgreSQL has one per connection.
         return _listens(process, port) or any(_listens(child, port) for child in process.children(recursive=True))
     return False
 
@@ -83,7 +83,7 @@ def _listens(process: psutil.Process, port: int) -> bool:
 
 
 def marked(value: str) -> list[psutil.Process]:
-    """Other processes started for the stack whose state directory is `value`."""
+    """Returns other processes started for the stack whose state directory is `value`."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -93,7 +93,7 @@ def marked(value: str) -> list[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTERM, grace: float = 15) -> None:
-    """Ask the processes to stop and kill those that haven't after `grace` seconds."""
+    """Asks the processes to stop, and kills the remaining ones after `grace` seconds."""
     asked = list(processes)
     for process in asked:
         with suppress(psutil.NoSuchProcess):
@@ -106,16 +106,16 @@ def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTER
 
 
 def find_orphans(state: Path, postgres: Path) -> tuple[list[psutil.Process], psutil.Process | None]:
-    """Marked processes of the stack in `state`, and its PostgreSQL.
+    """Returns marked processes of the stack in `state`, and its PostgreSQL.
 
-    PostgreSQL overwrites its environment with status texts, so its pid file and working directory identify it instead.
+    PostgreSQL overwrites its environment with status texts, so its PID file and working directory identify it instead.
     """
     server = _postmaster(postgres / "data")
     return [process for process in marked(str(state)) if process != server], server
 
 
 def end_orphans(state: Path, postgres: Path) -> int:
-    """End what an earlier run left, services before PostgreSQL; returns the number of processes."""
+    """Stops processes left by an earlier run, services before PostgreSQL. Returns their number."""
     others, server = find_orphans(state, postgres)
     end(others)
     if server is not None:
@@ -127,7 +127,7 @@ def _postmaster(data: Path) -> psutil.Process | None:
     with suppress(OSError, ValueError, IndexError, psutil.Error):
         pid = int((data / "postmaster.pid").read_text().split()[0])
         process = psutil.Process(pid)
-        # The pid in a stale file may belong to any process by now.
+        # The PID in a stale file may belong to any process by now.
         if process.name() == "postgres" and Path(process.cwd()) == data.resolve():
             return process
     return None

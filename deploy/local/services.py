@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ProcessRole:
-    """One operating system process of a service."""
+    """An operating system process of a service."""
 
     role: str
     """Arguments of `python -m services.<name>`."""
     serves_http: bool = True
-    """Whether it answers `/health/ready` on its port; otherwise a running process counts as ready."""
+    """Whether it responds to `/health/ready` on its port. Otherwise, a running process counts as ready."""
     port_setting: str = ""
-    """The variable with its port, if not the service's own."""
+    """The variable for its port, if not the service's own."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Service:
     name: str
     processes: tuple[ProcessRole, ...] = (ProcessRole("all"),)
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Its own settings; `{home}` in a value becomes the state directory."""
+    """Its own settings. `{home}` in a value becomes the state directory."""
 
 
 SERVICES: tuple[Service, ...] = (

@@ -41,7 +41,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     credentials = Credentials.load_or_create(home.credentials_file)
     if given := caller.get("AES_SECRETS_KEY"):
         credentials = credentials.with_secrets_keys(given, home.credentials_file)
-    # PG… variables would direct the services' clients to another server.
+    # PG… variables would redirect the services' clients to another server.
     inherited = {name: value for name, value in caller.items() if not name.startswith("PG")}
     inherited[MARKER] = str(home.root)
     postgres = postgres_of(home, credentials, inherited)
@@ -77,7 +77,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
 
 
 def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None) -> Postgres:
-    """The stack's PostgreSQL with its remembered port and credentials."""
+    """Returns the stack's PostgreSQL with its stored port and credentials."""
     return Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -100,7 +100,7 @@ def _processes(services: Iterable[Service], replicas: Mapping[str, int]) -> Iter
         for process in service.processes:
             several = len(service.processes) > 1
             name = f"{service.name}-{process.role.replace(' ', '-')}" if several else service.name
-            # The first process keeps the name it has alone, and so its port and log.
+            # The first process keeps its single-process name, and so its port and log.
             for replica in range(1, replicas[service.name] + 1):
                 yield _Process(name if replica == 1 else f"{name}-{replica}", service, process)
 
@@ -110,7 +110,7 @@ def _own_port(service: Service) -> str:
 
 
 def _defaults(credentials: Credentials) -> dict[str, str]:
-    """Settings that the caller's own variables override."""
+    """Returns settings that the caller's own variables override."""
     return {
         "AES_SIGNING_KEY": credentials.signing_key,
         "AES_SECRETS_KEY": credentials.secrets_key,
@@ -123,8 +123,8 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
 
 
 def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
-    """Settings for the parts that the stack runs itself."""
-    # A caller's variables for another broker don't apply to the stack's own.
+    """Returns settings for the parts that the stack runs itself."""
+    # The caller's variables for another broker don't apply to the stack's own.
     settings = {**kafka.settings, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
@@ -132,7 +132,7 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
         if process.serves_http:
             variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
             if process.port_setting:
-                # It only answers health checks.
+                # It responds only to health checks.
                 variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
             settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
@@ -143,7 +143,7 @@ def _port_names(processes: Iterable[_Process]) -> list[str]:
 
 
 def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
-    """Ports in the caller's variables, by process. Raises StackError for an invalid port."""
+    """Returns ports in the caller's variables, by process. Raises StackError for an invalid port."""
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     asked = {}
@@ -152,13 +152,13 @@ def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICE
         value = caller.get(variable)
         if value:
             if not (value.isascii() and value.isdecimal()) or not 0 < int(value) < 65536:
-                raise StackError(f"{variable} isn't a port: {value!r}.", "Name a number from 1 to 65535, or unset it.")
+                raise StackError(f"{variable} isn't a port: {value!r}.", "Use a number from 1 to 65535, or unset it.")
             asked[name] = int(value)
     return asked
 
 
 def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
-    """`runtime=2,gateway=2`, or one number for every service. Other services have one. Raises StackError."""
+    """Parses `runtime=2,gateway=2`, or one number for every service. The default is one. Raises StackError."""
     counts = dict.fromkeys(services, 1)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, number = part.rpartition("=")
@@ -167,14 +167,14 @@ def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
         if not (number.isascii() and number.isdecimal()):
             raise StackError(
                 f"Invalid number of replicas {part!r}: it must be a number, or SERVICE=NUMBER.",
-                "Write such as runtime=2,gateway=2, or just 2.",
+                "Use a value such as runtime=2,gateway=2, or just 2.",
             )
         if not counts.keys() >= set(named):
-            raise StackError(f"Invalid number of replicas {part!r}: no service {name!r}.", f"Services: {known}.")
+            raise StackError(f"Invalid number of replicas {part!r}: unknown service {name!r}.", f"Services: {known}.")
         if not 1 <= int(number) <= _MOST:
             raise StackError(
                 f"Invalid number of replicas {part!r}: the embedded stack runs 1 to {_MOST} replicas of a service.",
-                f"Name a number from 1 to {_MOST}.",
+                f"Use a number from 1 to {_MOST}.",
             )
         counts.update(dict.fromkeys(named, int(number)))
     return counts

@@ -22,7 +22,7 @@ class ProcessState:
     started: float | None = None
     restarts: int = 0
     asked_restarts: int = 0
-    """Includes requested restarts, after which the process exited normally."""
+    """Restarts on request, after which the process exited normally."""
     detail: str = ""
     seconds: float | None = None
     """Seconds until the last start was ready."""
@@ -52,5 +52,5 @@ class StackState:
         return cls(supervisor=Identity(**supervisor) if supervisor else None, parts=parts, **document)
 
     def is_supervised(self) -> bool:
-        """Whether the supervisor that wrote this is alive."""
+        """Whether the supervisor that wrote this state is alive."""
         return self.supervisor is not None and self.supervisor.process() is not None

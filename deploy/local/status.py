@@ -28,8 +28,8 @@ class ProcessStatus:
 @dataclass(frozen=True)
 class Status:
     state: str
-    """The supervisor's phase, except `degraded` while a part is not ready, and `unsupervised` if it is
-    gone and parts of the stack still run.
+    """The supervisor's phase, `degraded` if a part isn't ready, or `unsupervised` if the supervisor is gone while parts
+    of the stack still run.
     """
     base_url: str
     parts: list[ProcessStatus]

@@ -22,7 +22,7 @@ from deploy.local.stack import Stack, build_stack
 from deploy.local.state import Phase, ProcessState, StackState
 
 ALREADY_RUNNING = 3
-# Services promise to end within 10 s.
+# Services guarantee to end within 10 s.
 _SERVICE_GRACE, _STORAGE_GRACE = 12.0, 20.0
 _LARGEST_LOG = 50 * 1024 * 1024
 _PORT_CHOICES = 5
@@ -40,7 +40,7 @@ class Supervisor:
         self._unwritten = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Start everything, keep it running until `stop`, end everything; returns the exit code."""
+        """Starts everything, keeps it running until `stop`, and ends everything. Returns the exit code."""
         self._write()
         rewriting = asyncio.create_task(self._repeat_failed_writes())
         starting = asyncio.create_task(self._start())
@@ -66,13 +66,13 @@ class Supervisor:
     async def _start(self) -> None:
         ended = await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
         if ended:
-            self._state.detail = f"ended {ended} processes of an earlier run"
+            self._state.detail = f"stopped {ended} processes of an earlier run"
         for _ in range(_PORT_CHOICES - 1):
             try:
                 await self._start_processes()
                 return
             except PortTaken as problem:
-                # Between choosing and binding a port, another stack may have bound it.
+                # Another stack may have bound the port between choosing and binding it.
                 log(f"ports.chosen_anew: {problem.problem.splitlines()[0]}")
                 await self._stop_processes()
         await self._start_processes()
@@ -88,7 +88,7 @@ class Supervisor:
         await _all_or_first_error([self._start_in_order(postgres), self._start_kafka(kafka, stack)])
 
     async def _start_in_order(self, postgres: ProcessSupervisor) -> None:
-        """PostgreSQL, then all services. They wait for Kafka themselves, but its topics must exist."""
+        """Starts PostgreSQL, then all services. They wait for Kafka themselves, but its topics must exist."""
         await postgres.start()
         await self._topics_exist.wait()
         await _all_or_first_error([service.start() for service in self._services])
@@ -114,11 +114,11 @@ class Supervisor:
     async def _stop_processes(self) -> None:
         await asyncio.gather(*(supervisor.stop(_SERVICE_GRACE) for supervisor in self._services))
         await asyncio.gather(*(supervisor.stop(_STORAGE_GRACE) for supervisor in self._storage))
-        # Children left behind by an ended process.
+        # Children left behind by a process that ended.
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 
     async def _trim_logs(self) -> None:
-        """Keep one earlier generation of a log that grew too large; writers append, so it can be truncated."""
+        """Keeps an earlier generation of a log that has grown too large. Writers append, so it can be truncated."""
         while True:
             for file in self._home.logs.glob("*.log"):
                 try:
@@ -160,7 +160,7 @@ class Supervisor:
 
 
 async def _all_or_first_error(steps: Iterable[object]) -> None:
-    """Run the steps concurrently; the first failure cancels the others and is raised unchanged."""
+    """Runs the steps concurrently. The first failure cancels the others and is raised unchanged."""
     tasks = [asyncio.ensure_future(step) for step in steps]  # type: ignore[call-overload]
     try:
         await asyncio.gather(*tasks)

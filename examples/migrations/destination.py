@@ -1,7 +1,7 @@
-"""The service that a migration moves into: whatever is moved is moved once.
+"""The service that a migration writes to. Each object is created once.
 
-A ledger beside the export says what became of each object, so that a second run moves only what is new. An idempotency
-key made of the object's old id covers the moment between an answer and the ledger.
+A ledger next to the export records the new ID of each object, so that a second run moves only new objects. An
+idempotency key derived from the object's old ID covers the time between the response and the ledger entry.
 """
 
 import argparse
@@ -15,10 +15,10 @@ from typing import Any
 try:
     from aes_client import AesError, Client, RetryPolicy
 except ModuleNotFoundError:
-    sys.exit("error: the client of the service is missing: pip install ./clients/python")
+    sys.exit("error: the service's client is missing. Install it with: pip install ./clients/python")
 
 Json = dict[str, Any]
-# Of the body that opens a session: the service takes 512 KiB.
+# The service accepts up to 512 KiB in the body that creates a session.
 LARGEST_HISTORY = 480 * 1024
 MOST_MESSAGES = 2_000
 
@@ -26,23 +26,23 @@ MOST_MESSAGES = 2_000
 class Destination:
     def __init__(self, base_url: str, ledger: Path) -> None:
         self._base_url = base_url.rstrip("/").removesuffix("/api/v1") + "/api/v1"
-        # An outage of some minutes does not end a migration.
+        # An outage of some minutes doesn't stop a migration.
         self._client = Client(base_url, retries=RetryPolicy(retries=50, first_contact=50))
         self._ledger = ledger
         self._entries: dict[str, str] = json.loads(ledger.read_text()) if ledger.exists() else {}
 
     def say(self, text: str) -> None:
-        """Reports what has no equal here, and what was moved."""
+        """Reports moved objects, and features without an equivalent."""
         print(text)
 
     def agent(self, old_id: str, configuration: Json) -> str:
         return self._posted("agent", old_id, "/agent/", configuration)
 
     def session(self, old_id: str, beginning: Json, messages: Sequence[Json]) -> str:
-        """Opens a session of an agent with the newest messages that fit into a request."""
+        """Creates a session of an agent with the newest messages that fit into a request."""
         kept = newest(messages)
         if left_out := len(messages) - len(kept):
-            self.say(f"session {old_id}: the {left_out} oldest messages are left out, it is too long")
+            self.say(f"session {old_id}: too long, so the {left_out} oldest messages were left out")
         return self._posted("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
 
     def file(self, old_id: str, name: str, content: bytes) -> str:
@@ -50,7 +50,7 @@ class Destination:
         return self._once("file", old_id, lambda key: upload(content, name=name, idempotency_key=key).id)
 
     def knowledge_base(self, old_id: str, name: str, file_ids: Sequence[str]) -> str:
-        """A collection of these files, and a knowledge base of the collection; its ingestion begins at once."""
+        """Creates a collection of these files and a knowledge base, whose ingestion starts immediately."""
         collection = self._posted("collection", old_id, "/collections/", {"name": name})
         if file_ids:
             place = f"/collections/{collection}/files/"
@@ -74,7 +74,7 @@ class Destination:
 
 
 def newest(messages: Sequence[Json]) -> list[Json]:
-    """The end of a conversation, from a message of the user on, within the limits of a request."""
+    """Returns the end of a conversation that fits into a request. It starts with a user message."""
     size, first = 0, len(messages)
     while first > max(0, len(messages) - MOST_MESSAGES):
         size += len(json.dumps(messages[first - 1]))
@@ -87,7 +87,7 @@ def newest(messages: Sequence[Json]) -> list[Json]:
 
 
 def answered(messages: Sequence[Json]) -> list[Json]:
-    """Leaves out tool calls without a result, and results of calls that nobody made: models refuse both."""
+    """Removes tool calls without a result, and results without a call, since models reject both."""
     results = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     called: set[str] = set()
     kept: list[Json] = []
@@ -106,7 +106,7 @@ def answered(messages: Sequence[Json]) -> list[Json]:
 
 
 def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
-    """The content of a message: text alone, or blocks when there are others."""
+    """Returns a message's content: text, or blocks if there are other kinds."""
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     if any(block["type"] != "text" for block in kept):
         return kept
@@ -114,7 +114,7 @@ def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
 
 
 def provider_model(name: str, default_provider: str = "openai") -> str:
-    """A model as it is named here, ``provider:name``."""
+    """Converts a model's name to ``provider:name``."""
     provider, slash, model = name.partition("/")
     if ":" in name.partition("/")[0]:
         return name
@@ -122,19 +122,19 @@ def provider_model(name: str, default_provider: str = "openai") -> str:
 
 
 def run(description: str, move: Callable[[Json, Destination, argparse.Namespace], None]) -> None:
-    """The command line of a migration."""
+    """Runs a migration's command line."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
-    parser.add_argument("export", type=Path, help="the file with what is moved")
-    parser.add_argument("--files", type=Path, help="directory with the files that the export names")
-    parser.add_argument("--model", help="model of all agents, in place of those that the export names")
+    parser.add_argument("export", type=Path, help="the export file")
+    parser.add_argument("--files", type=Path, help="directory with the export's files")
+    parser.add_argument("--model", help="model of all agents, instead of those in the export")
     options = parser.parse_args()
     ledger = options.export.with_name(options.export.name + ".moved.json")
     exported = json.loads(options.export.read_text())
-    # Some exports of Letta are the text of a document within a document.
+    # Some of Letta's exports contain the document as a JSON string.
     exported = json.loads(exported) if isinstance(exported, str) else exported
     try:
         move(exported, Destination(options.base_url, ledger), options)
     except AesError as error:
         sys.exit(f"error: {error}")
-    print(f"done; {ledger} says what became of each object", file=sys.stderr)
+    print(f"Done. {ledger} lists the new ID of each object.", file=sys.stderr)

@@ -1,8 +1,8 @@
-"""Moves the agents of a Letta agent file (`.af`) into the service, with memory blocks, tools, sources and conversation.
+"""Moves the agents of a Letta agent file (`.af`) to the service, with memory blocks, tools, sources and conversations.
 
     AES_API_KEY=… python examples/migrations/from_letta.py http://127.0.0.1:8080 examples/migrations/letta-agent.af
 
-docs/how-to/migrating/from-letta.md says what becomes of what.
+docs/how-to/migrating/from-letta.md explains how each part is converted.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from typing import Any
 
 from destination import Destination, Json, answered, provider_model, run
 
-# Memory is text of the instructions here, and a conversation is always seen.
+# Memory becomes part of the instructions, and the agent always sees the conversation.
 BUILT_IN = {
     "letta_core",
     "letta_memory_core",
@@ -29,10 +29,10 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
     tools = {tool["id"]: tool for tool in exported["tools"]}
     blocks = {block["id"]: block for block in exported["blocks"]}
     for group in exported.get("groups", []):
-        to.say(f"group {group['id']}: has no equal; give one agent the other ones as tools, over MCP")
+        to.say(f"group {group['id']}: no equivalent; give one agent the others as tools, over MCP")
     revision = str(exported.get("metadata", {}).get("revision_id", ""))
     for agent in exported["agents"]:
-        # Ids of an agent file count from 0 in each file.
+        # Each agent file counts its IDs from 0.
         old_id = f"{agent['name']} {agent['id']} {exported.get('created_at')} {revision}"
         own_tools = [tools[each] for each in agent["tool_ids"] if each in tools]
         configuration: Json = {
@@ -48,7 +48,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
 
 
 def move_sources(exported: Json, to: Destination) -> dict[str, str]:
-    """Sources as knowledge bases; their files are in the export as text."""
+    """Creates knowledge bases from sources, whose files are in the export as text."""
     moved: dict[str, list[str]] = {source["id"]: [] for source in exported["sources"]}
     for file in exported["files"]:
         if not file.get("content"):
@@ -65,7 +65,7 @@ def move_sources(exported: Json, to: Destination) -> dict[str, str]:
 
 
 def instructions_of(agent: Json, blocks: list[Json]) -> str:
-    """The system prompt, followed by the memory blocks as Letta shows them to the model."""
+    """Returns the system prompt, followed by the memory blocks in Letta's format."""
     shown = [
         f"<{block['label']}>\n{(block.get('description') or '').strip()}\n{block['value'].strip()}\n</{block['label']}>"
         for block in blocks
@@ -84,10 +84,10 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
     if tool["tool_type"] in BUILT_IN:
         return None
     if tool["tool_type"] != "custom":
-        to.say(f"tool {tool['name']}: is of type {tool['tool_type']}; make a toolset for it (docs/how-to/tools.md)")
+        to.say(f"tool {tool['name']}: has type {tool['tool_type']}; create a toolset for it (docs/how-to/tools.md)")
         return None
     schema = tool.get("json_schema") or {}
-    to.say(f"tool {tool['name']}: its code runs in your program now, as a client tool")
+    to.say(f"tool {tool['name']}: run its code in your program, as a client tool")
     return {
         "name": tool["name"],
         "description": tool.get("description") or "",
@@ -96,7 +96,7 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
 
 
 def history_of(agent: Json) -> list[Json]:
-    """The conversation with tool calls and their results; thoughts and heartbeats are left out."""
+    """Returns the conversation with tool calls and their results, without reasoning and heartbeats."""
     messages: list[Json] = []
     for message in sorted(agent["messages"], key=lambda each: each["created_at"]):
         match message["role"]:
@@ -118,7 +118,7 @@ def said_by_assistant(message: Json) -> Json:
             spoken.append(str(arguments.get("message", "")))
         else:
             calls.append({"id": call["id"], "name": call["function"]["name"], "arguments": arguments})
-    # Where an agent speaks by a tool, the text beside it is what it thinks.
+    # If an agent speaks through a tool, the text next to the call is its reasoning.
     return {
         "role": "assistant",
         "content": "\n".join(spoken) if spoken or calls else text_of(message),
@@ -140,7 +140,7 @@ def results_of(message: Json) -> list[Json]:
 
 
 def said_by_user(text: str) -> str:
-    """Older versions wrap what a user says, and send events of their own in the user's name."""
+    """Unwraps a user's message. Older versions wrap messages, and send their own events as user messages."""
     wrapped = parsed(text)
     if not isinstance(wrapped, dict) or "type" not in wrapped:
         return text

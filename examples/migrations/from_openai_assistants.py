@@ -1,9 +1,9 @@
-"""Moves assistants, threads, vector stores and files of OpenAI's Assistants into the service.
+"""Moves assistants, threads, vector stores and files of OpenAI's Assistants API to the service.
 
     AES_API_KEY=… python examples/migrations/from_openai_assistants.py http://127.0.0.1:8080 \
         examples/migrations/openai-assistants.json --files examples/migrations/openai-files
 
-docs/how-to/migrating/from-openai-assistants.md says how to make the export.
+docs/how-to/migrating/from-openai-assistants.md explains how to create the export.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
     for file in files:
         path = None if directory is None else directory / Path(file["filename"]).name
         if path is None or not path.exists():
-            to.say(f"file {file['id']}: {file['filename']} is not there; OpenAI gives out no files of assistants")
+            to.say(f"file {file['id']}: {file['filename']} is missing; OpenAI doesn't return assistants' files")
             continue
         moved[file["id"]] = to.file(file["id"], path.name, path.read_bytes())
     return moved
@@ -41,17 +41,17 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
 def files_of(store: Json, files: dict[str, str], to: Destination) -> list[str]:
     missing = [each["id"] for each in store["files"] if each["id"] not in files]
     if missing:
-        to.say(f"vector store {store['id']}: without {', '.join(missing)}")
+        to.say(f"vector store {store['id']}: left out {', '.join(missing)}")
     return [files[each["id"]] for each in store["files"] if each["id"] in files]
 
 
 def configuration_of(assistant: Json, bases: dict[str, str], to: Destination, model: str | None) -> Json:
     kinds = {tool["type"] for tool in assistant["tools"]}
     if "code_interpreter" in kinds:
-        to.say(f"assistant {assistant['id']}: code_interpreter has no equal; tables in files are read by table_query")
+        to.say(f"assistant {assistant['id']}: code_interpreter has no equivalent; table_query reads tables in files")
     functions = [tool["function"] for tool in assistant["tools"] if tool["type"] == "function"]
     settings = {name: assistant[name] for name in ("temperature", "top_p") if assistant.get(name) is not None}
-    # OpenAI takes 0, which means the same as next to nothing.
+    # OpenAI accepts 0, which means the same as a value just above it.
     if settings.get("top_p") == 0:
         settings["top_p"] = 0.01
     configuration: Json = {
@@ -84,9 +84,9 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
     messages = sorted(thread["messages"], key=lambda message: message["created_at"])
     spoke = [message["assistant_id"] for message in messages if message.get("assistant_id") in agents]
     if not (spoke or agents):
-        to.say(f"thread {thread['id']}: there is no assistant for it")
+        to.say(f"thread {thread['id']}: the export has no assistant for it")
         return
-    # A thread belongs to no assistant: the last one that spoke goes on.
+    # A thread doesn't belong to an assistant, so the last one that replied continues it.
     agent_id, configuration = agents[spoke[-1] if spoke else next(iter(agents))]
     said = [{"role": each["role"], "content": content} for each in messages if (content := content_of(each, to))]
     own = knowledge_of(thread, bases)
@@ -97,7 +97,7 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
 
 
 def content_of(message: Json, to: Destination) -> Any:
-    """The text of a message, or blocks when it has images of the web."""
+    """Returns a message's text, or blocks if it has images on the web."""
     blocks: list[Json] = []
     for part in message["content"]:
         if part["type"] == "text":
@@ -107,7 +107,7 @@ def content_of(message: Json, to: Destination) -> Any:
         elif part["type"] == "image_url" and message["role"] == "user":
             blocks.append({"type": "image_url", "image_url": {"url": part["image_url"]["url"]}})
         else:
-            to.say(f"message {message['id']}: its {part['type']} is left out")
+            to.say(f"message {message['id']}: left out its {part['type']}")
     return text_or_blocks(blocks)
 
 

@@ -1,10 +1,10 @@
-"""The ticket office as an MCP server, by the official SDK.
+"""The ticket office as an MCP server, built with the official SDK.
 
     .aes/venv/bin/python examples/toolsets/ticket_office_mcp.py      # http://127.0.0.1:8202/mcp
 
-Annotations say what a client may do: a tool with `readOnlyHint` or `idempotentHint` is repeated after a failure, any
-other is called at most once. `book_seats` reads the key of the call, books once for each, and can therefore say
-`idempotentHint`. mcp-toolset.yaml makes a toolset of the server.
+Annotations tell clients what's safe: a tool with `readOnlyHint` or `idempotentHint` is retried after a failure, and any
+other tool is called at most once. `book_seats` creates one booking per call key, so it can have `idempotentHint`.
+mcp-toolset.yaml creates a toolset for the server.
 """
 
 import sys
@@ -29,15 +29,15 @@ def list_crossings() -> dict[str, int]:
 def book_seats(
     crossing: Literal["morning", "noon", "evening"],
     seats: Annotated[int, Field(ge=1, le=10)],
-    name: Annotated[str, Field(description="whom the seats are for")],
+    name: Annotated[str, Field(description="The passenger's name.")],
     context: Context,
 ) -> str:
-    """Books seats on a crossing and answers with the booking's id."""
+    """Books seats on a crossing and returns the booking's ID."""
     meta: dict[str, Any] = dict(context.request_context.meta or {})
     try:
         return office.book(crossing, seats, name, meta.get("Idempotency-Key")).id
     except LookupError as problem:
-        return f"Not booked: {problem}."
+        return f"Not booked. {problem}"
 
 
 @server.tool(annotations=ToolAnnotations(idempotent_hint=True, destructive_hint=True))

@@ -1,7 +1,8 @@
-"""Uploaded bytes: received under a row, stored once per company, and collected when unreferenced.
+"""Uploaded bytes: each blob has a row, is stored once per company, and is collected when unreferenced.
 
-A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. Only ``keep``
-and ``release`` in an owner's transaction, ``Blobs`` and ``CollectBlobs`` change the state.
+A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. State changes
+are made only by ``Blobs``, by ``CollectBlobs``, and by ``keep`` and ``release`` in a transaction of the table that
+references the blob.
 """
 
 from libs.blobs._collector import CollectBlobs

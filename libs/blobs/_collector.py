@@ -16,12 +16,12 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBlobs:
-    """Removes unfinished uploads and blobs that no row of the table ``owner`` references.
+    """Removes unfinished uploads, and blobs that no row of the table ``owner`` references.
 
-    A blob is marked abandoned before its objects are removed, so that an upload that ends in between notices. Its
-    objects are removed immediately, and again ``grace_minutes`` later when no writer can remain; then the row goes.
-    Unused blobs stay for ``keep_hours``, in which an upload of the same bytes revives them. Safe to repeat, to
-    interrupt at any point and to run in several processes.
+    A blob is marked as abandoned before its objects are removed, so an upload that finishes in between notices. Its
+    objects are removed immediately, and again ``grace_minutes`` later, when no writer can remain. Then the row is
+    deleted. Unused blobs are kept for ``keep_hours``; another upload of the same bytes reactivates them. It's safe to
+    repeat, to interrupt at any point and to run in several processes.
     """
 
     database: Database
@@ -32,7 +32,7 @@ class CollectBlobs:
     grace_minutes: float = 10.0
 
     async def __call__(self) -> int:
-        """Collects once; returns the number of blobs emptied or removed."""
+        """Collects once. Returns the number of blobs emptied or removed."""
         await self._give_up()
         emptied, removed = 0, 0
         while blob_ids := await self._in_state("abandoned", 0):
@@ -61,7 +61,7 @@ class CollectBlobs:
                 (self.keep_hours, _BATCH),
             )
             if unused := [blob_id for (blob_id,) in await found.fetchall()]:
-                # A second statement, which sees owner rows inserted before the locks were taken.
+                # A second statement, which sees referencing rows inserted before the locks were taken.
                 statement = f"""
                     UPDATE blobs b SET since = now(), state = CASE
                         WHEN EXISTS (SELECT FROM {self.owner} o WHERE o.blob_id = b.id) THEN 'stored' ELSE 'abandoned'

@@ -4,15 +4,15 @@ from hashlib import sha256
 
 
 def prefix_of(blob_id: str) -> str:
-    """The prefix of all objects of a blob; they are deleted together."""
+    """Returns the prefix of all objects of a blob. They're deleted together."""
     return f"blobs/{blob_id}/"
 
 
 def original_key(blob_id: str) -> str:
-    """The key of the original bytes."""
+    """Returns the key of the original bytes."""
     return f"{prefix_of(blob_id)}original"
 
 
 def derived_key(blob_id: str, kind: str, content_type: str) -> str:
-    """The key of an object derived from the bytes. The result depends on the content type."""
+    """Returns the key of an object derived from the bytes. The result depends on the content type."""
     return f"{prefix_of(blob_id)}{kind}/{sha256(content_type.encode()).hexdigest()[:16]}"

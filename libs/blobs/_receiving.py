@@ -1,4 +1,4 @@
-"""Streams files into the object store while checking, measuring and hashing them."""
+"""Streams files to the object store while checking, measuring and hashing them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -23,7 +23,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A check of a file's first ``head_bytes``, which raises an error for a rejected file."""
+    """A check of a file's first ``head_bytes``. It raises an error to reject the file."""
 
     inspect: Callable[[bytes], None] = lambda _: None
     head_bytes: int = HEAD_BYTES
@@ -57,7 +57,7 @@ class Upload:
         return file
 
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-        """Returns the files with the blobs that hold their bytes once committed. Raises ``Conflict``."""
+        """Returns the files with the blobs that contain their bytes after the commit. Raises ``Conflict``."""
         kept = await keep(connection, self.company_id, files)
         self.kept.update(file.blob_id for file in kept)
         return kept
@@ -72,12 +72,12 @@ class Blobs:
 
     @asynccontextmanager
     async def upload(self, company_id: str) -> AsyncIterator[Upload]:
-        """Opens an upload; discards files at the end that were received but not kept."""
+        """Opens an upload. At the end, discards files that were received but not kept."""
         upload = Upload(self, company_id)
         try:
             yield upload
         except BaseException:
-            # Also on a disconnect, which cancels this task.
+            # Also runs on a disconnect, which cancels this task.
             await self._discard(upload.received)
             raise
         await self._discard(upload.received - upload.kept)
@@ -104,7 +104,7 @@ class Blobs:
         )
 
     async def _discard(self, blob_ids: Collection[str]) -> None:
-        """Best effort: the collector removes the rest."""
+        """Discards blobs, as far as possible. The collector removes the rest."""
         if not blob_ids:
             return
         try:
@@ -120,8 +120,8 @@ class Blobs:
                    WHERE id = ANY (%s) AND state = 'uploading'""",
                 (blob_ids,),
             )
-            # A second statement, which also sees commits with a lost acknowledgement. The collector may have
-            # removed other blobs' rows.
+            # A second statement, which also sees commits with a lost acknowledgement. The collector may have removed
+            # other blobs' rows.
             found = await connection.execute(
                 "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)
             )
@@ -131,10 +131,10 @@ class Blobs:
 async def checked_pieces(
     name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
 ) -> AsyncIterator[bytes]:
-    """Passes on the pieces of an incoming file; the first ``head_bytes`` are passed on as one piece.
+    """Yields the pieces of an incoming file, with the first ``head_bytes`` as one piece.
 
-    ``check_head`` gets those first bytes beforehand, or all bytes of a shorter file. Its errors end the upload. Raises
-    ``TooLarge``, and ``ValidationFailed`` for an empty file.
+    ``check_head`` receives those first bytes beforehand, or all bytes of a shorter file. Its errors end the upload.
+    Raises ``TooLarge``, and ``ValidationFailed`` for an empty file.
     """
     size, head, is_checked = 0, bytearray(), False
     async for piece in pieces:

@@ -1,4 +1,4 @@
-"""An owner's references to the blobs of its files, changed in the owner's transactions."""
+"""References from a service's rows to the blobs of its files, changed in that service's transactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Final
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.persistence import Connection, fetch_value
 
-# One statement, so that no other change comes between finding the company's blobs and changing the new one.
+# A single statement, so that nothing changes between finding the company's blobs and changing the new blob.
 _KEEP: Final = """
     WITH earlier AS (
         UPDATE blobs SET state = 'stored', since = now()
@@ -28,7 +28,7 @@ _RELEASE: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedFile:
-    """A file whose bytes are in the object store. ``size`` in bytes, ``sha256`` in hexadecimal digits."""
+    """A file whose bytes are in the object store. ``size`` is in bytes, ``sha256`` in hexadecimal digits."""
 
     blob_id: str
     name: str
@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """A user's idempotency key. ``scope``: the company or a part of it."""
+    """A user's idempotency key. ``scope``: the company, or a part of it."""
 
     scope: str
     user_id: str
@@ -49,7 +49,7 @@ class UploadKey:
 async def repeated(
     connection: Connection, key: UploadKey, files: Sequence[ReceivedFile], ids: Sequence[str]
 ) -> list[str] | None:
-    """The ids created by an earlier upload with this key; None for the first upload, which creates ``ids``.
+    """Returns the IDs created by an earlier upload with this key, or None for the first upload, which creates ``ids``.
 
     Waits for a concurrent upload to commit. Raises ``ValidationFailed`` if the earlier upload had other files.
     """
@@ -69,15 +69,15 @@ async def repeated(
     if row is None:
         raise Conflict("The upload with this Idempotency-Key has just expired. Send it again.")
     if row[0] != content_hash:
-        raise ValidationFailed("The Idempotency-Key was used before with other files.")
+        raise ValidationFailed("The Idempotency-Key was already used with other files.")
     earlier: list[str] = row[1]
     return earlier
 
 
 async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-    """Returns the files with the blobs to reference: existing ones if the company already has the bytes.
+    """Returns the files with the blobs to reference. If the company already has the bytes, that's the existing blob.
 
-    Raises ``Conflict`` if the collector has abandoned an upload in between.
+    Raises ``Conflict`` if the collector abandoned an upload in the meantime.
     """
     kept: dict[str, str] = {}
     # In a fixed order, so that two uploads of the same files can't deadlock.
@@ -94,6 +94,6 @@ async def keep(connection: Connection, company_id: str, files: Sequence[Received
 
 
 async def release(connection: Connection, blob_ids: Sequence[str]) -> None:
-    """Records that the owner's rows no longer reference these blobs. The collector checks for other references."""
+    """Records that these blobs have lost a reference. The collector checks for other references."""
     # In the order in which uploads lock them.
     await connection.execute(_RELEASE, (list(blob_ids),))

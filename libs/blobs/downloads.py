@@ -1,4 +1,4 @@
-"""Responses with stored bytes: ranges, and 304 for a caller that already has them."""
+"""Responses with stored bytes: ranges, and 304 if the client already has them."""
 
 import re
 from collections.abc import Awaitable, Mapping
@@ -32,19 +32,19 @@ class OpenPieces(Protocol):
 
 
 async def download(request: Request, file: Stored, open_pieces: OpenPieces, *, inline: bool = False) -> Response:
-    """Answers with all bytes of a file, or with the requested range."""
+    """Returns a response with all bytes of a file, or with the requested range."""
     want = wanted(request.headers, size=file.size, etag=f'"{file.sha256}"')
     headers = download_headers(want, name=file.name, inline=inline)
     if want.length == 0:
         return Response(status_code=want.status, headers=headers)
     pieces = await open_pieces(start=want.start, length=want.length)
-    # As a header: Starlette would add a charset to a text type, and the file's encoding is unknown.
+    # Set as a header, since Starlette would add a charset to a text type, and the file's encoding is unknown.
     return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The requested part of ``size`` bytes: ``length`` bytes from ``start``, none for 304 and 416."""
+    """The requested part of ``size`` bytes: ``length`` bytes from ``start``. ``length`` is 0 for 304 and 416."""
 
     status: int
     start: int
@@ -54,7 +54,7 @@ class Wanted:
 
 
 def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
-    """Parses the requested range; ``etag`` includes its quotes. Several ranges are answered with the whole file."""
+    """Parses the requested range. ``etag`` includes its quotes. A request for several ranges gets the whole file."""
     if _tags(headers.get("if-none-match", "")) & {etag, "*"}:
         return Wanted(304, 0, 0, size, etag)
     whole = Wanted(200, 0, size, size, etag)
@@ -75,7 +75,7 @@ def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
 
 
 def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
-    """Response headers except the media type. They keep browsers from sniffing or running the content."""
+    """Returns the response headers except the media type. They keep browsers from sniffing or running the content."""
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,
@@ -94,7 +94,7 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
 
 
 def disposition(name: str, *, inline: bool) -> str:
-    """The value of ``Content-Disposition``; old clients get the name's ASCII characters."""
+    """Returns the value of ``Content-Disposition``. Old clients use only the name's ASCII characters."""
     plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
     return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

@@ -34,7 +34,7 @@ class FilePart:
 
 
 async def body_of(request: Request) -> AsyncIterator[bytes]:
-    """The request body as a stream. Raises ``InvalidRequest`` if it breaks off."""
+    """Yields the request body. Raises ``InvalidRequest`` if it's incomplete."""
     try:
         async for piece in request.stream():
             yield piece
@@ -43,7 +43,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """The separator of the parts. Raises ``UnsupportedMediaType`` unless the body is a multipart form."""
+    """Returns the separator of the parts. Raises ``UnsupportedMediaType`` unless the body is a multipart form."""
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
     is_readable = 0 < len(boundary) <= _BOUNDARY_BYTES and boundary.isascii() and boundary.isprintable()
@@ -53,9 +53,9 @@ def boundary_of(content_type: str) -> str:
 
 
 async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIterator[FilePart]:
-    """The parts named ``file``, in order.
+    """Yields the parts named ``file``, in order.
 
-    Raises ``InvalidRequest`` for a malformed body, also while reading a part, and ``ValidationFailed`` for other
+    Raises ``InvalidRequest`` for a malformed body, also while a part is read, and ``ValidationFailed`` for other
     fields.
     """
     events = _events(body, boundary_of(content_type))
@@ -67,10 +67,10 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
 async def without_fields(
     body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
 ) -> AsyncIterator[bytes]:
-    """Returns the form with only its files. ``take`` gets the name and value of each field, and the name of each file.
+    """Yields the form with only its files. ``take`` receives each field's name and value, and each file's name.
 
-    An error of ``take`` ends the form. So does ``InvalidRequest`` for a malformed body, and ``TooLarge`` for a field
-    above 10 KB.
+    Ends with an error of ``take``, with ``InvalidRequest`` for a malformed body, or with ``TooLarge`` for a field over
+    10 KB.
     """
     boundary = boundary_of(content_type).encode()
     events = _events(body, boundary.decode())
@@ -115,7 +115,7 @@ async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[An
         parser.close()
     except MultipartError as problem:
         # The first argument is the parser's message; the others are Python exceptions.
-        raise InvalidRequest(f"The body is not a valid multipart form: {problem.args[0]}.") from None
+        raise InvalidRequest(f"The body isn't a valid multipart form: {problem.args[0]}.") from None
 
 
 def _file_name(segment: MultipartSegment) -> str:
@@ -128,7 +128,7 @@ def _file_name(segment: MultipartSegment) -> str:
 
 
 def _given_name(segment: MultipartSegment) -> str:
-    """The name in `filename*`; `filename` may be encoded as in mails, and .NET sends both."""
+    """Returns the name in `filename*`. `filename` may be encoded as in email, and .NET sends both."""
     headers = {name.lower(): value for name, value in segment.headerlist}
     name = str(segment.filename)
     try:

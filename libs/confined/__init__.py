@@ -1,4 +1,4 @@
-"""Sandboxed processes for untrusted input: limited, without secrets, disposable and low in priority."""
+"""Sandboxed processes for untrusted input: resource-limited, without secrets, disposable and low-priority."""
 
 from libs.confined._limits import (
     JobRefused,

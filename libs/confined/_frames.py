@@ -1,6 +1,6 @@
 """Frames between a service and its confined processes: a line of JSON, then raw bytes.
 
-The format is JSON rather than pickle, so that a process compromised by a document can't take over the service.
+The format is JSON and not pickle, so that a process compromised by a document can't take over the service.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ def pack(head: Job, body: bytes = b"") -> list[bytes]:
 
 
 async def receive(stream: asyncio.StreamReader, *, most_bytes: int) -> tuple[Job, bytes]:
-    """Reads one frame. Raises EOFError if the other side is gone or sends more than ``most_bytes``."""
+    """Reads a frame. Raises EOFError if the other side is gone or sends more than ``most_bytes``."""
     head_size, body_size = _SIZES.unpack(await stream.readexactly(_SIZES.size))
     if head_size + body_size > most_bytes:
-        raise EOFError("the other side sends too much")
+        raise EOFError("the other side sent too much")
     head: Job = json.loads(await stream.readexactly(head_size))
     return head, await stream.readexactly(body_size)
 
 
 def read(stream: BinaryIO) -> tuple[Job, bytes] | None:
-    """The blocking counterpart of ``receive``; returns None at the end of the stream."""
+    """Reads a frame, blocking. Returns None at the end of the stream."""
     sizes = stream.read(_SIZES.size)
     if len(sizes) < _SIZES.size:
         return None

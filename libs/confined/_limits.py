@@ -4,15 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PartDone = Callable[[], None]
-"""Called when a part of the job is done; the next part then gets a full time limit."""
+"""Reports that a part of the job is done. The next part gets the full time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of a process: ``seconds`` of wall time for a part of a job, ``job_seconds`` for all of it.
+    """Limits of a process: ``seconds`` of wall time for a part of a job, ``job_seconds`` for the whole job.
 
-    The process may use ``memory_bytes`` of resident memory. It may map ``slack_bytes`` more, for libraries that map a
-    lot.
+    The process can use ``memory_bytes`` of resident memory. It can map ``slack_bytes`` more, which some libraries need.
     """
 
     seconds: float
@@ -22,26 +21,26 @@ class Limits:
 
 
 class JobRefused(Exception):
-    """The job can't be done; the message is for the input's owner."""
+    """The job can't be done. The message is for the owner of the input."""
 
 
 class OutOfMemory(Exception):
-    """The process hit its memory limit and must be killed. The input itself wasn't rejected."""
+    """The process reached its memory limit and must be killed. The input itself wasn't rejected."""
 
     def __init__(self) -> None:
-        super().__init__("Reading it takes too much memory.")
+        super().__init__("Reading it took too much memory.")
 
 
 class OutOfTime(TimeoutError):
-    """A time limit ran out: the job's if ``whole``, otherwise the part's."""
+    """A time limit expired: the job's if ``whole``, otherwise the part's."""
 
     def __init__(self, *, whole: bool) -> None:
-        super().__init__("the job takes too long")
+        super().__init__("the job took too long")
         self.whole = whole
 
 
 class ProcessKilled(Exception):
-    """The process ended by a limit, a crash or an unexpected error. ``errors``: the end of its error output."""
+    """The process exceeded a limit, crashed, or had an unexpected error. ``errors``: the end of its stderr."""
 
     def __init__(self, status: int, errors: str) -> None:
         super().__init__(f"status {status}: {errors}")
@@ -54,4 +53,4 @@ class ProcessNotStarted(ProcessKilled):
 
 
 def no_parts() -> None:
-    """For a job that is done in one part."""
+    """The callback of a job with a single part."""

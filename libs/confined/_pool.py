@@ -23,10 +23,10 @@ class PoolClosed(Exception):
 
 
 class ConfinedPool:
-    """Runs at most ``size`` jobs of a company at a time; starts processes on demand.
+    """Runs at most ``size`` jobs of a company concurrently, and starts processes on demand.
 
-    One more process is reserved for other companies, so that long jobs of one company block nobody else. Waiting
-    companies take turns. Cancelling a call ends its process.
+    One more process is reserved for other companies, so that a company's long jobs don't block the others. Waiting
+    companies are served in rotation. Cancelling a call ends its process.
     """
 
     def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:
@@ -43,7 +43,7 @@ class ConfinedPool:
     ) -> tuple[Job, bytes]:
         """Runs a job. Raises the errors of ``ConfinedProcess.call``, ProcessNotStarted and PoolClosed.
 
-        A job with a killed process is retried once: the system may have killed the first one.
+        If the process is killed, the job is retried once, since the system may have killed it.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -58,19 +58,19 @@ class ConfinedPool:
         raise AssertionError("the last attempt returns or raises")
 
     def progressed_within(self, seconds: float) -> bool:
-        """Whether a job started or finished a part in the last ``seconds``."""
+        """Returns whether a job started or finished a part in the last ``seconds``."""
         since = asyncio.get_running_loop().time() - seconds
         return any(process.progressed_at > since for process in self._processes)
 
     async def close(self) -> None:
-        """Ends all processes; running calls raise PoolClosed."""
+        """Ends all processes. Running calls raise PoolClosed."""
         self._closed = True
         processes, self._processes = self._processes, set()
         await asyncio.gather(*(process.kill() for process in processes))
 
     async def _attempt(self, job: Job, body: bytes, files: Mapping[str, Path] | None) -> tuple[Job, bytes]:
         process = self._idle.pop() if self._idle else None
-        # An interrupted job leaves half a frame in the pipes, so the process is discarded.
+        # An interrupted job leaves an incomplete frame in the pipes, so the process is discarded.
         is_interrupted = True
         try:
             if process is None or not process.alive:
@@ -88,7 +88,7 @@ class ConfinedPool:
                 await self._discard(process)
 
     def _is_used_up(self, process: ConfinedProcess) -> bool:
-        """Whether to replace the process: native parsers leak memory, and its CPU time is limited."""
+        """Returns whether to replace the process. Native parsers leak memory, and its CPU time is limited."""
         return (
             process.jobs >= _JOBS_PER_PROCESS
             or process.memory() > _FULL * self._limits.memory_bytes

@@ -13,13 +13,13 @@ _SESSION: Final = Path("/proc/self/autogroup")
 
 
 def lower_priority() -> None:
-    """Reduces this process to a third of the CPU time that others get when CPU is scarce.
+    """Reduces this process to a third of other processes' CPU share when CPU is scarce.
 
-    It doesn't affect the other processes of its session, and does nothing where the system forbids it.
+    Other processes of its session aren't affected. Does nothing if the system forbids it.
     """
     with suppress(OSError):
         os.nice(_NICENESS)
-        # Linux limits the rate of such changes, for all unprivileged processes together.
+        # Linux limits the rate of such changes for all unprivileged processes together.
         for _ in range(_TRIES):
             try:
                 _SESSION.write_text(str(_NICENESS))

@@ -1,4 +1,4 @@
-"""The parent's side of a confined process: start, jobs, memory limit, kill."""
+"""The parent's side of a confined process: start, jobs, memory limit and kill."""
 
 import asyncio
 import contextlib
@@ -69,7 +69,7 @@ class ConfinedProcess:
                 sys.executable, "-P", "-s", "-m", module,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors, limit=_BUFFER,
                 cwd=folder, env={**_environment(folder), **(environment or {})},
-                # Its own session: its group can be killed with it, and Ctrl+C in the terminal doesn't reach it.
+                # In its own session, its group can be killed with it, and Ctrl+C in the terminal doesn't reach it.
                 start_new_session=True,
             )  # fmt: skip
         except BaseException:
@@ -98,7 +98,7 @@ class ConfinedProcess:
         return self._process.returncode is None
 
     def memory(self) -> int:
-        """Resident memory in bytes; 0 if the process has ended or the system doesn't report it."""
+        """Returns resident memory in bytes, or 0 if the process has ended or the system doesn't report it."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
@@ -106,7 +106,7 @@ class ConfinedProcess:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     async def call(self, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None) -> tuple[Job, bytes]:
-        """Runs a job on copies of ``files``, stored under these names in the process's folder.
+        """Runs a job on copies of ``files``, stored in the process's folder under the given names.
 
         Raises JobRefused. Also raises OutOfTime, OutOfMemory and ProcessKilled, after which the process must be killed.
         """
@@ -145,14 +145,14 @@ class ConfinedProcess:
             watch.cancel()
 
     async def kill(self) -> None:
-        """Kills the process and its group and removes its folder; returns once the process has ended."""
+        """Kills the process and its group and removes its folder. Returns once the process has ended."""
         self._kill_group()
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         stdin.close()
         if not self._receiving:
-            # asyncio also waits for the pipes to close, and misses the end of an unread one.
+            # asyncio also waits for the pipes to close, and misses the end of an unread pipe.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     while await stdout.read(_BUFFER):
@@ -168,7 +168,7 @@ class ConfinedProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def _gone(self) -> None:
-        """Waits for the process to exit after its pipes have closed; kills it if necessary."""
+        """Waits for the process to exit after its pipes have closed. Kills it if necessary."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait()
@@ -178,7 +178,7 @@ class ConfinedProcess:
 
     @asynccontextmanager
     async def _copies(self, files: Mapping[str, Path]) -> AsyncIterator[None]:
-        # Copies, so that the process can't change the files or learn their paths.
+        # Copies are used so that the process can't change the files or learn their paths.
         for name, path in files.items():
             try:
                 await asyncio.to_thread(shutil.copyfile, path, self._folder / name)
@@ -198,7 +198,7 @@ class ConfinedProcess:
         assert stdin is not None
         assert stdout is not None
         if stdin.is_closing():
-            # In uvloop, writing to a pipe that `kill` has closed raises a RuntimeError.
+            # In uvloop, writing to a pipe closed by `kill` raises RuntimeError.
             raise BrokenPipeError
         stdin.writelines(_frames.pack(head, body))
         await stdin.drain()
@@ -228,7 +228,7 @@ class ConfinedProcess:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """A minimal environment without keys or addresses."""
+    """Returns a minimal environment without keys or addresses."""
     kept = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
     place = str(folder)
     return (
@@ -247,9 +247,9 @@ def _environment(folder: Path) -> dict[str, str]:
 async def run_confined(
     module: str, job: Job, *, seconds: float, memory_bytes: int, files: Mapping[str, Path] | None = None
 ) -> Job:
-    """Runs one job within ``seconds`` of wall time in the module, which calls ``answer_job``.
+    """Runs a job within ``seconds`` of wall time in the module, which calls ``answer_job``.
 
-    The process gets copies of ``files`` under these names. Raises JobRefused, OutOfMemory, ProcessKilled and
+    The process gets copies of ``files`` under the given names. Raises JobRefused, OutOfMemory, ProcessKilled and
     TimeoutError. A cancelled call leaves no process behind.
     """
     limits = Limits(seconds=seconds, job_seconds=seconds, memory_bytes=memory_bytes)

@@ -1,4 +1,4 @@
-"""The process's side: sets limits and a low priority, then runs jobs from standard input until the parent is gone."""
+"""The process's side: sets limits and a low priority, then runs jobs from standard input until the parent exits."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ _REPORT_SECONDS: Final = 0.5
 
 
 def answer_jobs(work: Work) -> None:
-    """Runs the jobs. An error other than JobRefused and MemoryError ends the process."""
+    """Runs jobs from standard input. An error other than JobRefused and MemoryError ends the process."""
     jobs, answers = sys.stdin.buffer, _own_output()
     if (first := _frames.read(jobs)) is None:
         return
@@ -34,7 +34,7 @@ def answer_jobs(work: Work) -> None:
 
 
 def answer_job(work: Callable[[Job], Job]) -> None:
-    """Runs jobs that have no bytes and a single part."""
+    """Runs jobs without bytes and with a single part."""
     answer_jobs(lambda job, _, __: (work(job), b""))
 
 
@@ -43,7 +43,7 @@ class _Parts:
 
     def __init__(self, answers: BinaryIO, seconds: float) -> None:
         self._answers = answers
-        # Ends a process that is stuck in a part even if its parent is gone.
+        # Ends a process that's stuck in a part even if its parent is gone.
         self._alarm = int(seconds) + _GRACE_SECONDS
         self._reported = time.monotonic()
         signal.alarm(self._alarm)
@@ -66,7 +66,7 @@ def _answer(work: Work, job: Job, body: bytes, part_done: PartDone) -> tuple[Job
 
 
 def _own_output() -> BinaryIO:
-    """Redirects the output of libraries to standard error, so that it doesn't mix with the answers."""
+    """Redirects libraries' output to standard error, so that it doesn't mix with the results."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

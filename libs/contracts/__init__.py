@@ -1,1 +1,1 @@
-"""The wire truth: envelope, topics, commands, events, REST bodies."""
+"""The wire contracts: envelope, topics, commands, events and REST bodies."""

@@ -16,7 +16,7 @@ from libs.contracts.wire_examples import examples_of
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
 Commands ask a service to do something. Exactly one terminal event ends each command; its `ce_causationid` is the
-command's `ce_id`. Events report what happened. They are public API: any consumer with its own group can read them.
+command's `ce_id`. Events report what happened. They're public API: any consumer with its own group can read them.
 The key of every record is the correlation ID.
 
 Events are delivered at least once: deduplicate them by `ce_id`. `ce_sequence` counts the events of a `ce_subject`;
@@ -26,9 +26,7 @@ is a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is 
 
 
 def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """Builds the document as JSON-ready data. ``server`` is a broker's ``host:port``, ``prefix`` the prefix of topic
-    names.
-    """
+    """Returns the document as JSON-ready data. ``server`` is ``host:port``; ``prefix`` precedes topic names."""
     messages = published_messages()
     result: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -137,7 +135,7 @@ def summary_of(model: type[BaseModel]) -> str:
 
 
 def schemas_of(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
-    """Returns the component schemas of the models and everything in them, by name."""
+    """Returns the component schemas of the models and of all models they contain, by name."""
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
@@ -150,7 +148,7 @@ def _payload_schemas() -> dict[str, Any]:
 
 
 def _with_plain_discriminators(schema: Any) -> Any:
-    """Replaces discriminators, which are objects in OpenAPI, with the property's name for AsyncAPI."""
+    """Replaces OpenAPI's discriminator objects with the property's name, as AsyncAPI requires."""
     if isinstance(schema, list):
         return [_with_plain_discriminators(item) for item in schema]
     if not isinstance(schema, dict):

@@ -32,7 +32,7 @@ _ATTRIBUTES: Final[dict[str, dict[str, Any]]] = {
     "ce_sequence": {
         **_TEXT,
         "pattern": "^[0-9]+$",
-        "description": "The event's number for its subject, from 1. Commands have 0; deltas have the preceding one's.",
+        "description": "The event's number for its subject, from 1. Commands have 0, deltas the preceding number.",
     },
     "ce_dataref": {
         **_TEXT,
@@ -58,7 +58,7 @@ _REQUIRED: Final = (
 
 
 def header_schemas() -> dict[str, Any]:
-    """The component schemas that ``headers_of`` references."""
+    """Returns the component schemas that ``headers_of`` references."""
     event = {"type": "object", "required": list(_REQUIRED), "properties": _ATTRIBUTES}
     command = {
         "type": "object",
@@ -69,7 +69,7 @@ def header_schemas() -> dict[str, Any]:
 
 
 def headers_of(message_type: str, *, is_command: bool) -> dict[str, Any]:
-    """The schema of a message's headers."""
+    """Returns the schema of a message's headers."""
     base = "CommandHeaders" if is_command else "EventHeaders"
     return {
         "type": "object",

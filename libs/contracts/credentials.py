@@ -1,4 +1,4 @@
-"""Field types that credentials share."""
+"""Field types of credentials."""
 
 from datetime import UTC
 from typing import Annotated

@@ -1,9 +1,9 @@
-"""Decimals on the wire: text, since JSON numbers lose digits."""
+"""Decimals on the wire. They're text, since JSON numbers lose digits."""
 
 from decimal import Decimal
 
 
 def decimal_text(number: Decimal) -> str:
-    """All digits that count, without an exponent."""
+    """Formats a decimal with all significant digits and without an exponent."""
     text = format(number, "f")
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text

@@ -1,4 +1,4 @@
-"""Errors by kind, with their HTTP status and whether a retry can help."""
+"""Error kinds, with their HTTP status and whether a retry can help."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class ExceededBudget(BaseModel):
 
 
 class ExceededLimit(BaseModel):
-    """A limit of the company, by its name in `GET /me/`, and its current use."""
+    """A limit of the company, named as in `GET /me/`, and its current use."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -83,7 +83,7 @@ _MESSAGES: Final = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     "none_required": "must be null",
     **dict.fromkeys(("json_invalid", "json_type"), "must be valid JSON"),
-    "invalid_key": "must have names that are text",
+    "invalid_key": "must have string keys",
     **dict.fromkeys(("url_type", "url_parsing", "url_syntax_violation", "url_scheme"), "must be a valid URL"),
     **dict.fromkeys(("uuid_type", "uuid_parsing"), "must be a UUID"),
     **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing"), "must be a date such as 2026-01-31"),
@@ -99,17 +99,17 @@ _MESSAGES: Final = {
 
 
 def validation_message(error: Mapping[str, Any]) -> str:
-    """Returns our message for a Pydantic finding, to follow the field's name."""
+    """Returns our message for a Pydantic error. It follows the field's name."""
     if (message := _MESSAGES.get(error["type"])) is not None:
         return message.format_map(error.get("ctx") or {})
     told: str = error["msg"]
     message = re.sub(r"^\w+ should ", "must ", told.removeprefix("Value error, ")).replace(" after validation", "")
-    # Not the name of a variable.
+    # A second lower-case letter distinguishes a word from a variable's name.
     return message[:1].lower() + message[1:] if message[1:2].islower() else message
 
 
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
-    """Returns error details with our messages for Pydantic's findings."""
+    """Returns error details with our messages for Pydantic errors."""
     return [
         ErrorDetail(loc=list(error["loc"]), type=error["type"], message=validation_message(error), hint=_hint(error))
         for error in errors
@@ -134,7 +134,7 @@ class ErrorInfo(BaseModel):
     details: list[ErrorDetail] | None = None
     correlation_id: str | None = None
     retry_after: int | None = None
-    """In seconds. Sent as the ``Retry-After`` header, not in the HTTP body."""
+    """Seconds. Sent as the ``Retry-After`` header, not in the HTTP body."""
 
 
 class ErrorBody(BaseModel):
@@ -144,7 +144,7 @@ class ErrorBody(BaseModel):
 
 
 class ServiceError(Exception):
-    """An error for the caller: a 4xx or 5xx on HTTP, a rejection on the bus."""
+    """An error for the caller: a 4xx or 5xx response on HTTP, a rejection on the bus."""
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
 
@@ -199,7 +199,7 @@ class RangeNotSatisfiable(ServiceError):
 
 
 class ValidationFailed(ServiceError):
-    """Always has details. If no field is given, one detail is about the whole document."""
+    """Always has details. If none are given, a single detail covers the whole document."""
 
     kind = ErrorKind.VALIDATION
 
@@ -219,7 +219,7 @@ class BudgetExceeded(ServiceError):
 
 
 class QuotaExceeded(ServiceError):
-    """The company has reached a limit. ``quota_exceeded`` creates this error."""
+    """The company has reached a limit. Create this error with ``quota_exceeded``."""
 
     kind = ErrorKind.QUOTA
 
@@ -254,16 +254,16 @@ class InternalError(ServiceError):
 
 
 def cause_of(problem: BaseException) -> str:
-    """Returns the type and location of an exception and of the one that it was raised from.
+    """Returns the type and location of an exception and of those it was raised from.
 
-    The exceptions' messages are omitted, since they may contain users' data.
+    Exception messages are omitted, since they may contain users' data.
     """
     told = f"{type(problem).__name__}{_place(problem.__traceback__)}"
     return told if problem.__cause__ is None else f"{told}, from {cause_of(problem.__cause__)}"
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """The innermost line, preceded by this project's innermost line if that one is a library's."""
+    """Returns the innermost line, preceded by the project's innermost line if the former is in a library."""
     lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
     own = [line for line in lines if line[0].startswith(_OWN)]
     places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
@@ -289,16 +289,16 @@ def invalid_field(
 
 
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
-    """Returns the error for a write that exceeds a limit of the company."""
+    """Returns the error for a write that exceeds one of the company's limits."""
     what = name.replace("_", " ")
-    message = f"The company's limit of {limit} {what} is reached: {used} are used."
+    message = f"The company has reached its limit of {limit} {what}: {used} are used."
     return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
 
 
 def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
-    """Returns the error for a request that exceeds a rate or concurrency limit of the company."""
+    """Returns the error for a request that exceeds one of the company's rate or concurrency limits."""
     what = name.replace("_per_minute", " a minute").replace("_", " ")
-    message = f"The company's limit of {limit} {what} is reached."
+    message = f"The company has reached its limit of {limit} {what}."
     return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
 
 
@@ -308,11 +308,11 @@ def _of_limit(name: str, limit: int, used: int, message: str) -> ErrorDetail:
 
 
 class StoreUnavailable(Exception):
-    """A database or object store failed. Retrying the same work may succeed."""
+    """A database or object store failed. A retry may succeed."""
 
 
 class StoreBusy(StoreUnavailable):
-    """Other transactions hold locks that the work needs.
+    """Other transactions hold the required locks.
 
-    The work itself may be the cause: if it deadlocks every time, it would be retried forever.
+    The work itself may be the cause. If it always deadlocks, unlimited retries would never end.
     """

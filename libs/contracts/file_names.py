@@ -1,4 +1,4 @@
-"""Cleans the names of uploaded files so that they're safe on every system."""
+"""Sanitizes the names of uploaded files so that they're safe on every system."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import Final
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 
 _LONGEST_BYTES: Final = 240
-# Control characters, marks that turn or hide text, and halves of characters.
+# Control characters, characters that reverse or hide text, and unpaired surrogates.
 _INVISIBLE: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
@@ -54,5 +54,5 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _shortened(text: str, most_bytes: int) -> str:
-    """Truncates the text to this many bytes of UTF-8, between characters."""
+    """Truncates text to this many bytes of UTF-8 without splitting a character."""
     return text.encode()[:most_bytes].decode(errors="ignore").rstrip(". ") or "file"

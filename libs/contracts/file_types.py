@@ -13,7 +13,7 @@ _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _ENTRY: Final = b"PK\x03\x04"
 _ENTRY_HEAD: Final = 30
 _OLE: Final = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)
-# Names of the main streams of old documents, and how these begin, at the beginning of a sector.
+# Main streams of legacy Office documents, and the bytes that these start with, aligned to sectors.
 _OLD_STREAMS: Final = tuple(name.encode("utf-16-le") for name in ("WordDocument", "Workbook"))
 _OLD_CONTENT: Final = (b"\xec\xa5\xc1\x00", b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")
 _SECTOR: Final = 512
@@ -23,7 +23,7 @@ _KNOWN: Final[dict[str, tuple[bytes, ...]]] = {
     "a GIF image": (b"GIF87a", b"GIF89a"),
     "a PDF document": (b"%PDF-",),
     "an Office Open XML document or another ZIP archive": _ZIP,
-    "an Office document of the old kind, or one that is protected by a password": _OLE,
+    "a legacy or password-protected Office document": _OLE,
     "a gzip archive": (b"\x1f\x8b\x08",),
     "a 7z archive": (b"7z\xbc\xaf\x27\x1c",),
     "a RAR archive": (b"Rar!\x1a\x07",),
@@ -54,9 +54,9 @@ def _pdf(head: bytes) -> bool:
 
 
 def _office(folder: str) -> Check:
-    """Returns a check for Office Open XML documents whose parts are in this folder of the archive.
+    """Returns a check for Office Open XML documents with their parts in ``folder``.
 
-    The first bytes may not show any folder. A document that shows only other folders doesn't match.
+    If the first bytes show only other folders, the document doesn't match. They may show none at all.
     """
 
     def check(head: bytes) -> bool:
@@ -67,9 +67,7 @@ def _office(folder: str) -> Check:
 
 
 def _protected(head: bytes) -> bool:
-    """Whether it may be a password-protected document, which its parser then reports. Documents in the old formats
-    report it themselves.
-    """
+    """Returns whether the file may be password-protected; its parser then reports it. Legacy documents are excluded."""
     if not head.startswith(_OLE):
         return False
     begins = any(head[place : place + 4] in _OLD_CONTENT for place in range(_SECTOR, len(head), _SECTOR))
@@ -81,7 +79,7 @@ def _office_folders(head: bytes) -> set[str]:
 
 
 def _entries(head: bytes) -> Iterator[str]:
-    """The names of an archive's entries whose headers are in its first bytes."""
+    """Yields the names of archive entries whose headers are in the first bytes."""
     place = head.find(_ENTRY)
     while place >= 0:
         length = int.from_bytes(head[place + 26 : place + 28], "little")
@@ -134,7 +132,7 @@ def check_signature(name: str, kind: FileType, head: bytes) -> None:
     if kind.begins(head):
         return
     looks = _looks_like(head)
-    says = f"but looks like {looks}" if looks else "but does not begin like one"
+    says = f"but looks like {looks}" if looks else "but its content doesn't match"
     raise UnsupportedMediaType(f"'{name}' has the extension of {kind.content_type}, {says}.")
 
 

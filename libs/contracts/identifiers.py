@@ -1,4 +1,4 @@
-"""Identifiers: opaque to callers, ordered by time so that indexes stay compact."""
+"""Identifiers: opaque to callers, and sorted by time so that indexes stay compact."""
 
 import re
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ def new_id() -> str:
 
 
 def is_id(value: str) -> bool:
-    """Whether the text is formatted as an ID. Any other text returns 404."""
+    """Returns whether the text has the format of an ID. Any other text returns 404."""
     return _UUID.fullmatch(value) is not None
 
 
@@ -34,7 +34,7 @@ def id_of(value: str, thing: str) -> str:
 
 
 def made_at(value: str) -> datetime | None:
-    """Returns when an ID was created, by its creator's clock; None if the ID has no timestamp."""
+    """Returns when an ID was created, by its creator's clock, or None if it has no timestamp."""
     if not is_id(value) or value[_VERSION] != "7":
         return None
     try:
@@ -44,10 +44,10 @@ def made_at(value: str) -> datetime | None:
 
 
 def is_agent_key(value: str) -> bool:
-    """Whether the text is formatted as an agent key: lower-case ASCII words joined by hyphens."""
+    """Returns whether the text has the format of an agent key: lower-case ASCII words joined by hyphens."""
     return len(value) <= _LONGEST_AGENT_KEY and _AGENT_KEY.fullmatch(value) is not None
 
 
 def is_correlation_id(value: str) -> bool:
-    """Whether the text consists of 1 to 128 characters of ``A-Za-z0-9._:-``."""
+    """Returns whether the text consists of 1 to 128 characters of ``A-Za-z0-9._:-``."""
     return _CORRELATION_ID.fullmatch(value) is not None

@@ -1,4 +1,4 @@
-"""The authenticated caller, as carried by commands and internal calls."""
+"""The authenticated caller, carried by commands and internal calls."""
 
 from enum import StrEnum
 from typing import Final
@@ -39,7 +39,7 @@ class Scope(StrEnum):
 
 
 INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLATION_WRITE})
-"""Scopes of operators, who see all companies. A key has them only if they were requested explicitly."""
+"""Scopes of operators, who see all companies. A key receives them only on explicit request."""
 
 PUBLIC_SCOPES: Final = frozenset(
     scope.value
@@ -56,7 +56,7 @@ PUBLIC_SCOPES: Final = frozenset(
 
 
 class Identity(BaseModel):
-    """An authenticated caller. Scopes are text, since an older service may receive newer ones."""
+    """An authenticated caller. Scopes are strings, since an older service may receive newer ones."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -72,13 +72,13 @@ class Identity(BaseModel):
 
     @property
     def reads_company(self) -> bool:
-        """Whether the caller can see private resources of all users of the company."""
+        """Returns whether the caller can see private resources of all the company's users."""
         return Scope.COMPANY_READ in self.scopes or Scope.COMPANY_WRITE in self.scopes
 
     def may_read_of(self, owner_id: str) -> bool:
-        """Whether the caller can see that user's private resources."""
+        """Returns whether the caller can see this user's private resources."""
         return owner_id == self.user_id or self.reads_company
 
     def may_write_of(self, owner_id: str) -> bool:
-        """Whether the caller can change that user's private resources."""
+        """Returns whether the caller can change this user's private resources."""
         return owner_id == self.user_id or Scope.COMPANY_WRITE in self.scopes

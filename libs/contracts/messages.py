@@ -1,6 +1,6 @@
 """Messages on the bus: their envelope, the base classes of commands and events, and their context.
 
-The envelope is CloudEvents 1.0 in Kafka's binary mode: attributes in headers, the payload alone as value.
+The envelope is CloudEvents 1.0 in Kafka's binary mode: attributes are headers, and the value is just the payload.
 """
 
 from collections.abc import Iterable, Mapping
@@ -42,16 +42,16 @@ class MalformedEnvelope(ValueError):
     """The headers of a record aren't a valid envelope."""
 
 
-# One is made for every message that is read: a frozen one would take two and a half times as long.
+# Every message read creates an envelope. A frozen class would take two and a half times as long.
 @dataclass(slots=True, kw_only=True)
 class Envelope:
     """The attributes of a message, readable without decoding its value.
 
-    ``subject`` is the ID of the entity that the message is about. ``sequence`` counts the events of a subject from 1.
-    It's 0 on commands; deltas have that of the preceding event. ``identity`` is the caller, signed by the gateway, and
-    ``signature`` binds it to this command; events have neither. ``owner_id`` is the user who may see the event, as may
-    readers of the whole company; without it, the whole company may. ``data_ref`` and ``data_hash`` replace a payload
-    too large for the bus: a path of the service's internal API and the SHA-256 of the bytes there.
+    ``subject``: the ID of the entity that the message is about. ``sequence`` counts a subject's events from 1. It's 0
+    on commands; deltas have the preceding event's number. ``identity``: the caller, signed by the gateway.
+    ``signature`` binds it to this command. Events have neither. ``owner_id``: the user who can see the event, as can
+    readers of the whole company. If it's None, everyone in the company can. ``data_ref`` and ``data_hash`` replace a
+    payload that is too large for the bus: a path of the service's internal API, and the SHA-256 of the bytes there.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Envelope:
     content_type: str = JSON_CONTENT_TYPE
 
     def attributes(self) -> dict[str, str]:
-        """The headers as text."""
+        """Returns the headers as text."""
         attributes = {"ce_specversion": "1.0"}
         for header, name in _HEADERS.items():
             value = getattr(self, name)
@@ -86,7 +86,7 @@ class Envelope:
 
 
 def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
-    """Reads the envelope in a record's headers, ignoring unknown ones. Raises ``MalformedEnvelope``."""
+    """Parses the envelope in a record's headers, ignoring unknown headers. Raises ``MalformedEnvelope``."""
     try:
         fields = {_HEADERS[name]: value.decode() for name, value in headers if name in _HEADERS and value is not None}
     except ValueError as problem:
@@ -95,12 +95,12 @@ def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
 
 
 def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
-    """The inverse of ``Envelope.attributes``, ignoring unknown ones. Raises ``MalformedEnvelope``."""
+    """Parses the result of ``Envelope.attributes``, ignoring unknown attributes. Raises ``MalformedEnvelope``."""
     return _checked({_HEADERS[header]: value for header, value in attributes.items() if header in _HEADERS})
 
 
 def _checked(fields: dict[str, str]) -> Envelope:
-    """Returns the envelope with these fields. Raises ``MalformedEnvelope``."""
+    """Creates an envelope. Raises ``MalformedEnvelope``."""
     try:
         text = "".join(fields.values())
         sequence = int(fields.pop("sequence", "0"))
@@ -108,14 +108,14 @@ def _checked(fields: dict[str, str]) -> Envelope:
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
     if missing := _REQUIRED - fields.keys():
         raise MalformedEnvelope(f"missing envelope attributes: {', '.join(sorted(missing))}")
-    # No database stores NUL: such a message would be retried for ever and block its key.
+    # Databases can't store NUL, so the message would be retried forever and block its key.
     if "\0" in text:
-        raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
+        raise MalformedEnvelope("unreadable envelope: an attribute contains a NUL character")
     return Envelope(sequence=sequence, **fields)
 
 
 class Message(BaseModel):
-    """A payload on the bus. Unknown fields are ignored, so contracts can grow by addition."""
+    """A payload on the bus. Unknown fields are ignored, so contracts can add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -127,7 +127,7 @@ class Message(BaseModel):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Raises ``pydantic.ValidationError`` if the payload isn't this message."""
+        """Parses a payload. Raises ``pydantic.ValidationError`` if it isn't this message."""
         return cls.model_validate_json(payload)
 
 
@@ -144,10 +144,10 @@ class Event(Message):
 
 
 class Command(Message):
-    """A request to a service, which responds with exactly one of the ``outcomes`` or a rejection.
+    """A request to a service. The service responds with exactly one of the ``outcomes``, or with a rejection.
 
     ``type`` and ``topic`` are as for events. ``subject`` is the name of the field with the ID of the entity that the
-    command is about. Without it, the command creates an entity with the command's ID.
+    command is about. If omitted, the command creates an entity with the command's ID.
     """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
@@ -166,18 +166,18 @@ class Command(Message):
             cls.OUTCOMES, cls.SUBJECT = outcomes, subject
 
     def subject(self) -> str | None:
-        """The ID of the entity that the command is about; None if it's the command's ID."""
+        """Returns the ID of the entity that the command is about, or None if it's the command's ID."""
         return getattr(self, self.SUBJECT) if self.SUBJECT else None
 
     @classmethod
     def rejected_type(cls) -> str:
-        """The type of the rejection: ``aes.runtime.execute_turn.rejected.v1`` for ``aes.runtime.execute_turn.v1``."""
+        """Returns the rejection's type, such as ``aes.runtime.execute_turn.rejected.v1``."""
         name, version = cls.TYPE.rsplit(".", 1)
         return f"{name}.rejected.{version}"
 
     @classmethod
     def outcome_types(cls) -> frozenset[str]:
-        """The types of the terminal events. Exactly one of them ends this command."""
+        """Returns the types of the terminal events. Exactly one of them ends this command."""
         return frozenset({cls.rejected_type(), *(outcome.TYPE for outcome in cls.OUTCOMES)})
 
 
@@ -191,7 +191,7 @@ class CommandRejected(Event):
         "expired": {
             "error": {
                 "type": "timeout_error",
-                "message": "The command expired before it was accepted; nothing was done.",
+                "message": "The command expired before it was accepted. Nothing was changed.",
             }
         }
     }
@@ -203,9 +203,9 @@ class CommandRejected(Event):
 class MessageContext:
     """The tenant, correlation, cause and trace of the messages that a unit of work publishes.
 
-    ``causation_id`` is the ID of the command or event that started the work. ``traceparent`` defaults to the trace in
-    which the messages are stored. ``owner_id`` is the user who may see the events, as may readers of the whole company;
-    None if the whole company may.
+    ``causation_id``: the ID of the command or event that started the work. ``traceparent``: defaults to the trace in
+    which the messages are stored. ``owner_id``: the user who can see the events, as can readers of the whole company.
+    If it's None, everyone in the company can.
     """
 
     company_id: str
@@ -217,7 +217,7 @@ class MessageContext:
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """A command's caller and the context of its events. ``message.causation_id`` is the command's id."""
+    """A command's caller and the context of its events. ``message.causation_id`` is the command's ID."""
 
     command_id: str
     identity: Identity
@@ -227,12 +227,12 @@ class CommandContext:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event or command to be recorded in the outbox.
+    """An event or command to record in the outbox.
 
-    ``sequence`` counts the subject's messages from 1; by default it's allocated under the subject's lock. ``type`` and
-    ``topic`` are set only for ``….rejected`` events, whose class serves many types. ``encoded`` is the payload if the
-    caller has already encoded it. ``identity`` is the caller on whose behalf a command is sent; events have none.
-    ``cause`` is the exception behind an internal error, recorded for operators and never sent.
+    ``sequence`` counts the subject's messages from 1. By default, it's allocated under the subject's lock. ``type`` and
+    ``topic`` are set only for ``….rejected`` events, whose class serves many types. ``encoded``: the payload, if the
+    caller has already encoded it. ``identity``: the caller on whose behalf a command is sent; events have none.
+    ``cause``: the exception behind an internal error. It's recorded for operators and never sent.
     """
 
     message: Message
@@ -249,25 +249,25 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An event from the bus."""
+    """An event received from the bus."""
 
     envelope: Envelope
     payload: bytes
 
 
 def public_name(message_type: str) -> str:
-    """The name on SSE and WebSocket: ``aes.runtime.turn.completed.v1`` → ``turn.completed``."""
+    """Returns the name used on SSE and WebSocket: ``turn.completed`` for ``aes.runtime.turn.completed.v1``."""
     parts = message_type.split(".")
     return ".".join(parts[2:-1]) if len(parts) > 3 else message_type
 
 
 def event_models() -> dict[str, type[Event]]:
-    """Every published event model by type."""
+    """Returns all published event models by type."""
     return {model.TYPE: model for model in _concrete(Event)}
 
 
 def command_models() -> dict[str, type[Command]]:
-    """Every command model by type."""
+    """Returns all command models by type."""
     return {model.TYPE: model for model in _concrete(Command)}
 
 

@@ -1,4 +1,4 @@
-"""Base classes and field types that several resources share."""
+"""Shared base classes and field types of resources."""
 
 import operator
 from functools import partial

@@ -1,4 +1,4 @@
-"""Origins of web pages: scheme, host and optional port."""
+"""Web origins: scheme, host and optional port."""
 
 import re
 from typing import Final
@@ -10,15 +10,15 @@ _HIGHEST_PORT: Final = 65535
 
 
 def is_origin(text: str) -> bool:
-    """Whether the text is the origin of a web page, without a path and without a slash at the end."""
+    """Returns whether the text is a web origin, without a path or trailing slash."""
     match = _ORIGIN.fullmatch(text)
     return match is not None and int(match[3] or 0) <= _HIGHEST_PORT
 
 
 def canonical_origin(text: str) -> str:
-    """Normalises an origin to the form that browsers send. Raises ``ValueError`` for any other text."""
+    """Normalizes an origin to the form that browsers send. Raises ``ValueError`` for any other text."""
     match = _ORIGIN.fullmatch(text)
     if match is None or int(match[3] or 0) > _HIGHEST_PORT:
-        raise ValueError("must be an origin such as https://example.com, without a path or a slash at the end")
+        raise ValueError("must be an origin such as https://example.com, without a path or trailing slash")
     scheme, host, port = match[1].lower(), match[2].lower(), match[3]
     return f"{scheme}://{host}" if port in (None, _USUAL_PORTS[scheme]) else f"{scheme}://{host}:{port}"

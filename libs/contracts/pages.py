@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 
 COUNTED: Final = 10_000
-"""The maximum number of items that are counted."""
+"""The highest count that is exact."""
 Item = TypeVar("Item")
 Other = TypeVar("Other")
 
@@ -26,9 +26,8 @@ class ListPage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page of a list. ``next`` is the cursor of the following page, or None.
-
-    ``total`` counts all items of the list, up to ``COUNTED``.
+    """A page of a list. ``next`` is the cursor of the following page, or None. ``total`` is the list's length, at most
+    ``COUNTED``.
     """
 
     items: list[Item]
@@ -38,7 +37,7 @@ class Page(Generic[Item]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The fields of ``ListPage``."""
+        """Returns the fields of ``ListPage``."""
         return {
             "total": self.total,
             "total_is_exact": self.total_is_exact,

@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Message)
 
 @cache
 def published_messages() -> dict[str, tuple[type[Message], Topic]]:
-    """Returns every message of the contracts and its topic by type, ``….rejected`` included."""
+    """Returns every message and its topic by type, including ``….rejected``."""
     found: dict[str, tuple[type[Message], Topic]] = {}
     for event in _of_contracts(event_models().values()):
         found[event.TYPE] = (event, event.TOPIC)
@@ -30,5 +30,5 @@ def published_messages() -> dict[str, tuple[type[Message], Topic]]:
 
 
 def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:
-    # Subclasses declared elsewhere, as by a test, are not published.
+    # Subclasses declared elsewhere, for example in a test, aren't published.
     return [model for model in models if model.__module__.startswith(f"{__package__}.")]

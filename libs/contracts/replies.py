@@ -1,4 +1,4 @@
-"""Replies of turns, and their usage."""
+"""Replies of turns and their usage."""
 
 import operator
 from functools import partial

@@ -1,4 +1,4 @@
-"""The timeline: a company's recorded events, numbered without gaps, and who may see which."""
+"""The timeline: a company's recorded events and the filter that selects them."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -8,11 +8,11 @@ from pydantic_core import to_json
 
 @dataclass(slots=True, kw_only=True)
 class RecordedEvent:
-    """One event of a company. ``position`` counts the company's events without gaps; 0 until the log has numbered it.
+    """An event of a company. ``position`` numbers the company's events without gaps; 0 means not numbered yet.
 
-    ``type`` is the public name, without prefix and version; ``version`` is that of the payload. ``owner_id`` is the
-    user who may see it beside holders of ``company:read``, None when the whole company may. ``data`` is the payload's
-    JSON as its service published it.
+    ``type``: the public name, without prefix and version. ``version``: the payload's version. ``owner_id``: the user
+    who can see the event, as can holders of ``company:read``. If it's None, everyone in the company can. ``data``: the
+    payload's JSON, as published.
     """
 
     position: int = 0
@@ -32,7 +32,7 @@ class RecordedEvent:
     data: bytes
 
     def to_json(self) -> bytes:
-        """The event in the API."""
+        """Returns the event's JSON in the API."""
         fields: dict[str, Any] = {
             "id": self.id,
             "position": self.position,
@@ -48,7 +48,7 @@ class RecordedEvent:
             fields["session_id"] = self.session_id
         if self.turn_id is not None:
             fields["turn_id"] = self.turn_id
-        # Its payload stays byte for byte as it was published.
+        # The payload is inserted byte for byte as published.
         return to_json(fields)[:-1] + b',"data":' + self.data + b"}"
 
 
@@ -57,10 +57,10 @@ EVENT_FIELDS: Final = tuple(field.name for field in fields(RecordedEvent) if fie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFilter:
-    """Selects the events of a company that a reader wants and may see; None leaves a filter out.
+    """Selects a company's events that a reader requested and can see. None disables a filter.
 
-    ``types`` are names, or prefixes that end in ``*``; an event of any of them is wanted. ``visible_to`` is the user
-    for whom events of other users' private sessions are left out, None for a holder of ``company:read``.
+    ``types``: names, or prefixes that end in ``*``; an event needs to match one of them. ``visible_to``: the user who
+    reads; events of other users' private sessions are excluded. None for a holder of ``company:read``.
     """
 
     company_id: str
@@ -72,16 +72,16 @@ class TimelineFilter:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The whole names of ``types``."""
+        """Returns the complete names in ``types``."""
         return tuple(name for name in self.types if not name.endswith("*"))
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The prefixes of ``types``, without the asterisk."""
+        """Returns the prefixes in ``types``, without the asterisk."""
         return tuple(name[:-1] for name in self.types if name.endswith("*"))
 
     def admits(self, event: RecordedEvent) -> bool:
-        """Whether the event is one that the reader wants and may see."""
+        """Returns whether the filter includes the event."""
         return (
             event.company_id == self.company_id
             and (self.visible_to is None or event.owner_id is None or event.owner_id == self.visible_to)

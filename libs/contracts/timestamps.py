@@ -8,12 +8,12 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 def format_time(moment: datetime) -> str:
     """Formats an aware datetime as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
-    # Every message has several of them, and strftime takes twice as long.
+    # Every message has several timestamps, and strftime takes twice as long.
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> datetime:
-    """Returns an aware datetime. Raises ``ValueError`` unless the text is a timestamp with a time zone."""
+    """Parses a timestamp to an aware datetime. Raises ``ValueError`` if it's invalid or has no time zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a timestamp needs a time zone")

@@ -7,7 +7,7 @@ from typing import Final
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
-# Of all events topics: a key is in partitions of the same number, which one reader of several topics owns.
+# All events topics have the same count, so a key is in the same partition of each, read by one consumer.
 _EVENTS_PARTITIONS: Final = 6
 
 
@@ -24,8 +24,8 @@ class Topic:
     """A topic. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
     ``consumers`` read in groups and have dead-letter topics. ``tailed_by`` services read from the end without a group,
-    and skip unreadable records. The partition count of a live topic never changes: keys would move to other partitions
-    and lose their order.
+    and skip unreadable records. The partition count of a live topic never changes, since keys would move to other
+    partitions and lose their order.
     """
 
     name: str
@@ -97,7 +97,7 @@ RUNTIME_DELTAS: Final = Topic(
     owner="runtime",
     senders=("runtime",),
     consumers=(),
-    description="Pieces of replies as they're generated. Some may be lost; the terminal event has the whole text.",
+    description="Pieces of replies as they're generated. Some may be lost; the terminal event contains the whole text.",
     partitions=6,
     retention_ms=10 * 60 * 1000,
     segment_ms=10 * 60 * 1000,
@@ -135,7 +135,7 @@ def dead_letter_name(topic: str, consumer: str) -> str:
 
 
 def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
-    """Returns the topic for records that the consumer can't process. Operators inspect and replay them there."""
+    """Returns the topic for records that the consumer couldn't process. Operators inspect and replay them there."""
     return Topic(
         name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,
@@ -149,6 +149,6 @@ def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
 
 
 def with_dead_letters(topics: Sequence[Topic] = TOPICS) -> tuple[Topic, ...]:
-    """Returns these topics and the dead-letter topics of their consumers."""
+    """Returns these topics and their consumers' dead-letter topics."""
     dead = [dead_letter_topic(topic, consumer) for topic in topics for consumer in topic.consumers]
     return (*topics, *dead)

@@ -1,15 +1,17 @@
 """Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and their models.
 
-An example gives only values that can't be derived. IDs come from the examples of the entities, and fields with a
-default can be omitted. ``python -m libs.contracts.wire_examples 1.0`` writes a release's payloads to
-``examples/1.0.json``; all later versions must be able to read them.
+An example contains only values that can't be derived. IDs come from the entities' examples, and fields with a default
+can be omitted. A resource's module declares other attributes of its events in ``EXAMPLE_ENVELOPE``. ``subject`` is an
+ID or the name of a field with an ID. ``owner_id`` is needed if it isn't the caller's: None if the whole company can see
+the events, or empty if only readers of the whole company can. ``python -m libs.contracts.wire_examples 1.0`` writes a
+release's payloads to ``examples/1.0.json``. All later versions must be able to read them.
 """
 
 import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -33,26 +35,14 @@ _TRACE: Final = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 _ASKED: Final = "2026-05-04T08:16:09.191726Z"
 _EXPIRES: Final = "2026-05-04T08:18:09.191726Z"
 _HAPPENED: Final = "2026-05-04T08:16:15.239240Z"
-# Subjects that the payload doesn't tell, by the first word of the event's name.
-_SUBJECTS: Final = {
-    "api_key": _KEY,
-    "retention": _COMPANY,
-    "secret": "01980f62-4a10-7b21-8d3e-5c6d7e8f9a0b",
-    "toolset": "01980f62-1c3e-7a4d-9b2f-6e7d8c9b0a1f",
-}
-# Owners of what isn't the caller's: nobody but those who read the whole company sees events of its budgets.
-_OWNERS: Final = {
-    "budget": "",
-    **dict.fromkeys(("agent", "collection", "file", "knowledge_base", "retention", "secret", "toolset")),
-}
 _FIRST: Final = frozenset({"created", "indexing", "queued", "stored", "uploaded"})
-# An entity that a command makes has the command's id, as has a turn.
+# Entities created by a command have the command's ID, and so do turns.
 _MADE: Final = frozenset({"completed", "created", "stored"})
 
 
 @cache
 def examples_of(message_type: str) -> list[dict[str, Any]]:
-    """Records of a message as JSON-ready data. Raises ``LookupError`` for a field that needs an example."""
+    """Returns a message's example records as JSON-ready data. Raises ``LookupError`` for a field without an example."""
     model, topic = published_messages()[message_type]
     return [
         {
@@ -98,7 +88,7 @@ def _derived(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
 
 @cache
 def views() -> dict[str, dict[str, Any]]:
-    """The first example of each model that isn't a message, by model name."""
+    """Returns the first example of each model that isn't a message, by model name."""
     modules = (citations, replies, *RESOURCES)
     models = [each for module in modules for each in vars(module).values() if hasattr(each, "EXAMPLES")]
     return {each.__name__: next(iter(each.EXAMPLES.values())) for each in models if not issubclass(each, Message)}
@@ -106,7 +96,7 @@ def views() -> dict[str, dict[str, Any]]:
 
 @cache
 def ids() -> dict[str, str]:
-    """IDs of entities, by the names of the fields that refer to them."""
+    """Returns IDs of entities, by the names of the fields that refer to them."""
     found = {"company_id": _COMPANY, "user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
     for name, example in views().items():
         field = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() + "_id"
@@ -144,34 +134,42 @@ def _envelope(message_type: str, message: Message, number: int) -> Envelope:
         command_id = _causes()[message_type]
         return replace(envelope, subject=command_id, causation_id=command_id, owner_id=_CALLER)
     noun, *_, verb = public_name(message_type).split(".")
-    subject = _subject(noun, json.loads(message.encode()))
+    subject = _subject(message)
     return replace(
         envelope,
         subject=subject,
         causation_id=subject if noun == "turn" else _causes().get(message_type),
-        owner_id=_OWNERS.get(noun, _CALLER),
+        owner_id=_declared(type(message)).get("owner_id", _CALLER),
         sequence=1 if verb in _FIRST or subject == _COMMAND else 2,
     )
 
 
 def _command_id(command: type[Command]) -> str:
     outcome = command.OUTCOMES[0]
-    noun, *_, verb = public_name(outcome.TYPE).split(".")
-    return _subject(noun, json.loads(_messages(outcome)[0].encode())) if verb in _MADE else _COMMAND
+    verb = public_name(outcome.TYPE).rpartition(".")[2]
+    return _subject(_messages(outcome)[0]) if verb in _MADE else _COMMAND
 
 
 @cache
 def _causes() -> dict[str, str]:
-    """The id of the command that an event ends, by the type of the event."""
+    """Returns the ID of the command that an event ends, by event type."""
     commands = [model for model, _ in published_messages().values() if issubclass(model, Command)]
     return {outcome: _command_id(command) for command in commands for outcome in command.outcome_types()}
 
 
-def _subject(noun: str, payload: dict[str, Any]) -> str:
-    """The id of the entity that an event is about, else that of its command."""
+def _subject(event: Message) -> str:
+    """Returns the ID of the entity that an event is about, or of its command."""
+    if declared := _declared(type(event)).get("subject"):
+        return ids().get(declared, declared)
+    noun, payload = public_name(event.TYPE).split(".")[0], json.loads(event.encode())
     entity = payload.get(noun) or payload
     field = "turn_id" if noun == "cancel_turn" else f"{noun}_id"
-    return str(_SUBJECTS.get(noun) or entity.get(field) or entity.get("id") or _COMMAND)
+    return str(entity.get(field) or entity.get("id") or _COMMAND)
+
+
+def _declared(model: type[Message]) -> Mapping[str, str | None]:
+    declared: Mapping[str, str | None] = getattr(sys.modules[model.__module__], "EXAMPLE_ENVELOPE", {})
+    return declared
 
 
 if __name__ == "__main__":

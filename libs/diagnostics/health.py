@@ -1,6 +1,6 @@
-"""Reads a process's readiness over HTTP with a bare socket, since the embedded stack asks twenty times a second.
+"""Reads a process's readiness over HTTP with a plain socket, since the embedded stack asks twenty times a second.
 
-``deploy/images/healthcheck.py`` does the same inside a container, without any import from the project.
+``deploy/images/healthcheck.py`` does the same in a container, without imports from the project.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _MOST_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A process's readiness. ``waiting``: the failing checks, with their reasons."""
+    """A process's readiness. ``waiting``: the failing checks with their reasons."""
 
     is_ready: bool
     version: str | None
@@ -25,9 +25,9 @@ class Health:
 
 
 async def ask_health(url: str, service: str) -> Health | None:
-    """Asks the process at this base URL; returns None if another program answers.
+    """Queries the process at this base URL. Returns None if another program responds.
 
-    Raises OSError if the connection fails and ValueError for an invalid URL. The caller sets the timeout.
+    Raises OSError if the connection fails, and ValueError for an invalid URL. The caller sets the timeout.
     """
     status, body = await get(url, "/health/ready")
     try:
@@ -42,7 +42,7 @@ async def ask_health(url: str, service: str) -> Health | None:
 
 
 async def get(url: str, path: str) -> tuple[int, bytes]:
-    """Returns the status and the start of the body. The status is 0 for a response that isn't HTTP."""
+    """Returns the status and the start of the body. The status is 0 if the response isn't HTTP."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"invalid service URL {url!r}")
@@ -53,7 +53,7 @@ async def get(url: str, path: str) -> tuple[int, bytes]:
         parts.hostname, port, ssl=secured, ssl_shutdown_timeout=shutdown_seconds
     )
     try:
-        # HTTP 1.0 keeps responses unchunked.
+        # With HTTP 1.0, responses aren't chunked.
         question = f"GET {parts.path.rstrip('/')}{path} HTTP/1.0\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n\r\n"
         writer.write(question.encode())
         answer = b""

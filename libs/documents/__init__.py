@@ -1,4 +1,4 @@
-"""Text and tables from text, CSV, JSON, XLSX and XLS files: encodings, separators, headings, rows."""
+"""Text and tables from text, CSV, JSON, XLSX and XLS files: encodings, separators, headings and rows."""
 
 from libs.documents._cells import cell_text
 from libs.documents._csv import CsvDialect, CsvFormat

@@ -15,22 +15,22 @@ _SAMPLE_ROWS: Final = 20
 # Excel's declaration of the separator.
 _DECLARATION: Final = re.compile(r"\ufeff?sep=(.)\r?\n?", re.IGNORECASE)
 
-# The csv module's maximum; the file's size has already been checked.
+# The csv module's maximum. The file's size has already been checked.
 csv.field_size_limit(2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """The separator of a CSV file. ``declared``: the first line names the separator and isn't a row."""
+    """The separator of a CSV file. ``declared``: the first line declares the separator and isn't a row."""
 
     delimiter: str
     declared: bool = False
 
     @classmethod
     def of(cls, sample: str) -> Self:
-        """Picks the separator that splits most of the first rows into the same number of cells.
+        """Selects the separator that splits most of the first rows into the same number of cells.
 
-        In a tie with a comma, the comma counts as a decimal separator.
+        In a tie with a comma, the comma is taken for a decimal separator.
         """
         if found := _DECLARATION.match(sample):
             return cls(found.group(1), declared=True)

@@ -24,20 +24,20 @@ _BINARY = 0.02
 def decode(raw: bytes, *, declares: bool = False) -> str:
     """Decodes text and normalizes line endings to newlines. Raises DocumentUnreadable for bytes that aren't text.
 
-    `declares`: the file may declare its own encoding, as HTML does.
+    `declares`: the file can declare its encoding, as HTML does.
     """
     text = decoded(raw, declares=declares)
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
 
 
 def decoded(raw: bytes, *, declares: bool = False) -> str:
-    """Like `decode`, with unchanged line endings."""
+    """Decodes text without changing its line endings. Otherwise like `decode`."""
     found = encoding_of_sample(raw[:_SAMPLE])
     if found is not None:
         try:
             return raw.decode(found)
         except UnicodeDecodeError:
-            raise DocumentUnreadable(f"The file begins as {found} text but is damaged further on.") from None
+            raise DocumentUnreadable(f"The file starts as {found} text but is damaged further on.") from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -45,7 +45,7 @@ def decoded(raw: bytes, *, declares: bool = False) -> str:
 
 
 def encoding_of(path: Path) -> tuple[str, str]:
-    """The encoding of a text file and its error handler. Raises DocumentUnreadable for bytes that aren't text."""
+    """Returns a text file's encoding and error handler. Raises DocumentUnreadable for bytes that aren't text."""
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
         if (found := encoding_of_sample(sample)) is not None:
@@ -63,14 +63,14 @@ def encoding_of(path: Path) -> tuple[str, str]:
 
 
 def encoding_of_sample(sample: bytes) -> str | None:
-    """Detects the encoding from the first bytes; None for UTF-8 without a mark and for legacy encodings."""
+    """Detects the encoding from the first bytes. Returns None for UTF-8 without a mark and for legacy encodings."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return encoding
     if wide := _unmarked_utf16(sample):
         return wide
     if len(sample) - len(sample.translate(None, _CONTROLS)) > _BINARY * len(sample):
-        raise DocumentUnreadable("The file is named as text but holds binary data.")
+        raise DocumentUnreadable("The file has a text extension but contains binary data.")
     return None
 
 
@@ -95,7 +95,7 @@ def _unmarked_utf16(sample: bytes) -> str | None:
 
 
 def _legacy(sample: bytes) -> str:
-    """Picks a single-byte or Asian encoding; Western European unless another is clearly more likely."""
+    """Selects a single-byte or Asian encoding: Western European, unless another is clearly more likely."""
     west = sample.decode("cp1252", "replace")
     foreign = [letter for letter in west if ord(letter) > 127]
     native = sum(letter.isascii() and letter.isalpha() for letter in west)
@@ -112,9 +112,9 @@ def _legacy(sample: bytes) -> str:
 _FEW_LETTERS = 4
 # Encodings that decode to the same characters.
 _WESTERN_CODES = ["cp1252", "cp1254", "cp1258", "latin_1", "iso8859_9", "iso8859_15"]
-# Western European signs at the positions of other encodings' letters.
+# Western European characters at the positions of other encodings' letters.
 _SIGN_IN_WORD = re.compile(r"[^\W\d_][³¹£¥¿¼¾][^\W\d_]")
-# Letters and signs of Western European prose. Text with other characters uses another encoding.
+# Characters of Western European prose. Text with other characters uses another encoding.
 _WESTERN = frozenset(
     "äöüßÄÖÜéèêëàâáãåçñóòôõøíìîïúùûæœÉÈÊÀÁÂÃÅÇÑÓÒÔÕØÍÎÚÛÆŒ€£¥§©®°±²³µ·«»“”„—…•™ºª¿¡½¼¾\u2018\u2019\u201a\u2013\u00d7\xa0"
 )

@@ -8,9 +8,9 @@ from libs.documents._errors import DocumentEncrypted
 
 _OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
 _SECTOR: Final = 512
-# For the newer formats.
+# In the newer formats.
 _PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
-# The password record follows the first record, which is of Excel 97, of Excel 5, or a write-protection record.
+# The password record follows the first record, which is a write-protection record or belongs to Excel 97 or Excel 5.
 _WORKBOOK: Final = re.compile(
     rb"\x09\x08(?:\x10\x00\x00\x06\x05\x00.{12}|\x08\x00\x00\x05\x05\x00.{4})(?:\x86\x00\x00\x00)?\x2f\x00",
     re.DOTALL,
@@ -22,7 +22,7 @@ _WORD: Final = re.compile(
 
 
 def check_encrypted(path: Path) -> None:
-    """Raises ``DocumentEncrypted``. Other parsers report such files as damaged, or return obfuscated content."""
+    """Raises ``DocumentEncrypted``. Parsers report such files as damaged, or return obfuscated content."""
     with path.open("rb") as file:
         if file.read(len(_OLE)) != _OLE:
             return

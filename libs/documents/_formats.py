@@ -1,4 +1,4 @@
-"""Reads the tables of a file by media type."""
+"""Reads a file's tables by media type."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _UNPACKED_BYTES: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One sheet. ``rows`` can be iterated once; heading and blank rows are left out, and rows keep their own width.
+    """A sheet. ``rows`` can be iterated once. It excludes heading and blank rows, and rows keep their own width.
 
-    ``typed``: cells are numbers, dates and so on; otherwise all of them are text.
+    ``typed``: cells are numbers, dates and other types. Otherwise, all cells are text.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Table:
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Sequence[Any]], *, typed: bool) -> Table:
-        """Uses the first row as headers if it looks like a heading, otherwise column letters."""
+        """Creates a table. If the first row looks like a heading, it becomes the headers; else column letters do."""
         filled = (row for row in rows if not all(is_empty(cell) for cell in row))
         first = next(filled, None)
         if first is None:
@@ -49,7 +49,7 @@ class Table:
 
 
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
-    """The tables of a CSV, JSON or Excel file; None for JSON other than an array of objects.
+    """Yields the tables of a CSV, JSON or Excel file. Returns None for JSON other than an array of objects.
 
     Raises ``DocumentUnreadable``, also while tables and rows are read.
     """
@@ -62,7 +62,7 @@ def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
 
 
 def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
-    """The sheets of an XLSX or XLS file except chart sheets, each loaded on demand.
+    """Yields the sheets of an XLSX or XLS file except chart sheets. Each sheet is loaded on demand.
 
     Raises ``DocumentUnreadable``, or ``DocumentEncrypted`` for an encrypted file.
     """
@@ -101,4 +101,4 @@ def _check_unpacked(path: Path) -> None:
     except zipfile.BadZipFile as problem:
         raise DocumentUnreadable(f"The workbook is damaged: {problem}.") from None
     if unpacked > _UNPACKED_BYTES:
-        raise DocumentUnreadable("The workbook is too large when unpacked.")
+        raise DocumentUnreadable("The workbook is too large when uncompressed.")

@@ -19,9 +19,9 @@ def is_empty(cell: Any) -> bool:
 
 
 def is_heading(row: Sequence[Any]) -> bool:
-    """Whether the row names columns: at least half of its cells are text other than numbers, dates and times.
+    """Returns whether the row contains column names: at least half of its cells are text other than numbers and times.
 
-    Consecutive years next to such a cell count as names too.
+    Consecutive years next to such a cell also count as names.
     """
     filled = [cell for cell in row if not is_empty(cell)]
     others = [cell for cell in filled if not _is_name(cell)]
@@ -30,12 +30,12 @@ def is_heading(row: Sequence[Any]) -> bool:
 
 
 def _is_name(cell: Any) -> bool:
-    # Without a letter, digits are an amount, a date or a time in some notation.
+    # Digits without a letter are an amount, a date or a time.
     return isinstance(cell, str) and (any(map(str.isalpha, cell)) or not any(map(str.isdigit, cell)))
 
 
 def _are_years(cells: Sequence[Any]) -> bool:
-    """At least two consecutive years, ascending or descending."""
+    """Returns whether the cells are at least two consecutive years, ascending or descending."""
     try:
         years = [int(cell) if isinstance(cell, str) or cell == int(cell) else 0 for cell in cells]
     except (TypeError, ValueError, OverflowError):
@@ -45,7 +45,7 @@ def _are_years(cells: Sequence[Any]) -> bool:
 
 
 def headings(row: Sequence[Any]) -> list[str]:
-    """Unique column names; a nameless column gets its letter."""
+    """Returns unique column names. A column without a name gets its letter."""
     return distinct_names(
         column_name(place) if is_empty(cell) else " ".join(cell_text(cell).split())[:_LONGEST_NAME]
         for place, cell in enumerate(row)
@@ -67,7 +67,7 @@ def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> li
 
 
 def column_name(place: int) -> str:
-    """The letters of a spreadsheet column: A, B, …, Z, AA."""
+    """Returns the letters of a spreadsheet column: A, B, …, Z, AA."""
     name = ""
     place += 1
     while place:
@@ -77,7 +77,7 @@ def column_name(place: int) -> str:
 
 
 def text_type(text: str) -> str:
-    """The type of a cell given as text. ``007`` is text: as a number it would lose its zeros."""
+    """Returns the type of a cell given as text. ``007`` is text, since a number would lose the zeros."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return "integer"

@@ -6,22 +6,22 @@ from typing import Any, Final
 
 from libs.documents._errors import DocumentUnreadable
 
-# Python refuses to convert longer ones.
+# Python refuses to convert longer integers.
 _INTEGER_DIGITS: Final = 4_000
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 
 def read_json(text: str) -> Any:
-    """Returns the value, or a list with each line's value. Raises ``DocumentUnreadable``.
+    """Parses a JSON document, or JSON Lines to a list of values. Raises ``DocumentUnreadable``.
 
-    Integers keep all of their digits, as text if there are thousands. An unpaired surrogate becomes U+FFFD.
+    Integers keep all their digits, as text if there are thousands. An unpaired surrogate becomes U+FFFD.
     """
     text = text.removeprefix("\ufeff")
     try:
         value = _value(text)
     except RecursionError:
-        raise DocumentUnreadable("Invalid JSON file: it is nested too deeply.") from None
+        raise DocumentUnreadable("Invalid JSON file: it's nested too deeply.") from None
     except ValueError as problem:
         lines = [line for line in text.splitlines() if line.strip()]
         try:

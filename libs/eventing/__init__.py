@@ -1,7 +1,7 @@
 """Commands and events over a broker: outbox, inbox, consumers, request and reply.
 
-Use ``bus`` for the broker port, ``messages`` for outbox records, ``batches`` for ordered consumption and
-``event_queue`` for one reader's events. Operators use ``administration``, ``dead_letters``, ``lag`` and ``schema``.
+Import the broker port from ``bus``, outbox records from ``messages``, ordered consumption from ``batches``, and a
+reader's event queue from ``event_queue``. Operators use ``administration``, ``dead_letters``, ``lag`` and ``schema``.
 """
 
 from libs.eventing._commands import CommandRouter, RevokedKeys

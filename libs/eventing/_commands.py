@@ -38,7 +38,7 @@ from libs.tracing import current_traceparent
 _REMEMBERED_KEYS: Final = 100_000
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
-# Below the ten seconds after which the gateway reports that a command wasn't accepted.
+# Shorter than the ten seconds after which the gateway reports that a command wasn't accepted.
 _PREPARE_SECONDS: Final = 8.0
 C = TypeVar("C", bound=Command)
 P = TypeVar("P")
@@ -46,16 +46,15 @@ Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
-"""Returns the rejection that it recorded, or None. Raises ``AlreadyProcessed`` for a redelivery."""
+"""Returns the recorded rejection, or None. Raises ``AlreadyProcessed`` for a redelivery."""
 Lookup = Callable[[str, str], Awaitable[bool]]
-"""Checks whether a service has accepted the command with this id for this company: ``(command_id, company_id)``."""
+"""Returns whether a service has accepted a company's command: ``(command_id, company_id)``."""
 
 
 class RevokedKeys:
     """Revocation times of API keys, read from the gateway's events.
 
-    The topic retains events for longer than a command lives, so reading it from the start replaces a table. A lookup is
-    one dictionary access.
+    The topic retains events longer than commands live, so reading it from the start replaces a table.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -72,11 +71,11 @@ class RevokedKeys:
         await self._reader.run()
 
     async def wait(self) -> None:
-        """Waits until all revocations from before the start have been read. No command is executed earlier."""
+        """Waits until all revocations from before the start have been read. Commands aren't executed earlier."""
         await self._reader.caught_up.wait()
 
     def was_revoked_before(self, key_id: str, time: str) -> bool:
-        """Whether the key was revoked before ``time``, an ISO timestamp."""
+        """Returns whether the key was revoked before ``time``, an ISO timestamp."""
         revoked = self._revoked.get(key_id)
         return revoked is not None and revoked < time
 
@@ -98,11 +97,11 @@ class RevokedKeys:
 
 
 class CommandRouter:
-    """Dispatches commands to their handlers; each command takes effect once and ends with one terminal event.
+    """Dispatches commands to their handlers. Each command takes effect once and ends with one terminal event.
 
-    The inbox row, the effects and the events share one transaction. A redelivered command publishes the recorded
-    outcome again. A ``ServiceError`` becomes the ``….rejected`` event. The consumer retries any other error and rejects
-    the command when it gives up.
+    The inbox row, the effects and the events share a transaction. A redelivered command publishes the recorded outcome
+    again. A ``ServiceError`` becomes the ``….rejected`` event. The consumer retries any other error and rejects the
+    command when it gives up.
     """
 
     def __init__(
@@ -121,9 +120,9 @@ class CommandRouter:
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
-        """Registers a handler that runs in one transaction.
+        """Registers a handler that runs in a transaction.
 
-        The handler emits one of the command's outcomes. With ``ends_later``, other work emits it afterwards.
+        The handler emits one of the command's outcomes. With ``ends_later``, the outcome is emitted later.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -142,13 +141,13 @@ class CommandRouter:
         *,
         seconds: float = _PREPARE_SECONDS,
     ) -> None:
-        """Like ``handle``, with remote calls in ``prepare`` before the transaction opens.
+        """Registers a handler with a ``prepare`` step for remote calls before the transaction opens.
 
-        ``prepare`` may take ``seconds``, which must be less than the sender's wait for acceptance.
+        ``prepare`` has ``seconds``, which must be less than the sender's wait for acceptance.
         """
 
         async def run(message: C, context: CommandContext) -> None:
-            # The inbox row is written after the calls. Without this lookup, a redelivery would repeat them.
+            # The inbox row is written after the calls. Without this lookup, a redelivery would repeat the calls.
             if await self.knows(context.command_id, context.identity.company_id):
                 raise inbox.AlreadyProcessed(context.command_id)
             try:
@@ -156,7 +155,7 @@ class CommandRouter:
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
                 raise ServiceUnavailable(
-                    "A service that this request depends on didn't respond in time.", retry_after=2
+                    "A service required by this request didn't respond in time.", retry_after=2
                 ) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
@@ -165,9 +164,8 @@ class CommandRouter:
         self.handle_raw(command_type, run)
 
     def handle_raw(self, command_type: type[C], handler: HandleRaw[C]) -> None:
-        """Registers a handler that manages idempotency, state and outcome itself.
-
-        Only its ``ServiceError`` is handled here.
+        """Registers a handler that manages idempotency, state and outcome itself. Only its ``ServiceError`` is handled
+        here.
         """
         self._routes[command_type.TYPE] = (command_type, handler)
 
@@ -175,7 +173,7 @@ class CommandRouter:
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
         """Records several commands in the transaction of their effects, for ``handle_raw`` handlers that batch.
 
-        If ``check`` on the result raises, roll the transaction back and try each command alone.
+        If the result's ``check`` raises, roll the transaction back and try each command separately.
         """
         given = [(command.command_id, command.identity.company_id) for command in commands]
         return await inbox.enter_all(transaction.connection, _CONSUMER, given)
@@ -188,7 +186,7 @@ class CommandRouter:
             yield transaction
 
     async def knows(self, command_id: str, company_id: str) -> bool:
-        """Whether this company's command was accepted. Another company's command counts as unknown."""
+        """Returns whether this company's command was accepted. Another company's command counts as unknown."""
         for lookup in self.lookups:
             if await lookup(command_id, company_id):
                 return True
@@ -218,7 +216,7 @@ class CommandRouter:
             await self._check_authority(envelope, context)
             refused = await handler(_decode(command_type, payload), context)
         except inbox.AlreadyProcessed:
-            # The first delivery may have published its event before anyone listened, or not at all.
+            # The first delivery's event may have been published before anyone listened, or not at all.
             await self._repeat_outcome(context)
             return "repeated"
         except ServiceError as refusal:
@@ -233,7 +231,7 @@ class CommandRouter:
             context = self._context(envelope, record.value)
         except PoisonMessage:
             return
-        # An accepted command emits its own terminal event; a rejection would be a second one.
+        # An accepted command emits its own terminal event. A rejection would be a second one.
         if envelope.type in self._routes and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, cause=cause)
             metrics.given_up(envelope.type)
@@ -246,20 +244,20 @@ class CommandRouter:
             identity = self._signer.verify_command(envelope, payload)
         except AuthenticationFailed as problem:
             raise PoisonMessage(f"the command has no valid identity: {problem.message}") from problem
-        # Consumers filter by the envelope's company and don't check the signature.
+        # Consumers filter by the envelope's company without checking the signature.
         if identity.company_id != envelope.company_id:
-            raise PoisonMessage("the command's company is not its caller's")
+            raise PoisonMessage("the command's company isn't its caller's")
         trace = current_traceparent() or envelope.traceparent
         message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, message, envelope.time)
 
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
-        """Rejects an expired command, and one that was created after its key was revoked."""
+        """Rejects an expired command, and a command created after its key was revoked."""
         if _is_expired(envelope):
-            expired = TimedOut("The command expired before it was accepted; nothing was done.")
+            expired = TimedOut("The command expired before it was accepted. Nothing was changed.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.was_revoked_before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed("The API key was revoked before the request; nothing was done.")
+            revoked = AuthenticationFailed("The API key was revoked before the request. Nothing was changed.")
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:
@@ -274,7 +272,7 @@ class CommandRouter:
         draft = Draft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
-            # Only the caller sees the rejection: it may name entities that other users may not see.
+            # Only the caller sees the rejection, since it may mention entities that other users can't see.
             context=replace(context.message, owner_id=context.identity.user_id),
             sequence=1,
             type=command_type.rejected_type(),
@@ -282,7 +280,7 @@ class CommandRouter:
             cause=refusal.cause if isinstance(refusal, InternalError) else None,
         )
         try:
-            # In a new transaction: the handler's was rolled back together with its inbox row.
+            # The handler's transaction was rolled back with its inbox row, so this is a new one.
             async with self._entered(context) as transaction:
                 transaction.drafts.append(draft)
         except inbox.AlreadyProcessed:

@@ -1,4 +1,4 @@
-"""Consumes topics: different keys run concurrently, one key in order. Commits offsets of finished messages."""
+"""Consumes topics. Different keys run concurrently, and each key in order. Commits offsets of finished messages."""
 
 import asyncio
 import math
@@ -30,7 +30,7 @@ _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
 
 class GivenUp(Exception):
-    """A poison message, or one that failed for too long."""
+    """Processing ended for a poison message, or for a message that failed for too long."""
 
     def __init__(self, problem: Exception, attempts: int) -> None:
         self.reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
@@ -40,7 +40,7 @@ class GivenUp(Exception):
 
 
 class Attempts:
-    """Counts and logs a group's failed attempts."""
+    """Counts and logs a consumer group's failed attempts."""
 
     def __init__(self, group: str, policy: RetryPolicy) -> None:
         self._group = group
@@ -48,7 +48,7 @@ class Attempts:
         metrics.expect_retries(group)
 
     async def run(self, call: Callable[[], Awaitable[T]], record: Record) -> T:
-        """Retries ``call`` until it succeeds; ``record`` is the first message affected.
+        """Retries ``call`` until it succeeds. ``record`` is the first affected message.
 
         Raises ``GivenUp`` and ``StaleOffset``.
         """
@@ -81,9 +81,9 @@ class Attempts:
         failure: GivenUp,
         before: Callable[[Record, str], Awaitable[None]] | None = None,
     ) -> None:
-        """Runs ``before``, then dead-letters the message. Retries until the broker has it.
+        """Runs ``before``, then dead-letters the message. Retries until the broker has acknowledged it.
 
-        Committing the offset without a dead letter would lose the message.
+        Committing the offset earlier would lose the message.
         """
 
         async def put() -> None:
@@ -98,9 +98,9 @@ class Attempts:
 
 
 def is_outage(problem: Exception) -> bool:
-    """Whether the failure is an outage.
+    """Returns whether the failure is an outage.
 
-    Outages don't count towards giving up; locks do, since the message may cause them.
+    Outages don't count toward giving up. Lock conflicts do, since the message may cause them.
     """
     return isinstance(problem, BusUnavailable) or is_unreachable(problem)
 
@@ -110,19 +110,19 @@ def _may_succeed(problem: Exception) -> bool:
 
 
 class Handler(Protocol):
-    """Handles messages. Both methods may be called again for a message with an uncommitted offset."""
+    """Handles messages. Both methods can be called again for a message with an uncommitted offset."""
 
     async def deliver(self, record: Record) -> None:
-        """Handles one record. ``PoisonMessage`` is dead-lettered, other errors are retried."""
+        """Handles a record. ``PoisonMessage`` is dead-lettered, other errors are retried."""
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Publishes a message's failure before it is dead-lettered. ``cause``: see ``cause_of``."""
+        """Publishes a message's failure before it's dead-lettered. ``cause``: see ``cause_of``."""
 
 
 class OffsetTracker:
     """Tracks the finished messages of a partition. They start in offset order and finish in any order.
 
-    ``position``: every message below this offset is finished.
+    ``position``: all messages below this offset are finished.
     """
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class OffsetTracker:
 
     @property
     def first_unfinished(self) -> int | None:
-        """The offset of the first unfinished message, or None."""
+        """Returns the offset of the first unfinished message, or None."""
         return self._started[0] if self._started else None
 
     @property
@@ -181,22 +181,24 @@ class GroupMember(Assignment, ABC):
 
     @abstractmethod
     async def _advance(self, consumer: Consumer) -> None:
-        """Fetches and dispatches one round of messages."""
+        """Fetches and dispatches a batch of messages."""
 
     @abstractmethod
     async def _let_go(self) -> None:
-        """Ends the work on all partitions and forgets them."""
+        """Ends the work on all partitions and drops them."""
 
     @abstractmethod
     def _first_unfinished(self, partition: Partition, position: int) -> int:
-        """The offset of the partition's first unfinished message; ``position`` if every polled message is finished."""
+        """Returns the offset of the partition's first unfinished message, or ``position`` if all polled messages are
+        finished.
+        """
 
     @abstractmethod
     def _finished(self) -> Mapping[Partition, int]:
-        """By assigned partition, the offset below which every message is finished."""
+        """Returns, by assigned partition, the offset below which all messages are finished."""
 
     async def run(self) -> None:
-        """Consumes until ``stop``; waits for an unreachable broker."""
+        """Consumes until ``stop``. Waits for an unreachable broker."""
 
         def log(problem: Exception, _attempt: int) -> None:
             _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
@@ -235,7 +237,7 @@ class GroupMember(Assignment, ABC):
             set_lag(self.group, topic, messages)
 
     async def _commit(self, consumer: Consumer) -> None:
-        # Captured now: during the calls below another assignment may start with its own commits.
+        # Captured now, since a new assignment with its own commits may start during the calls below.
         committed = self._committed
         moved = {partition: at for partition, at in self._finished().items() if committed.get(partition) != at}
         if not moved:
@@ -254,7 +256,7 @@ class GroupMember(Assignment, ABC):
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-        # Before the partitions move, so that their next owner starts after the finished messages.
+        # Committed before the partitions move, so that their next member starts after the finished messages.
         if self._consumer is not None:
             await self._commit(self._consumer)
 
@@ -262,7 +264,7 @@ class GroupMember(Assignment, ABC):
 class _InWork(NamedTuple):
     """A record in progress.
 
-    ``tracker`` belongs to its assignment; after a rebalance the partition may have a new tracker.
+    ``tracker`` belongs to the record's assignment. After a rebalance, the partition may have a new tracker.
     """
 
     record: Record
@@ -270,10 +272,10 @@ class _InWork(NamedTuple):
 
 
 class ConsumerLoop(GroupMember):
-    """Handles messages one by one. Each key of a partition has its own queue and task.
+    """Handles messages individually. Each key of a partition has its own queue and task.
 
-    Fetching pauses while ``high_water`` messages are unfinished. ``linger`` lets messages wait up to half a second, so
-    that one fetch returns several.
+    Fetching pauses while ``high_water`` messages are unfinished. With ``linger``, a fetch waits up to half a second for
+    several messages.
     """
 
     def __init__(
@@ -306,7 +308,7 @@ class ConsumerLoop(GroupMember):
     def _enqueue(self, record: Record) -> None:
         tracker = self._trackers.get(record.topic_partition)
         if tracker is None:
-            # Fetched before its partition was revoked; the new owner reads it too.
+            # Fetched before its partition was revoked. The partition's new member reads it, too.
             return
         tracker.start(record.offset)
         key, given = (record.topic_partition, record.key), _InWork(record, tracker)
@@ -317,7 +319,7 @@ class ConsumerLoop(GroupMember):
         self._tasks[key] = asyncio.create_task(self._work_through(key), name=f"consume {self.group}")
 
     async def _work_through(self, key: tuple[Partition, str]) -> None:
-        """Handles the records of a key in order."""
+        """Handles a key's records in order."""
         records = self._in_work[key]
         try:
             while records:
@@ -344,12 +346,12 @@ class ConsumerLoop(GroupMember):
         return {partition: at for partition, at in positions.items() if at is not None}
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
-        # Reads every partition from its committed offset again, even one that this member had before.
+        # Every partition is read from its committed offset again, even if this member already had it.
         self._trackers, self._committed = {partition: OffsetTracker() for partition in partitions}, {}
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finishes messages in progress within 3 s. The next owner of the partitions reads the others again."""
+        """Finishes messages in progress within 3 s. The partitions' next member reads the others again."""
         await self._drain(partitions)
         for partition in partitions:
             self._trackers.pop(partition, None)
@@ -362,7 +364,7 @@ class ConsumerLoop(GroupMember):
     async def _drain(self, partitions: frozenset[Partition]) -> None:
         keys = [key for key in self._in_work if key[0] in partitions]
         for key in keys:
-            # Drops messages that haven't started; the next owner reads them again.
+            # Messages that haven't started are dropped. The partitions' next member reads them again.
             while len(self._in_work[key]) > 1:
                 self._in_work[key].pop()
         await self._end_work([self._tasks[key] for key in keys])

@@ -20,7 +20,7 @@ React = Callable[[Transaction, E, Envelope], Awaitable[None]]
 
 
 class EventRouter:
-    """Runs each reaction in one transaction with its inbox row. The event is the cause of the events it emits."""
+    """Runs each reaction in a transaction with its inbox row. Emitted events have the handled event as their cause."""
 
     def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:
         self._outbox = outbox
@@ -39,12 +39,12 @@ class EventRouter:
         self._topics.add(event.TOPIC.name)
 
     def on_rejected(self, command: type[Command], react: React[CommandRejected]) -> None:
-        """Registers a reaction to a command's rejection. The envelope's causation id is the command's id."""
+        """Registers a reaction to a command's rejection. The envelope's causation ID is the command's ID."""
         self._routes[command.rejected_type()] = (CommandRejected, react)
         self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
-        """Handles the event in a record; ignores unknown types. Raises ``PoisonMessage``."""
+        """Handles the event in a record and ignores unknown types. Raises ``PoisonMessage``."""
         envelope = record.envelope()
         if envelope.type not in self._routes:
             return
@@ -70,4 +70,4 @@ class EventRouter:
             _log.debug("event.redelivered", event_id=envelope.id)
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Does nothing: a reaction has no outcome."""
+        """Does nothing, since a reaction has no outcome."""

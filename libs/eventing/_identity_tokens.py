@@ -1,4 +1,4 @@
-"""Signed identities and commands: the gateway authenticates them once, every service verifies them."""
+"""Signed identities and commands. The gateway authenticates callers, and services verify the signature."""
 
 import hashlib
 import hmac
@@ -21,27 +21,27 @@ _PURPOSE: Final = b"aes.command.v1"
 
 
 class IdentitySigner:
-    """Signs and verifies identities with a secret shared by the services of one installation.
+    """Signs and verifies identities with a secret shared by an installation's services.
 
-    ``accepted`` lists extra verification keys: the next key before a rotation, the previous one after it.
+    ``accepted`` lists additional verification keys: the next key before a rotation, and the previous key after it.
     """
 
     def __init__(self, key: str, *accepted: str) -> None:
         if any(len(one) < _MINIMUM_KEY_LENGTH for one in (key, *accepted)):
-            raise ValueError(f"the signing key needs at least {_MINIMUM_KEY_LENGTH} characters")
+            raise ValueError(f"the signing key must have at least {_MINIMUM_KEY_LENGTH} characters")
         self._key = key
         self._accepted = accepted
-        # Derived keys, so that a token's signature is never valid for a command.
+        # Commands have derived keys, so that a token's signature is never valid for a command.
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
         self._verified = lru_cache(maxsize=_CACHED)(self._decode)
-        # A caller reuses a token for a minute.
+        # Callers reuse a token for a minute.
         self._verified_calls = lru_cache(maxsize=_CACHED)(self._decode_call)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
         """Returns a token for the identity.
 
-        ``expires_at`` is in Unix seconds; None for commands, which expire themselves.
+        ``expires_at`` is in Unix seconds. It's None for commands, which have their own expiry.
         """
         return self._signed(identity) if expires_at is None else self._encode(identity, exp=int(expires_at))
 
@@ -50,19 +50,19 @@ class IdentitySigner:
         return jwt.encode(claims_of_identity | claims, self._key, algorithm=_ALGORITHM)
 
     def sign_command(self, envelope: Envelope, identity: Identity, payload: bytes) -> Envelope:
-        """Signs the envelope for this identity. The signature covers this command only, until it expires."""
+        """Signs the envelope for this identity. The signature covers only this command, until it expires."""
         token = self.sign(identity)
         signature = _signature(self._command_keys[0], envelope, token, payload)
         return replace(envelope, identity=token, signature=signature.decode())
 
     def verify_command(self, envelope: Envelope, payload: bytes) -> Identity:
-        """Returns the identity that sent a command; doesn't check for revoked keys. Raises ``AuthenticationFailed``."""
+        """Returns the identity that sent a command. Doesn't check for revoked keys. Raises ``AuthenticationFailed``."""
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
             raise AuthenticationFailed("The command has no signature.")
         if not any(hmac.compare_digest(_signature(key, envelope, token, payload), given) for key in self._command_keys):
-            raise AuthenticationFailed("The command differs from the one that was signed.")
+            raise AuthenticationFailed("The command doesn't match its signature.")
         return identity
 
     def verify_call(self, token: str) -> Identity:
@@ -101,10 +101,10 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:
-    """Covers the action, the caller and the expiry. The trace isn't covered, since it changes in transit."""
+    """Signs the action, the caller and the expiry. The trace isn't signed, since it changes in transit."""
     attributes = (
         *(envelope.id, envelope.type, envelope.subject, envelope.time, envelope.expires_at or ""),
         *(envelope.correlation_id, envelope.company_id, token),
     )
-    # Attributes never contain NUL, so two different commands never yield the same bytes.
+    # Attributes never contain NUL, so two different commands can't yield the same bytes.
     return hmac.digest(key, "\0".join(attributes).encode() + b"\0" + payload, hashlib.sha256).hex().encode()

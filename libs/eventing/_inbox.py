@@ -1,4 +1,4 @@
-"""Inbox: records of messages that have taken effect."""
+"""Inbox: records of processed messages."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -32,24 +32,24 @@ async def enter(connection: Connection, consumer: str, message_id: str, company_
 
 @dataclass(frozen=True, slots=True)
 class PendingEntries:
-    """Messages with a pending insert; in a pipeline its result arrives later."""
+    """Messages with a pending insert. In a pipeline, its result arrives later."""
 
     count: int
     noted: AsyncCursor[TupleRow]
 
     async def check(self) -> None:
-        """Raises ``AlreadyProcessed`` if one of the messages took effect before."""
+        """Raises ``AlreadyProcessed`` if one of the messages had already taken effect."""
         if len(await self.noted.fetchall()) != self.count:
             raise AlreadyProcessed("one of a batch")
 
 
 async def enter_all(connection: Connection, consumer: str, messages: Collection[tuple[str, str]]) -> PendingEntries:
-    """Like ``enter``, for a batch of ``(message_id, company_id)`` pairs."""
+    """Records a batch of ``(message_id, company_id)`` pairs in the transaction of their effects."""
     ids, companies = [message_id for message_id, _ in messages], [company_id for _, company_id in messages]
     return PendingEntries(len(ids), await connection.execute(_ENTER_ALL, (consumer, ids, companies)))
 
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
-    """Whether this company's message has taken effect."""
+    """Returns whether this company's message has taken effect."""
     query = "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND company_id = %s"
     return await fetch_value(connection, query, (consumer, message_id, company_id)) is not None

@@ -15,16 +15,16 @@ from libs.eventing.bus import Assignment, Partition
 
 # After a rebalance, the next fetch waits for the previous one.
 _FETCH_WAIT_MS: Final = 500
-# Tails have no group and don't rebalance. An answered fetch proves for ten seconds that the tail missed nothing.
+# Tails have no group and don't rebalance. A completed fetch proves for ten seconds that the tail missed nothing.
 _TAIL_FETCH_WAIT_MS: Final = 5000
 _LINGER_BYTES: Final = 256 * 1024
 
 
 class KafkaBus:
-    """Producers and readers of one cluster.
+    """Producers and readers of a cluster.
 
-    ``prefix`` precedes every topic and group, so that several installations can share a cluster. ``process`` numbers
-    this process within its groups; ``member_id`` is the client id of its members.
+    ``prefix`` precedes every topic and group, so that installations can share a cluster. ``process`` is the number of
+    this process within its groups. ``member_id`` is the client ID of its members.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class KafkaBus:
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> KafkaTail:
-        # No group: every replica reads everything. A recreated topic has none of the stored offsets; nobody waits for
-        # its older records.
+        # Every replica reads everything, so there's no group. In a recreated topic, stored offsets are invalid; nobody
+        # waits for its older records.
         names = [self._prefix + topic for topic in topics]
         client = self._client(None, *names, reset="earliest" if from_start else "latest")
         return KafkaTail(client, self._arrival, self._prefix, from_start=from_start, offsets=offsets)
@@ -77,14 +77,14 @@ class KafkaBus:
             fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # aiokafka checks what to fetch twice a second, not five times. A longer pause would delay records that
-            # arrive just as a request ends.
+            # aiokafka checks what to fetch twice a second instead of five times. A longer pause would delay records
+            # that arrive just as a request ends.
             consumer_timeout_ms=500,
-            # Assigns the same partition numbers of all topics to a member, so that it gets all records of a key.
+            # A member gets the same partition numbers of all topics, and so all records of a key.
             partition_assignment_strategy=(RangePartitionAssignor,),
             # The longest silence of a busy process. Members of dead processes are removed sooner.
             session_timeout_ms=10_000,
-            # Sets how soon a member notices a rebalance.
+            # Determines how soon a member notices a rebalance.
             heartbeat_interval_ms=1000,
             # aiokafka's default, the session timeout, is too short to drain an open transaction.
             rebalance_timeout_ms=15_000,

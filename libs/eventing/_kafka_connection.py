@@ -1,4 +1,4 @@
-"""Address, encryption and authentication of a Kafka connection, and their settings."""
+"""Address, encryption and authentication of a Kafka connection, with their settings."""
 
 import asyncio
 import logging
@@ -26,8 +26,8 @@ _ARRIVAL_PAUSE_SECONDS: Final = 0.2
 class KafkaConnection:
     """Connection options of producers, consumers and admin clients.
 
-    ``servers`` lists brokers as ``host:port``, separated by commas. Files are PEM. Without ``ca_file`` the system's CAs
-    are trusted. The client certificate and key are for brokers that require mutual TLS.
+    ``servers``: brokers as comma-separated ``host:port``. Files are in PEM format. Without ``ca_file``, the system's
+    CAs are trusted. The client certificate and key are for brokers that require mutual TLS.
     """
 
     servers: str
@@ -41,7 +41,7 @@ class KafkaConnection:
 
     @staticmethod
     def of(connection: "KafkaConnection | str") -> "KafkaConnection":
-        """A plain address means no encryption and no authentication."""
+        """Returns the connection. A plain address means no encryption and no authentication."""
         return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
 
     @property
@@ -55,7 +55,7 @@ class KafkaConnection:
 
     @cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """A context that checks the broker's certificate and host name; None without TLS.
+        """Returns a context that checks the broker's certificate and host name, or None without TLS.
 
         Raises OSError for unusable files.
         """
@@ -73,7 +73,7 @@ class KafkaConnection:
         )
 
     def options(self) -> dict[str, Any]:
-        """Constructor arguments shared by all aiokafka clients."""
+        """Returns the constructor arguments shared by all aiokafka clients."""
         given: dict[str, Any] = {"bootstrap_servers": self.servers}
         if self.security_protocol != "plaintext":
             given["security_protocol"] = self.security_protocol.upper()
@@ -82,14 +82,14 @@ class KafkaConnection:
         if self.authenticated:
             given["sasl_mechanism"] = self.sasl_mechanism
             if not self.encrypted and self._is_on_this_machine:
-                # aiokafka warns about unencrypted passwords at every connection, but this one never leaves the machine.
+                # aiokafka warns about unencrypted passwords on every connection, but this one never leaves the machine.
                 logging.getLogger("aiokafka.conn").addFilter(_is_no_warning_of_passwords)
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = self.password
         return given
 
     async def refusal(self) -> str | None:
-        """Tries one connection. Returns the first broker's reason for refusing it, or None if it accepts.
+        """Tries to connect once. Returns the reason why the first broker refuses, or None if it accepts.
 
         aiokafka itself reports only that it couldn't connect.
         """
@@ -108,7 +108,7 @@ class KafkaConnection:
 
 
 def is_bus_outage(problem: BaseException) -> bool:
-    """Whether the broker failed; its clients recover when it is back."""
+    """Returns whether the broker failed. Its clients recover when it's available again."""
     return isinstance(problem, BusUnavailable | KafkaError)
 
 
@@ -119,7 +119,7 @@ def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
 class BrokerArrival:
     """Delays a process's first connections until a broker listens, for at most ``seconds``.
 
-    Services may start together with their broker, and aiokafka logs an error for each early attempt.
+    Services may start at the same time as their broker, and aiokafka logs an error for each early attempt.
     """
 
     def __init__(self, connection: KafkaConnection, seconds: float = _ARRIVAL_SECONDS) -> None:
@@ -157,7 +157,7 @@ class KafkaSettings(BaseSettings):
     kafka_bootstrap_servers: str = Field(
         "127.0.0.1:9092",
         validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS",
-        description="Brokers as host:port, separated by commas.",
+        description="Brokers as comma-separated host:port.",
     )
     kafka_security_protocol: SecurityProtocol = Field(
         "plaintext",
@@ -170,29 +170,29 @@ class KafkaSettings(BaseSettings):
         description="`SCRAM-SHA-512`, `SCRAM-SHA-256` or `PLAIN`.",
     )
     kafka_username: str = Field(
-        "", validation_alias="AES_KAFKA_USERNAME", description="User name; required with `sasl_…`."
+        "", validation_alias="AES_KAFKA_USERNAME", description="User name. Required with `sasl_…`."
     )
     kafka_password: SecretStr = Field(
-        SecretStr(""), validation_alias="AES_KAFKA_PASSWORD", description="Secret; required with `sasl_…`."
+        SecretStr(""), validation_alias="AES_KAFKA_PASSWORD", description="Password. Required with `sasl_…`."
     )
     kafka_ca_file: str = Field(
         "",
         validation_alias="AES_KAFKA_CA_FILE",
-        description="PEM file of the brokers' certificate authority; empty: the system's trusted CAs.",
+        description="PEM file of the brokers' certificate authority. If empty, the system's CAs are trusted.",
     )
     kafka_certificate_file: str = Field(
         "",
         validation_alias="AES_KAFKA_CERTIFICATE_FILE",
-        description="PEM of this process's certificate, if brokers require one.",
+        description="PEM file of the client certificate, if brokers require one.",
     )
     kafka_key_file: str = Field(
-        "", validation_alias="AES_KAFKA_KEY_FILE", description="PEM of the certificate's key, without a password."
+        "", validation_alias="AES_KAFKA_KEY_FILE", description="PEM file of the certificate's key, without a password."
     )
 
     @field_validator("kafka_security_protocol", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
-        """Accepts capitals, as in Kafka's own settings."""
+        """Accepts uppercase values, as in Kafka's own settings."""
         return value.lower() if isinstance(value, str) else value
 
     @model_validator(mode="after")

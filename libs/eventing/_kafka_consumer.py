@@ -1,4 +1,4 @@
-"""Group members and tails on Kafka."""
+"""Consumer group members and tails on Kafka."""
 
 import asyncio
 import time
@@ -42,7 +42,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class _Reader:
-    """Base of group members and tails: names, records, errors, and a check that the client still fetches."""
+    """The base class of group members and tails: names, records, errors, and a check that the client still fetches."""
 
     def __init__(self, client: AIOKafkaConsumer, arrival: BrokerArrival, prefix: str) -> None:
         self._consumer = client
@@ -65,10 +65,11 @@ class _Reader:
         return Partition(at.topic[len(self._prefix) :], at.partition)
 
     async def stop(self) -> None:
-        # In a task, because aiokafka's `stop` leaks the cancellation of its own fetches.
+        # Runs in a task, since aiokafka's `stop` leaks the cancellation of its own fetches.
         stopping = asyncio.create_task(self._consumer.stop(), name="kafka.stop")
         await asyncio.wait({stopping}, timeout=_ANSWER_SECONDS)
-        # After ``stop``: a cancelled fetch would still count as running, and a commit retries until the client stops.
+        # Cancelled after ``stop``: a cancelled fetch would still count as running, and a commit retries until the
+        # client stops.
         tasks: list[asyncio.Task[Any] | None] = [stopping, self._fetching, self._committing, self._watching]
         running = [task for task in tasks if task is not None]
         for task in running:
@@ -87,7 +88,7 @@ class _Reader:
     async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
         if self._watching is None or self._watching.done():
             raise BusUnavailable("the client has ended its fetches")
-        # During a rebalance aiokafka blocks the fetch. Cancelling it would mark the member as polling forever, so the
+        # During a rebalance, aiokafka blocks the fetch. Cancelling it would mark the member as polling forever, so the
         # next poll waits for the same fetch.
         fetching = self._fetching = self._fetching or asyncio.create_task(
             self._consumer.getmany(*partitions, timeout_ms=int(timeout * 1000), max_records=limit), name="kafka.fetch"
@@ -108,7 +109,7 @@ class _Reader:
         ]
 
     def _answered(self, partition: TopicPartition) -> float:
-        """When the broker last answered a fetch of the partition, by the loop's clock; never later than now."""
+        """Returns when the broker last answered a fetch of the partition, by the loop's clock; never later than now."""
         now = asyncio.get_running_loop().time()
         assigned = partition in self._consumer.assignment()
         answered = self._consumer.last_poll_timestamp(partition) if assigned else None
@@ -127,9 +128,8 @@ class _Reader:
         )
 
     async def _watch(self) -> None:
-        """Returns if the client has stopped fetching although the brokers answer.
-
-        It would never find a record again.
+        """Returns if the client has stopped fetching although the brokers respond, since it would never find a record
+        again.
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
@@ -142,12 +142,12 @@ class _Reader:
                     return
 
     def _polls(self) -> dict[TopicPartition, int | None]:
-        """The times of the last answered fetches. Paused partitions aren't fetched."""
+        """Returns the times of the last answered fetches. Paused partitions aren't fetched."""
         fetched = self._consumer.assignment() - self._consumer.paused()
         return {partition: self._consumer.last_poll_timestamp(partition) for partition in fetched}
 
     async def _answer(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Whether the brokers that lead the partitions answer."""
+        """Returns whether the brokers that lead the partitions respond."""
         try:
             async with asyncio.timeout(_WATCH_SECONDS):
                 await self._consumer.end_offsets(list(partitions))
@@ -221,9 +221,9 @@ class KafkaConsumer(_Reader):
         wanted = {TopicPartition(self._prefix + topic, number) for topic, number in partitions} & assigned
         consumer.resume(*wanted)
         consumer.pause(*(assigned - wanted))
-        # A member must poll even if it wants no partition; aiokafka reads an empty list as all of them.
+        # A member must poll even if it requests no partitions. aiokafka interprets an empty list as all of them.
         records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
-        # Otherwise the client would fetch again immediately and return the next single record.
+        # Otherwise, the client would fetch again immediately and return the next single record.
         consumer.pause(*consumer.assignment())
         return records
 
@@ -233,11 +233,11 @@ class KafkaConsumer(_Reader):
             # The client may hold fetched records that no poll has returned yet.
             return found
         try:
-            # The client knows its positions unless it has just lost one.
+            # The client knows its positions unless it has just lost a partition.
             async with asyncio.timeout(_POSITIONS_SECONDS):
                 for partition in self._consumer.assignment():
                     end = self._consumer.highwater(partition)
-                    # The last record's offset isn't enough: a transaction's end marker takes an offset too, and the
+                    # The last record's offset isn't enough. A transaction's end marker takes an offset, too, and the
                     # client skips it silently.
                     if end is not None and end <= await self._consumer.position(partition):
                         found[self._partition(partition)] = self._answered(partition)
@@ -256,7 +256,7 @@ class KafkaConsumer(_Reader):
         return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
 
     def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """The end offsets of all assigned partitions as of the last fetches, at most half a second old."""
+        """Returns the end offsets of all assigned partitions from the last fetches, at most half a second old."""
         if self._consumer.paused():
             return {}
         ends = {each: self._consumer.highwater(each) for each in assigned}
@@ -270,7 +270,7 @@ class KafkaConsumer(_Reader):
         if not held:
             return
         try:
-            # Without a timeout aiokafka retries until a coordinator answers. The old commit keeps retrying, and the
+            # Without a timeout, aiokafka retries until a coordinator responds. The old commit keeps retrying, and the
             # next one waits for it, so that older offsets never overwrite newer ones.
             async with asyncio.timeout(_COMMIT_SECONDS):
                 if self._committing is not None:
@@ -282,14 +282,14 @@ class KafkaConsumer(_Reader):
         except TimeoutError as problem:
             raise BusUnavailable("the offsets weren't committed in time") from problem
         except CommitFailedError:
-            # A rebalance came first; the partition's new owner reads from the last commit.
+            # A rebalance came first. The partition's new member reads from the last commit.
             _log.info("consumer.commit_after_rebalance", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
 
 
 class KafkaTail(_Reader):
-    """A reader of all partitions. Its positions survive broker restarts."""
+    """A reader of all partitions. It keeps its positions when brokers restart."""
 
     def __init__(
         self,
@@ -311,8 +311,8 @@ class KafkaTail(_Reader):
             assigned = self._consumer.assignment()
             # A broker answers a connection's requests in order, so a running fetch would delay the seek.
             self._consumer.pause(*assigned)
-            # The client looks up its positions: the end, or the first retained record. Wait for that, because a seek
-            # during the lookup wouldn't wake the client before its next tick.
+            # The client looks up its positions: the end, or the first retained record. A seek during the lookup
+            # wouldn't wake the client before its next tick, so wait for the lookup.
             async with asyncio.timeout(_ANSWER_SECONDS):
                 first = {partition: await self._consumer.position(partition) for partition in assigned}
                 self._ends = await self._consumer.end_offsets(assigned) if self._from_start else first
@@ -321,7 +321,7 @@ class KafkaTail(_Reader):
             self._consumer.resume(*assigned)
         except (KafkaError, OSError) as problem:
             await self.stop()
-            raise BusUnavailable(f"cannot read the topics (do they exist?): {problem!r}") from problem
+            raise BusUnavailable(f"can't read the topics (do they exist?): {problem!r}") from problem
 
     async def poll(self, timeout: float) -> list[Record]:
         records = await self._fetch(timeout, None)

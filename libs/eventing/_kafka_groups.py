@@ -1,4 +1,4 @@
-"""Kafka groups and the processes of their members."""
+"""Kafka consumer groups and the processes of their members."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -17,11 +17,11 @@ from libs.eventing.bus import BusUnavailable
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 Gone = Callable[[Collection[int]], Collection[int]]
-"""Returns the processes among these that have ended."""
+"""Returns those of the given processes that have ended."""
 
 
 def member_client_id(client_id: str, process: int) -> str:
-    """The client id of a process's group members, which identifies the process."""
+    """Returns the client ID of a process's group members. It identifies the process."""
     return f"{client_id}-{process}"
 
 
@@ -33,8 +33,7 @@ def _process_of(client_id: str) -> int | None:
 class KafkaGroups:
     """Removes members of dead processes from their groups.
 
-    Kafka alone would reassign the partitions only after a dead member's session timeout. A member that is removed by
-    mistake rejoins.
+    Kafka would reassign the partitions only after a dead member's session timeout. A member removed by mistake rejoins.
     """
 
     def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
@@ -43,7 +42,7 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Returns the number of removed members. Raises ``BusUnavailable``."""
+        """Removes the members of dead processes. Returns their number. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -59,8 +58,8 @@ class KafkaGroups:
 
     async def _expel(self, client: AIOKafkaClient, group: str, gone: Gone) -> int:
         coordinator = await client.coordinator_lookup(CoordinationType.GROUP, group)
-        # One group per request: aiokafka decodes the newest response version as the previous one, which fits a single
-        # group.
+        # One group per request, since aiokafka decodes the newest response version as the previous one, which fits a
+        # single group.
         answer = await client.send(coordinator, DescribeGroupsRequest([group]))
         [(_, _, _, _, _, members)] = answer.groups
         found = [(row[0], process) for row in members if (process := _process_of(row[1])) is not None]

@@ -30,7 +30,7 @@ _log = structlog.get_logger("eventing.kafka")
 _RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
 _UNHEALTHY_SECONDS: Final = 3.0
 _STOP_SECONDS: Final = 3.0
-# Errors of the client's state: a new client can deliver the message.
+# Errors of the client's state. A new client can deliver the message.
 _PRODUCER_SPENT: Final = (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -40,16 +40,16 @@ _PRODUCER_SPENT: Final = (
     UnknownProducerId,
 )
 
-# Missing permissions: the message can be sent as soon as they are granted.
+# Missing permissions. The message can be sent as soon as they're granted.
 _NOT_ALLOWED: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 
 
 class KafkaProducer:
-    """An idempotent producer. It retries until the process ends, so that order survives an outage.
+    """An idempotent producer. It retries until the process ends, which preserves the order through an outage.
 
-    A refused batch leaves a gap in the sequence numbers, and the broker then refuses the rest of that partition. The
-    producer replaces the aiokafka client in this case. It keeps the client if permissions for a topic are missing,
-    because a replacement would delay all other topics. Once permissions are granted, the broker reports the gap.
+    A rejected batch leaves a gap in the sequence numbers, so the broker rejects all further messages of that partition.
+    The producer then replaces the aiokafka client. If permissions for a topic are missing, it keeps the client, since a
+    replacement would delay all other topics. Once permissions are granted, the broker reports the gap.
     """
 
     def __init__(self, connection: KafkaConnection, arrival: BrokerArrival, *, prefix: str, client_id: str) -> None:
@@ -122,7 +122,7 @@ class KafkaProducer:
         self._producer = None
 
         async def replace() -> None:
-            # The old client delivers its messages before the new one sends, which preserves the order.
+            # The old client delivers its messages before the new client sends, which preserves the order.
             await self._end(producer)
             await self._connect()
 
@@ -148,7 +148,7 @@ class KafkaProducer:
         problem = BusUnavailable("the producer was stopped") if done.cancelled() else done.exception()
         if problem is not None:
             self._replace_if_spent(producer, problem)
-        # The waiter may have been cancelled.
+        # The waiting task may have been cancelled.
         if sent.done():
             return
         if problem is None:

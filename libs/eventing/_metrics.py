@@ -10,7 +10,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
 _COMMAND_SECONDS: Final = Histogram(
     "aes_command_duration_seconds",
-    "Time from receiving a command to committing its effects or accepting its turn.",
+    "Time from receipt of a command until its effects are committed or its turn is accepted.",
     ["command"],
     buckets=_SECONDS,
 )
@@ -19,20 +19,20 @@ _RETRIES: Final = Counter(
     "aes_message_retries_total", "Retries of failed message processing attempts.", ["group", "cause"]
 )
 _DEAD: Final = Counter("aes_dead_letters_total", "Dead-lettered messages.", ["consumer", "topic"])
-SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published on behalf of a dead or slow process.", ["service"])
+SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published for a dead or slow process.", ["service"])
 PURGED: Final = Counter("aes_purged_rows_total", "Expired rows deleted.", ["service", "table"])
 PURGE_FAILURES: Final = Counter(
     "aes_purge_failures_total",
-    "Batches of expired rows whose deletion failed and is retried.",
+    "Failed deletions of batches of expired rows. They're retried.",
     ["service", "table"],
 )
 PARKED: Final = Counter(
-    "aes_outbox_parked_total", "Messages set aside because the broker keeps rejecting them.", ["service"]
+    "aes_outbox_parked_total", "Messages parked because the broker keeps rejecting them.", ["service"]
 )
 
 
 class CommandMeasurement:
-    """Measures one command from construction to ``end``."""
+    """Measures a command from construction to ``end``."""
 
     def __init__(self, command_type: str) -> None:
         self._type = command_type
@@ -51,7 +51,7 @@ def _command_series(command_type: str, outcome: str) -> tuple[Counter, Histogram
 
 
 def short_name(message_type: str) -> str:
-    """``aes.runtime.execute_turn.v1`` → ``runtime.execute_turn``."""
+    """Returns ``runtime.execute_turn`` for ``aes.runtime.execute_turn.v1``."""
     return message_type.removeprefix("aes.").rsplit(".", 1)[0]
 
 
@@ -65,7 +65,7 @@ def inbox_hits(consumer: str) -> Counter:
 
 
 def expect_retries(group: str) -> None:
-    """Starts this group's counters at 0."""
+    """Initializes the group's counters to 0."""
     for cause in ("outage", "error"):
         _RETRIES.labels(group, cause)
 
@@ -78,6 +78,6 @@ def retried(group: str, *, outage: bool) -> None:
 def dead_letters(consumer: str, topic: str) -> Counter:
     """Returns the counter.
 
-    Create it at start: Prometheus can't see the increase of a counter that first appears as 1.
+    Create it at startup, since Prometheus can't see the increase of a counter that first appears as 1.
     """
     return _DEAD.labels(consumer, topic)

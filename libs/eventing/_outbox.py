@@ -17,9 +17,9 @@ from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 
-# One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps its
-# exact text. All transactions number subjects in the same order, which prevents deadlocks. Numbering happens before the
-# first insert, so that a subject's rows are in the order of their numbers.
+# One JSON parameter, since adapting a dozen arrays takes the driver three times as long. An object read as ``text``
+# keeps its exact text. All transactions number subjects in the same order, which prevents deadlocks. Numbering precedes
+# the first insert, so that a subject's rows are in the order of their numbers.
 _INSERT: Final = """
     WITH given AS MATERIALIZED (
         SELECT *, row_number() OVER (PARTITION BY subject, sequence IS NULL ORDER BY ordinality DESC) - 1 AS later
@@ -72,10 +72,10 @@ class Transaction:
         context: MessageContext | None = None,
         cause: str | None = None,
     ) -> None:
-        """Stores an event about ``subject``, to be published right after the commit.
+        """Stores an event about ``subject`` and publishes it right after the commit.
 
-        ``owner_id`` is a user who may see the event even if others may not; it defaults to the context's. ``cause`` is
-        the cause of a reported internal error.
+        ``owner_id``: a user who can see the event even if others can't. Defaults to the context's. ``cause``: the cause
+        of a reported internal error.
         """
         context = context or self._context
         if context is None:
@@ -87,10 +87,10 @@ class Transaction:
     def send(
         self, command: Command, *, command_id: str, subject: str, identity: Identity, context: MessageContext
     ) -> None:
-        """Stores a command to another service on behalf of ``identity``, to be sent right after the commit.
+        """Stores a command to another service on behalf of ``identity`` and sends it right after the commit.
 
-        ``subject`` is the id of the other service's entity; commands of one subject arrive in order. A command that
-        isn't accepted within three days is rejected. Its outcome is an event with the command's id as its causation id.
+        ``subject`` is the ID of the other service's entity. Commands of one subject arrive in order. A command that
+        isn't accepted within three days is rejected. Its outcome is an event with the command's ID as its causation ID.
         """
         context = replace(context, causation_id=None, owner_id=None)
         self.drafts.append(Draft(command, subject=subject, context=context, message_id=command_id, identity=identity))
@@ -116,16 +116,17 @@ class Outbox:
                 yield transaction
                 if transaction.drafts:
                     stored = await (await _insert(connection, transaction.drafts)).messages()
-            # Before the connection is returned: the next transaction on it may write events of the same subject.
+            # Queued before the connection is returned, since the next transaction on it may write events of the same
+            # subject.
             self.publish(stored)
 
     @asynccontextmanager
     async def pipelined(self, *, recording_where: str = "true") -> AsyncIterator[Transaction]:
-        """Like ``transaction``, with pipelined statements: only fetching a result costs a round trip.
+        """Opens a transaction with pipelined statements. Only fetching a result costs a round trip.
 
-        The last round trip stores the messages and commits. Use it on hot paths; every draft needs its own context.
+        The last round trip stores the messages and commits. Use it on hot paths. Every draft needs its own context.
         ``recording_where`` is SQL about ``given.subject``, evaluated in the database. Messages that don't match aren't
-        stored, so drafts may depend on results that are still unknown here.
+        stored, so drafts can depend on results that aren't known here yet.
         """
         insertion: _Insertion | None = None
         async with self._database.pipelined() as connection:
@@ -137,17 +138,17 @@ class Outbox:
             self.publish(await insertion.messages())
 
     def publish(self, stored: Sequence[OutboxMessage]) -> None:
-        """Queues messages with the relay, in commit order, without waiting."""
+        """Queues messages with the relay in commit order, without waiting."""
         if self._relay is not None:
             self._relay.publish(stored)
 
     def send_now(self) -> None:
-        """Sends buffered messages now, because an unstored message is about to follow them."""
+        """Sends buffered messages now, since an unstored message is about to follow them."""
         if self._relay is not None:
             self._relay.send_now()
 
     async def republish(self, event: OutboxMessage) -> None:
-        """Publishes a stored event again under its own id, after its unpublished predecessors.
+        """Publishes a stored event again under its own ID, after its unpublished predecessors.
 
         Raises ``BusUnavailable``.
         """
@@ -155,36 +156,36 @@ class Outbox:
         await self._relay.republish(event)
 
     async def outcome(self, command_id: str) -> OutboxMessage | None:
-        """The command's terminal event, or None."""
+        """Returns the command's terminal event, or None."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_OUTCOME, (command_id,))).fetchone()
 
     async def events(self, subject: str, company_id: str, *, after: int) -> list[OutboxMessage]:
-        """The company's stored events of a subject with a sequence above ``after``, in order."""
+        """Returns the company's stored events of a subject with a sequence above ``after``, in order."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_EVENTS, (subject, company_id, after))).fetchall()
 
     async def failures(self, correlation_id: str | None, limit: int) -> list[dict[str, Any]]:
-        """Events that report an internal error, with its cause, newest first."""
+        """Returns events that report an internal error, with its cause, newest first."""
         return await self._database.records(_FAILURES, {"correlation_id": correlation_id, "limit": limit})
 
     async def payload(self, event_id: str, company_id: str) -> bytes | None:
-        """The payload of the company's stored event, or None."""
+        """Returns the payload of the company's stored event, or None."""
         found: bytes | None = await self._database.value(_PAYLOAD, (event_id, company_id))
         return found
 
 
 class _Insertion:
-    """Messages with a pending insert; in a pipeline its result arrives later."""
+    """Messages with a pending insert. In a pipeline, its result arrives later."""
 
     def __init__(self, rows: Sequence[dict[str, Any]], inserted: AsyncCursor[TupleRow]) -> None:
         self._rows = rows
         self._inserted = inserted
 
     async def messages(self) -> list[OutboxMessage]:
-        """Returns the stored messages in the order given."""
+        """Returns the stored messages in the original order."""
         rows = {row["event_id"]: row for row in self._rows}
         return [
             OutboxMessage(**{**rows[event_id], "id": row_id, "created_at": created_at, "sequence": sequence})

@@ -33,7 +33,7 @@ from libs.eventing.messages import (
 from libs.persistence import Database, Parameters, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-# A single mark costs an UPDATE; a bulk update is almost free. A lost mark only causes a second delivery.
+# Marking one row costs an UPDATE, while adding rows to it is almost free. A lost mark only causes a second delivery.
 _MARK_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 2.0
@@ -42,7 +42,7 @@ _SWEEP_AGE_SECONDS: Final = 2.0
 # Longer than a page takes, so that no other process sends it again.
 _LEASE_SECONDS: Final = 10.0
 _ACKNOWLEDGE_SECONDS: Final = 5.0
-# Longer than two sweeps, so that the one between them serves all other topics.
+# Longer than two sweeps, so that the sweep between them serves all other topics.
 _TOPIC_REST_SECONDS: Final = 3.0
 _DRAIN_SECONDS: Final = 2.0
 _ROWS: Final = 500
@@ -50,8 +50,8 @@ _SUBJECTS: Final = 10_000
 _PARK_AFTER: Final = 10
 
 _WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
-# Always from the first row: a transaction may commit rows before those of the last page. Rows after an excluded topic's
-# row of the same subject wait for it.
+# Each page starts at the first row, since a transaction may commit rows that precede the last page. Rows after an
+# excluded topic's row of the same subject wait for that row.
 _PAGE: Final = f"""
     SELECT {OUTBOX_COLUMNS} FROM outbox o
     WHERE {_WAITING} AND {{which}} AND subject <> ALL(%(held)s) AND NOT EXISTS (
@@ -72,7 +72,7 @@ _MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND pu
 _REFUSED: Final = """
     UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s AND parked_at IS NULL RETURNING attempts
 """
-# The substitute event takes over the sequence; a negative number can't collide with another of the subject.
+# The substitute event gets the sequence number. A negative number can't collide with another of the subject.
 _PARK: Final = """
     UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %(id)s AND parked_at IS NULL
 """
@@ -88,27 +88,28 @@ _SUBSTITUTE: Final = f"""
 
 @dataclass(slots=True)
 class _Held:
-    """Subjects and topics excluded from the rest of this pass."""
+    """Subjects and topics that are excluded from the rest of this pass."""
 
     subjects: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
 
 
 class Relay:
-    """Publishes stored messages in order per subject, at least once, under a stable id.
+    """Publishes stored messages in order per subject, at least once, with a stable ID.
 
-    A committed message is sent directly if its number is 1 or follows the last number of its subject sent by this
-    process. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads its unpublished messages
+    A committed message is sent directly if its number is 1 or follows the last number of its subject that this process
+    has sent. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads its unpublished messages
     and sends them one at a time. The process with the lease does the same for messages older than two seconds. Two
     processes may send the same message. Each sends a subject's messages in order, so their first occurrences are in
-    order; readers drop duplicates by id and number.
+    order. Readers drop duplicates by ID and number.
 
-    Commands are signed here rather than when stored, so that databases and backups hold no signatures.
+    Commands are signed here and not when they're stored, so that databases and backups contain no signatures.
 
-    ``waiting`` is the number of unpublished messages at the last count, ``oldest`` the age of the first in seconds.
+    ``waiting``: the number of unpublished messages at the last count. ``oldest``: the age of the first of them in
+    seconds.
     """
 
-    # Fewer requests: each one makes every reader's pending fetch return.
+    # Buffering saves requests. Each request makes every reader's pending fetch return.
     LINGER_SECONDS: Final = 0.01
 
     def __init__(self, database: Database, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
@@ -126,7 +127,7 @@ class Relay:
         self._lingering: asyncio.TimerHandle | None = None
         self._in_flight: dict[int, Future[None]] = {}
         self._acknowledged: set[int] = set()
-        # The newest number sent or queued here, by subject, and the newest by subject that is behind.
+        # By subject, the newest number sent or queued here, and the newest number of subjects that are behind.
         self._last: OrderedDict[str, int] = OrderedDict()
         self._behind: dict[str, int] = {}
         # Subjects that are behind without a failed send.
@@ -137,14 +138,14 @@ class Relay:
 
     @property
     def behind(self) -> Collection[str]:
-        """The number of subjects with messages waiting for earlier ones."""
+        """The subjects with messages waiting for earlier ones."""
         return self._behind.keys()
 
     def publish(self, messages: Iterable[OutboxMessage]) -> None:
         """Queues messages of a committed transaction, without waiting.
 
-        Messages are buffered, so that a short turn's start and end share one request. An outcome, which a caller may
-        await, is sent immediately together with earlier queued messages.
+        Messages are buffered, so that a short turn's start and end share a request. An outcome is sent immediately,
+        together with earlier queued messages, since a caller may be waiting for it.
         """
         outcome = False
         for message in messages:
@@ -195,7 +196,7 @@ class Relay:
             _log.warning("message.send_failed", **message.log_ids(), problem=str(problem))
             self._fall_behind(message)
         except BaseException:
-            # Cancelled between the queue and the broker; no other part of this process has the message.
+            # Cancelled between the queue and the broker. No other part of this process has the message.
             self._fall_behind(message)
             raise
         else:
@@ -240,7 +241,7 @@ class Relay:
                 self._look.set()
 
     async def sweep(self) -> int:
-        """Publishes messages left by other processes if this one gets the lease; returns their number."""
+        """Publishes messages left by other processes if this process gets the lease. Returns their number."""
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
             return 0
@@ -256,7 +257,7 @@ class Relay:
         return done
 
     def _resting(self) -> set[str]:
-        """Topics that failed a moment ago. Messages for other topics go first."""
+        """Returns the topics that failed recently. Messages for other topics go first."""
         now = asyncio.get_running_loop().time()
         self._rest = {topic: until for topic, until in self._rest.items() if until > now}
         return set(self._rest)
@@ -268,7 +269,7 @@ class Relay:
         return await self._send_in_order(page, held), len(page) < _ROWS
 
     async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
-        """Sends one message per subject at a time and marks them; returns the number acknowledged."""
+        """Sends one message per subject at a time and marks it as published. Returns the number acknowledged."""
         sent: dict[str, tuple[OutboxMessage, Future[None]]] = {}
         done = 0
         for row in rows:
@@ -289,7 +290,7 @@ class Relay:
         return done
 
     async def _settle(self, sent: Collection[tuple[OutboxMessage, "Future[None]"]], held: _Held) -> int:
-        """Waits for acknowledgements and holds failed messages; returns the number acknowledged."""
+        """Waits for acknowledgements and holds failed messages. Returns the number acknowledged."""
         if not sent:
             return 0
         await asyncio.wait([acknowledged for _, acknowledged in sent], timeout=_ACKNOWLEDGE_SECONDS)
@@ -309,7 +310,7 @@ class Relay:
     async def republish(self, message: OutboxMessage) -> None:
         """Publishes a stored message again, after its unpublished predecessors. Raises ``BusUnavailable``."""
         for each in [*await self._read(_BEFORE, (message.subject, message.id)), message]:
-            # Messages in flight too: the caller may have missed them.
+            # Includes messages in flight, since the caller may have missed them.
             acknowledged = await self._send(each)
             await asyncio.wait((acknowledged,), timeout=_ACKNOWLEDGE_SECONDS)
             if problem := problem_of(acknowledged):
@@ -325,7 +326,7 @@ class Relay:
         await self._mark()
 
     async def _send(self, message: OutboxMessage) -> "Future[None]":
-        """Sends a message; the future resolves on acknowledgement. Raises ``BusUnavailable`` and ``MessageRefused``."""
+        """Sends a message. The future resolves on acknowledgement. Raises ``BusUnavailable`` and ``MessageRefused``."""
         envelope, value = self._enveloped(message)
         with send_span(message.topic, envelope):
             headers = with_current_span(envelope).headers()
@@ -382,7 +383,7 @@ class Relay:
             return await (await cursor.execute(query, parameters)).fetchall()
 
     async def _count_refusal(self, message: OutboxMessage, reason: str) -> None:
-        """Parks a message after ten refusals. A rejection replaces a command's outcome."""
+        """Parks a message after ten rejections by the broker. A rejection event replaces a command's outcome."""
         attempts = await self._database.value(_REFUSED, (reason[:2000], message.id))
         if attempts is None or attempts < _PARK_AFTER:
             return

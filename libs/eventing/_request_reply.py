@@ -1,4 +1,4 @@
-"""Request and reply over the bus: sends commands and awaits the resulting events."""
+"""Request and reply over the bus: sends commands and waits for the resulting events."""
 
 import asyncio
 from collections import defaultdict
@@ -28,7 +28,7 @@ _CATCH_UP_SECONDS: Final = 0.5
 _FRESH_SECONDS: Final = 10.0
 _RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
 _log = structlog.get_logger("eventing.request_reply")
-# The gateway answers 503 within five seconds.
+# The gateway returns 503 within five seconds.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
@@ -56,17 +56,17 @@ class TailReader:
 
     @property
     def fresh(self) -> bool:
-        """Whether the broker answered within the last seconds, so that the reader is up to date."""
+        """Whether the broker responded within the last seconds, so that the reader is up to date."""
         if self._tail is None:
             return False
         now = asyncio.get_running_loop().time()
-        # Cached: every request reads this property, and checking all partitions is slow.
+        # Cached, since every request reads this property and checking all partitions is slow.
         if now >= self._fresh_until:
             self._fresh_until = self._tail.answered() + _FRESH_SECONDS
         return now < self._fresh_until
 
     async def run(self) -> None:
-        """Reads until cancelled; waits for an unreachable broker."""
+        """Reads until cancelled. Waits for an unreachable broker."""
         await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
 
     def _log(self, problem: Exception, _attempt: int) -> None:
@@ -92,32 +92,32 @@ class TailReader:
 
 
 class ReplyState(Enum):
-    """A command's progress as seen by its waiter."""
+    """A command's progress from a waiter's perspective."""
 
     WAITING = "waiting"
-    """No event yet; the owner may not have the command."""
+    """No event yet. The responsible service may not have the command."""
     ACCEPTED = "accepted"
-    """The owner has the command and will end it."""
+    """The responsible service has the command and will end it."""
     ANSWERED = "answered"
     """The command has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The owner's answer about a command, with its outcome if it has ended."""
+    """The responsible service's answer about a command, with the outcome if the command has ended."""
 
     state: ReplyState
     outcome: Received | None = None
 
 
 AskOwner = Callable[[str, str, Identity], Awaitable[LookUp]]
-"""Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
+"""Asks a service about a command: ``(service, command_id, identity)``. Raises ``ServiceUnavailable``."""
 
 
 class Replies:
-    """The events of one command for one waiter, as they arrive.
+    """A command's events for one waiter, as they arrive.
 
-    ``is_repeat``: the owner had the command before this waiter subscribed, so earlier events may be missing.
+    ``is_repeat``: the service had the command before this waiter subscribed, so earlier events may be missing.
     """
 
     def __init__(
@@ -141,19 +141,19 @@ class Replies:
         self._silence = _SILENCE_SECONDS
 
     def ends(self, received: Received) -> bool:
-        """Whether this is the command's terminal event."""
+        """Returns whether this is the command's terminal event."""
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        """Queues an event for ``next``. A waiter with too many unread events gets no more."""
+        """Queues an event for ``next``. A waiter with too many unread events is disconnected."""
         self._advance(ReplyState.ANSWERED if self.ends(received) else ReplyState.ACCEPTED)
         self._arrived.offer((received,))
         self._arrived.wake()
 
     async def look_up(self) -> Received | None:
-        """Asks the owner before the command is sent again; returns the outcome if the command has ended.
+        """Asks the service before the command is sent again. Returns the outcome if the command has ended.
 
-        If the owner doesn't answer, the state stays unchanged. Sending twice is safe, since a command takes effect
+        If the service doesn't respond, the state stays unchanged. Sending twice is safe, since a command takes effect
         once.
         """
         outcome = await self._look_up(_LOOK_UP_SECONDS)
@@ -163,8 +163,8 @@ class Replies:
     async def next(self, timeout: float) -> Received | None:
         """Returns the command's next event, or None after ``timeout`` seconds.
 
-        After a silence it asks the owner, which finds lost events. Raises ``ReadTooSlowly`` when 2,000 events are
-        unread and another one was dropped.
+        After a period without events, it asks the service, which finds lost events. Raises ``ReadTooSlowly`` when 2,000
+        events are unread and another one was dropped.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -172,9 +172,9 @@ class Replies:
             left = deadline - loop.time()
             received = await self.wait(min(self._silence, left)) if left > 0 else None
             if received is None:
-                # Asks even after the timeout: a 504 for a command that has ended would be wrong.
+                # The service is asked even after the timeout, since a 504 for an ended command would be wrong.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
-                # Back off, since many callers may wait for a long turn.
+                # Backs off, since many callers may wait for a long turn.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
                 return received
@@ -190,7 +190,7 @@ class Replies:
         return received
 
     async def wait(self, timeout: float) -> Received | None:
-        """Returns the next event within ``timeout`` seconds without asking the owner.
+        """Returns the next event within ``timeout`` seconds without asking the service.
 
         Raises the same errors as ``next``.
         """
@@ -203,7 +203,7 @@ class Replies:
         try:
             return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
         except (ServiceUnavailable, PayloadCorrupt) as problem:
-            # A lookup returns the outcome with its payload; other events aren't worth failing for.
+            # A lookup returns the outcome with its payload. Other events aren't worth failing for.
             _log.warning("event.payload_missing", event_id=received.envelope.id, problem=repr(problem))
             return None
 
@@ -226,7 +226,7 @@ class Replies:
 class CommandSender:
     """Sends commands and routes the resulting events to waiters.
 
-    Every replica reads all events. A command's waiters are a set, filtered by company.
+    Every replica reads all events. A command can have several waiters, filtered by company.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class CommandSender:
         topics: Sequence[Topic] = TOPICS,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_overflow`` is called for each waiter that ends because it left too many events unread."""
+        """Creates the sender. ``on_overflow`` is called for each waiter disconnected for reading too slowly."""
         self._producer = producer
         self._signer = signer
         self._ask = ask
@@ -255,7 +255,7 @@ class CommandSender:
         self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
-        """Whether the broker answered all readers within the last seconds, so that no event was missed."""
+        """Whether the broker responded to all readers within the last seconds, so that no event was missed."""
         return all(reader.fresh for reader in self.readers)
 
     def started(self) -> bool:
@@ -267,7 +267,7 @@ class CommandSender:
         self._callbacks[event_type].append(callback)
 
     def on_every_event(self, callback: OnEvent, *, kind: TopicKind = TopicKind.EVENTS) -> None:
-        """Registers a callback for every event of any company: those of the events topics, or the deltas."""
+        """Registers a callback for every event of any company, from the events topics or the deltas topic."""
         self._every[kind].append(callback)
 
     @asynccontextmanager
@@ -294,13 +294,13 @@ class CommandSender:
         expires_in: float,
         traceparent: str | None = None,
     ) -> None:
-        """Sends a command, which its owner rejects after ``expires_in`` seconds.
+        """Sends a command, which the receiving service rejects after ``expires_in`` seconds.
 
-        Raises ``ServiceUnavailable`` within 4 s without the broker's acknowledgement; the command may still be
+        Raises ``ServiceUnavailable`` within 4 s without the broker's acknowledgement. The command may still be
         executed.
         """
         if not self._producer.healthy:
-            raise ServiceUnavailable("The message bus can't be reached; nothing was done.", retry_after=2)
+            raise ServiceUnavailable("The message bus is unavailable. Nothing was changed.", retry_after=2)
         now = datetime.now(UTC)
         envelope = Envelope(
             id=command_id,
@@ -324,12 +324,12 @@ class CommandSender:
                 await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))
         except (TimeoutError, BusUnavailable) as problem:
             raise ServiceUnavailable(
-                "The message bus didn't confirm in time; the request may still be executed.", retry_after=2
+                "The message bus didn't respond in time. The request may still be executed.", retry_after=2
             ) from problem
         except MessageRefused as problem:
             # The broker's message is for operators.
             _log.error("command.rejected_by_broker", topic=topic.name, problem=str(problem))
-            raise ServiceUnavailable("The message bus refused the request.") from problem
+            raise ServiceUnavailable("The message bus rejected the request.") from problem
 
     def _on_record(self, record: Record) -> None:
         try:
@@ -347,13 +347,13 @@ class CommandSender:
 
     def _notify_waiters(self, envelope: Envelope, payload: bytes) -> None:
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
-            # Command ids aren't secret: a guess must not reveal another company's events.
+            # Command IDs aren't secret. A guessed ID must not reveal another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, payload))
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:
-    """Groups topics by reader. A fetch costs more with more partitions, so busy topics get their own readers."""
+    """Groups topics by reader. A fetch takes longer with more partitions, so busy topics have their own readers."""
     read = [topic for topic in topics if topic.kind in (TopicKind.EVENTS, TopicKind.DELTAS)]
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]

@@ -13,7 +13,7 @@ from libs.eventing import _metrics as metrics
 from libs.persistence import Connection, Database, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.retention")
-# Longer than the bus retains commands: a redelivery must find the outcome of the first delivery.
+# Longer than the bus retains commands, since a redelivery must find the outcome of the first delivery.
 _DAYS: Final = 8
 _INTERVAL_SECONDS: Final = 600.0
 # Rows can appear before deleted ones: after failover to a standby that lacks the last deletions, or if the database's
@@ -24,8 +24,8 @@ _SLICE_SECONDS: Final = 0.5
 _PAUSE_SECONDS: Final = 1.0
 _LEASE_SECONDS: Final = 60.0
 
-# Follows the primary key, which is the order of writing to within seconds; an index by age would slow each insert. The
-# DELETE checks again: a row that it waited for may have changed and may be due to be sent again.
+# Follows the primary key, which matches the order of writing to within seconds. An index by age would slow down each
+# insert. The DELETE checks again, since a row that it waited for may have changed and may have to be sent again.
 _DELETE_MESSAGES: Final = """
     WITH batch AS MATERIALIZED (
         SELECT id, subject, created_at < now() - make_interval(days => %(days)s) AS old,
@@ -52,7 +52,7 @@ _DELETE_NUMBERS: Final = """
     )
     DELETE FROM event_sequences s USING unneeded u WHERE s.ctid = u.place AND s.last = u.last
 """
-# Each batch starts where the previous one ended, because until a vacuum the index still lists deleted rows. A row that
+# Each batch starts where the previous one ended, since the index still lists deleted rows until a vacuum. A row that
 # changes concurrently gets another ctid and is left to the next pass. PostgreSQL minor releases before the end of 2025,
 # such as 16.2, don't recheck ctid after a wait, so the DELETE repeats the age condition. Each pass also reads retained
 # rows once.
@@ -70,7 +70,7 @@ _DELETE: Final = """
     SELECT since, id, (SELECT count(*) FROM gone), (SELECT count(*) FROM batch)
     FROM batch ORDER BY since DESC, id DESC LIMIT 1
 """
-# The gateway's ids are of type uuid; subjects in another format match no row.
+# The gateway's IDs are of type uuid. Subjects in another format don't match any row.
 _AS_UUID: Final = """
     CASE WHEN {subject} ~ '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$' THEN {subject}::uuid END
 """
@@ -84,9 +84,10 @@ class Position(NamedTuple):
 
 
 class PurgedBatch(NamedTuple):
-    """The result of a batch. ``deleted``: rows deleted; ``kept``: rows up to ``last`` that were not.
+    """The result of a batch. ``deleted``: the number of deleted rows. ``kept``: the number of rows up to ``last`` that
+    remain.
 
-    ``last`` is None when no row is old enough. ``goes_on``: there may be more rows after it.
+    ``last`` is None if no row is old enough. ``goes_on``: more rows may follow.
     """
 
     deleted: int
@@ -103,9 +104,9 @@ _Purge = Callable[[Connection, Position | None], Awaitable[PurgedBatch]]
 class Expiry:
     """Rows of a table that expire some days after the time in column ``since``, oldest first.
 
-    ``id``: the column with the subject of the row's events; the events' numbers are deleted with the row.
-    ``condition``: SQL about the row ``t``, also part of the index on ``since``; other rows aren't read. Rows stay while
-    the SQL ``unneeded`` is false. ``days`` overrides the service's setting.
+    ``id``: the column with the subject of the row's events, whose numbers are deleted with the row. ``condition``: SQL
+    about the row ``t``, also part of the index on ``since``; other rows aren't read. Rows remain while the SQL
+    ``unneeded`` is false. ``days`` overrides the service's setting.
     """
 
     table: str
@@ -117,7 +118,7 @@ class Expiry:
 
     @property
     def goes_by_age(self) -> bool:
-        """Whether rows expire by age alone, so that no row appears before a deleted one."""
+        """Whether rows expire by age alone, so that rows never appear before deleted ones."""
         return self.id is None and self.condition == "true"
 
     async def purge(self, connection: Connection, after: Position | None, *, days: int, limit: int) -> PurgedBatch:
@@ -138,7 +139,7 @@ class Expiry:
         if row is None:
             return EMPTY_BATCH
         at, last, deleted, read = row
-        # Retained rows with the same time would be read again by every following batch.
+        # Otherwise, every following batch would read retained rows with the same time again.
         goes_on = read == limit and (deleted > 0 or self.id is not None)
         return PurgedBatch(deleted, read - deleted, Position(at, last), goes_on=goes_on)
 
@@ -148,14 +149,14 @@ _INBOX: Final = Expiry("inbox", since="received_at")
 
 @dataclass(frozen=True, slots=True)
 class EntityTable:
-    """A table whose column ``id``, of type uuid or text, contains subjects of events."""
+    """A table with event subjects in its column ``id``, of type uuid or text."""
 
     table: str
     id: str = "id"
     is_uuid: bool = False
 
     def has(self, subject: str) -> str:
-        """SQL that checks whether the table has a row for the subject."""
+        """Returns SQL that checks whether the table has a row for the subject."""
         value = _AS_UUID.format(subject=subject) if self.is_uuid else subject
         return f"EXISTS (SELECT FROM {self.table} WHERE {self.id} = {value})"
 
@@ -164,7 +165,7 @@ class EntityTable:
 class _Progress:
     """Resume positions in a table: ``at`` for this pass, ``gone_up_to`` for the next one.
 
-    A pass from the first row would scan all rows deleted since the last vacuum, which is rare for a large table.
+    A pass from the first row would scan all rows deleted since the last vacuum. A large table is rarely vacuumed.
     """
 
     at: Position | None = None
@@ -175,7 +176,7 @@ class _Progress:
         self.at, self._kept_none = self.gone_up_to, True
 
     def advance(self, batch: PurgedBatch, *, by_age: bool) -> None:
-        """Moves past a batch. ``by_age``: no row appears before a deleted one."""
+        """Moves past a batch. ``by_age``: rows never appear before deleted ones."""
         self.at = batch.last or self.at
         self._kept_none = self._kept_none and not batch.kept
         if by_age and self._kept_none:
@@ -185,8 +186,8 @@ class _Progress:
 class Retention:
     """Purges tables in batches of ``rows`` and in time slices, so that other work isn't delayed.
 
-    Outbox and inbox aren't partitioned by day, because unique indexes would then hold only within a day. These indexes
-    enforce unique sequence numbers per subject, one outcome per command and one effect per message and consumer.
+    Outbox and inbox aren't partitioned by day, since unique indexes would then apply only within a day. These indexes
+    enforce unique sequence numbers per subject, one outcome per command, and one effect per message and consumer.
     """
 
     def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
@@ -201,7 +202,7 @@ class Retention:
         self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
-        """Registers rows to be deleted after ``days``, unless the expiry has its own."""
+        """Registers rows for deletion after ``days``, unless the expiry has its own setting."""
         purge = partial(expiry.purge, days=expiry.days or days, limit=self._rows)
         self._purges[expiry.table] = purge, expiry.goes_by_age
 
@@ -229,7 +230,7 @@ class Retention:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def purge(self, connection: Connection) -> bool:
-        """Deletes old rows for a time slice; returns whether the pass has more to do."""
+        """Deletes old rows for a time slice. Returns whether the pass has more to do."""
         now = asyncio.get_running_loop().time
         until = now() + self._slice
         if not self._left:
@@ -249,7 +250,7 @@ class Retention:
         return bool(self._left)
 
     async def _step(self, table: str, connection: Connection) -> bool:
-        """Deletes a batch; returns whether there may be more. A failure is left to the next pass."""
+        """Deletes a batch. Returns whether there may be more. A failure is left to the next pass."""
         (purge, by_age), progress = self._purges[table], self._progress[table]
         try:
             batch = await purge(connection, progress.at)
@@ -272,7 +273,7 @@ class Retention:
                 return EMPTY_BATCH
             last, deleted, read, subjects = row
             if subjects and self._entities:
-                # Numbers of entities deleted without a tombstone, of single commands, and of ids in rejected commands.
+                # Numbers of entities deleted without a tombstone, of single commands, and of IDs in rejected commands.
                 await self._purge_numbers(connection, subjects)
         return PurgedBatch(deleted, read - deleted, Position(None, last), goes_on=True)
 

@@ -1,4 +1,4 @@
-"""Kafka for operators: admin clients and the declared topics."""
+"""Kafka administration: admin clients and the declared topics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -38,7 +38,7 @@ async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIt
 async def kafka_admin_and_consumer(
     connection: KafkaConnection, *, client_id: str, **options: Any
 ) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaConsumer]]:
-    """Like ``kafka_admin``, with a consumer outside any group. ``options``: extra arguments for the consumer."""
+    """Opens an admin client and a consumer without a group. ``options``: additional arguments for the consumer."""
     consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id, **options)
     async with kafka_admin(connection, client_id=client_id) as admin:
         try:
@@ -51,17 +51,17 @@ async def kafka_admin_and_consumer(
 
 @dataclass(frozen=True)
 class Replication:
-    """``factor`` brokers store each message; ``in_sync`` of them must have stored it before it counts as sent."""
+    """Replication of topics. ``factor`` brokers store a message, and ``in_sync`` of them must acknowledge it."""
 
     factor: int
     in_sync: int
 
     @classmethod
     def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
-        """Defaults to settings that tolerate the loss of one broker. Raises ValueError."""
+        """Creates the settings. The default tolerates the loss of a broker. Raises ValueError."""
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
-            raise ValueError(f"{least} in-sync replicas are more than the {factor} replicas")
+            raise ValueError(f"{least} in-sync replicas exceed the {factor} replicas")
         return cls(factor, least)
 
 
@@ -75,11 +75,9 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Creates missing topics and dead-letter topics and waits until the brokers know them.
+    """Creates missing topics and dead-letter topics, and waits until the brokers know them.
 
-    Leaves existing ones unchanged.
-
-    Raises ``BusUnavailable`` with the broker's reason.
+    Leaves existing topics unchanged. Raises ``BusUnavailable`` with the broker's reason.
     """
     broker = KafkaConnection.of(connection)
     async with kafka_admin(broker, client_id="aes-topics") as admin, asyncio.timeout(_SECONDS):
@@ -90,7 +88,7 @@ async def create_topics(
                 [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=int(_SECONDS * 1000)
             )
             _check(response.topic_errors)
-            # A group member that joins before the broker knows them gets no partitions for minutes.
+            # A group member that joins before the broker knows the topics gets no partitions for minutes.
             created = {prefix + topic.name for topic in missing}
             while not created <= set(await admin.list_topics()):
                 await asyncio.sleep(_KNOWN_SECONDS)

@@ -1,4 +1,4 @@
-"""Consumes topics in batches, by publication time; stores offsets together with the data."""
+"""Consumes topics in batches, by publication time, and stores offsets together with the data."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,39 +15,40 @@ from libs.retry import RetryPolicy
 
 T = TypeVar("T")
 _log = structlog.get_logger("eventing.batches")
-# While this member's partitions are still unknown.
+# The poll timeout while this member's partitions are still unknown.
 _UNKNOWN_SECONDS: Final = 0.1
-# While a record waits for other partitions of its number.
+# The poll timeout while a record waits for other partitions with its number.
 _HELD_SECONDS: Final = 0.02
-# A fetch and a batch cost about the same for one record as for twenty.
+# A fetch and a batch take about as long for one record as for twenty.
 _PACE_SECONDS: Final = 0.05
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _WAITING_RECORDS: Final = 1000
 _WAITING_BYTES: Final = 2 * 1024 * 1024
-# Memory reserved for a record with a payload to fetch; only payloads above half of this are fetched.
+# Memory reserved for a record with a payload to fetch. Only payloads above half of this are fetched.
 _FETCHED_BYTES: Final = 1024 * 1024
 _FETCHES: Final = 4
 # The broker removes a member that doesn't poll for two minutes.
 _STILL_HERE_SECONDS: Final = 20.0
 _STALE_SECONDS: Final = 0.5
-# A batch that fails for a minute is stored record by record; a record that fails for another minute is dead-lettered.
+# If a batch fails for a minute, its records are stored separately. If a record then fails for a minute, it's
+# dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=60.0)
-# The service that holds the rest of a record may be restarting.
+# The service with the rest of a record may be restarting.
 _FETCH_RETRIES: Final = RetryPolicy(first=0.2, longest=10.0, give_up_after=15 * 60.0)
 
 
 class BatchHandler(Protocol[T]):
-    """Stores the content of records. Every method may be called again for records that weren't stored."""
+    """Stores the content of records. Every method can be called again for records that weren't stored."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """The next offset of each partition with stored records."""
+        """Returns the next offset of each partition with stored records."""
 
     def read(self, record: Record) -> T | None:
-        """Decodes the record; returns None if there is nothing to store. ``PoisonMessage`` is dead-lettered."""
+        """Decodes the record. Returns None if there's nothing to store. ``PoisonMessage`` is dead-lettered."""
 
     def is_whole(self, item: T) -> bool:
-        """Whether the record was complete; otherwise ``fetch`` loads the rest."""
+        """Returns whether the record was complete. Otherwise, ``fetch`` loads the rest."""
 
     async def fetch(self, item: T) -> T:
         """Returns the complete item. ``PoisonMessage`` is dead-lettered, other errors are retried for 15 minutes."""
@@ -55,8 +56,8 @@ class BatchHandler(Protocol[T]):
     async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
         """Stores the items and moves the offsets in one transaction.
 
-        Raises ``StaleOffset`` when an offset isn't where its move starts. For several items, ``PoisonMessage`` means
-        that one of them can never be stored.
+        Raises ``StaleOffset`` if an offset isn't where its move starts. For several items, ``PoisonMessage`` means that
+        one of them can never be stored.
         """
 
 
@@ -73,10 +74,10 @@ _Batch = Sequence[BufferedRecord[_Content[T]]]
 
 
 class BatchConsumer(GroupMember, Generic[T]):
-    """Hands on batches of records in the order of publication.
+    """Passes on batches of records in the order of publication.
 
-    All topics have equally many partitions, and a member owns the same numbers of each. The consumer starts at the
-    handler's stored offsets; it commits offsets to the broker only to measure lag.
+    All topics have the same number of partitions, and a member has the same partition numbers of each. The consumer
+    starts at the handler's stored offsets. It commits offsets to the broker only to measure lag.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._assignments += 1
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finishes the current batch within 3 s. The next owners of the partitions start after the stored records."""
+        """Finishes the current batch within 3 s. The partitions' next members start after the stored records."""
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
@@ -138,7 +139,7 @@ class BatchConsumer(GroupMember, Generic[T]):
             self.joined = True
 
     async def _fill(self, consumer: Consumer) -> None:
-        """Polls for records, at a limited pace while they keep coming."""
+        """Polls for records, at a limited rate under load."""
         if not self.joined:
             self._add(await consumer.poll(_UNKNOWN_SECONDS, 1, frozenset()))
             return
@@ -152,7 +153,7 @@ class BatchConsumer(GroupMember, Generic[T]):
 
     def _add(self, records: Sequence[Record]) -> None:
         for record in records:
-            # Other records were fetched before their partition was revoked, or before the offsets were known.
+            # Other records were fetched before their partition was revoked or before the offsets were known.
             if self.joined and record.topic_partition in self._partitions:
                 self._merge.add(self._read(record))
 
@@ -174,7 +175,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         return waiting
 
     async def _fetch(self, waiting: BufferedRecord[_Content[T]], item: T) -> None:
-        """Fetches a record's payload. Partitions of its number wait for it; the others continue."""
+        """Fetches a record's payload. Partitions with its number wait; the others continue."""
         content = waiting.value
         async with self._fetches:
             try:
@@ -213,7 +214,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         await self._store_items(batch)
 
     async def _store_items(self, batch: _Batch[T]) -> None:
-        """Stores a batch. If that fails, stores items one by one, so that only invalid ones are dead-lettered."""
+        """Stores a batch. On failure, stores the items separately, so that only invalid ones are dead-lettered."""
         items = [waiting.value.item for waiting in batch if waiting.value.item is not None]
         after = {waiting.partition: waiting.offset + 1 for waiting in batch}
         moves = {partition: OffsetMove(self._stored.get(partition), offset) for partition, offset in after.items()}
@@ -226,7 +227,7 @@ class BatchConsumer(GroupMember, Generic[T]):
                 return
             [waiting] = batch
             if waiting.value.item is None:
-                # There is only an offset to move, so the database is at fault.
+                # There's only an offset to move, so the database is at fault.
                 raise
             await self._attempts.dead_letter(self._dead_letters, waiting.value.record, failure)
             waiting.value.item = None
@@ -246,7 +247,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops unstored records; the owners of their partitions read them again."""
+        """Drops unstored records. The members that own their partitions read them again."""
         self.joined = False
         self._partitions = frozenset()
         self._merge.assign(())

@@ -11,15 +11,15 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 class BusUnavailable(Exception):
-    """The broker can't be reached or doesn't answer in time."""
+    """The broker can't be reached or doesn't respond in time."""
 
 
 class MessageRefused(Exception):
-    """The broker rejected this message for good: it is too large, or its topic is unknown."""
+    """The broker rejected this message permanently: it's too large, or its topic is unknown."""
 
 
 class PoisonMessage(Exception):
-    """A message that can never be processed, however often it is retried."""
+    """A message that can never be processed, however often it's retried."""
 
 
 class Partition(NamedTuple):
@@ -28,11 +28,11 @@ class Partition(NamedTuple):
 
 
 class StaleOffset(Exception):
-    """Another process has already stored later offsets; this one must resume after them."""
+    """Another process has already stored later offsets. This process must resume after them."""
 
 
 class OffsetMove(NamedTuple):
-    """The next offset of a partition before and after a batch; None before the first batch."""
+    """A partition's next offset before and after a batch; None before the first batch."""
 
     before: int | None
     after: int
@@ -42,7 +42,7 @@ class OffsetMove(NamedTuple):
 class Record:
     """A message in a partition. ``topic`` is the declared name, without any prefix.
 
-    ``published``: Unix seconds by the producer's clock. ``fetched``: seconds by the clock of this process's loop.
+    ``published``: Unix seconds by the producer's clock. ``fetched``: seconds by this process's loop clock.
     """
 
     topic: str
@@ -67,19 +67,19 @@ class Record:
 
 
 class Producer(Protocol):
-    """Sends messages; those of one key arrive in the order of the ``send`` calls."""
+    """Sends messages. Messages with the same key arrive in the order of the ``send`` calls."""
 
     async def start(self) -> None:
-        """Returns immediately; connecting continues in the background until it succeeds."""
+        """Starts connecting and returns immediately. Connecting continues in the background until it succeeds."""
 
     async def stop(self) -> None:
         """Delivers accepted messages, for at most a few seconds."""
 
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
-        """Queues a message. The future resolves when the broker has it, or fails with ``MessageRefused``.
+        """Queues a message. The future resolves once the broker has stored it, or fails with ``MessageRefused``.
 
-        Raises ``BusUnavailable`` without a connection. During an outage the future stays pending: the message is
-        delivered when the broker is back, unless this process ends first.
+        Raises ``BusUnavailable`` without a connection. During an outage, the future stays pending. The message is
+        delivered once the broker is back, unless this process ends first.
         """
 
     @property
@@ -88,7 +88,7 @@ class Producer(Protocol):
 
 
 def problem_of(acknowledged: "Future[None]") -> Exception | None:
-    """Returns the reason that the broker doesn't have a message yet; None once it has."""
+    """Returns why the broker hasn't stored a message yet, or None if it has."""
     if not acknowledged.done():
         return BusUnavailable("the broker didn't confirm in time")
     problem = acknowledged.exception()
@@ -104,9 +104,9 @@ class Assignment(Protocol):
 
 
 class Consumer(Protocol):
-    """A group member. Members own the same partition numbers of all topics.
+    """A group member. Members have the same partition numbers of all topics.
 
-    It starts at the group's committed offsets, or where ``seek`` sets it. A new group starts at the earliest message.
+    It starts at the group's committed offsets, or at those set by ``seek``. A new group starts at the earliest message.
     """
 
     async def start(self) -> None: ...
@@ -122,31 +122,29 @@ class Consumer(Protocol):
     async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition] | None" = None) -> list[Record]:
         """Returns up to ``limit`` records, waiting at most ``timeout`` seconds for the first.
 
-        Raises ``BusUnavailable``.
-
-        With ``partitions``, only those are fetched, and only during a poll; the next poll returns all records since
-        then.
+        With ``partitions``, only those are fetched, and only during a poll. The next poll returns all records since
+        then. Raises ``BusUnavailable``.
         """
 
     async def drained(self) -> dict[Partition, float]:
-        """When each partition was last known to have no unpolled record, by the loop's clock."""
+        """Returns when each partition was last known to have no unpolled records, by the loop's clock."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
-        """The next offset to fetch and the end offset of each assigned partition. Raises ``BusUnavailable``."""
+        """Returns the next offset to fetch and the end offset of each assigned partition. Raises ``BusUnavailable``."""
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
-        """Commits these offsets: all earlier messages are finished. Raises ``BusUnavailable``."""
+        """Commits these offsets, below which all messages are finished. Raises ``BusUnavailable``."""
 
 
 class Tail(Protocol):
-    """A reader of whole topics without a group: every replica reads everything."""
+    """A reader of whole topics without a group. Every replica reads everything."""
 
     @property
     def offsets(self) -> Mapping[Partition, int]:
         """The next offset of each partition, where another reader can continue."""
 
     async def start(self) -> None:
-        """Returns once the reader is positioned: it will return every message sent from then on."""
+        """Returns once the reader is positioned. It returns every message sent from then on."""
 
     async def stop(self) -> None: ...
 
@@ -154,10 +152,10 @@ class Tail(Protocol):
         """Returns new records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
 
     async def caught_up(self) -> bool:
-        """Whether every message from before the start has been returned. Raises ``BusUnavailable``."""
+        """Returns whether every message from before the start has been returned. Raises ``BusUnavailable``."""
 
     def answered(self) -> float:
-        """When the broker last confirmed the next offset of every partition, by the loop's clock."""
+        """Returns when the broker last confirmed the next offset of every partition, by the loop's clock."""
 
 
 class Bus(Protocol):
@@ -166,15 +164,12 @@ class Bus(Protocol):
     def producer(self) -> Producer: ...
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
-        """Creates a group member.
-
-        ``linger`` lets messages wait up to half a second, so that one fetch returns several.
-        """
+        """Creates a group member. With ``linger``, a fetch waits up to half a second for several messages."""
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> Tail:
-        """Creates a reader from the given offsets.
+        """Creates a reader that starts at the given offsets.
 
         Other partitions start at the end, or with ``from_start`` at the beginning.
         """

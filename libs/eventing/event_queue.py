@@ -1,4 +1,4 @@
-"""The event queue of one reader."""
+"""A reader's event queue."""
 
 import asyncio
 from collections import deque
@@ -11,11 +11,11 @@ T = TypeVar("T")
 MOST_UNREAD: Final = 2000
 """For a turn, a minute of text in pieces of 30 ms."""
 MOST_TAKEN: Final = 64
-"""Maximum number of events that a reader gets at a time."""
+"""Maximum number of events per read."""
 
 
 class ReadTooSlowly(ServiceUnavailable):
-    """The reader was disconnected because it left too many events unread."""
+    """The reader was disconnected because of too many unread events."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class ReadTooSlowly(ServiceUnavailable):
 
 
 class EventQueue(Generic[T]):
-    """A bounded queue. When it overflows, it ends the reader and calls ``on_overflow``."""
+    """A bounded queue. On overflow, it disconnects the reader and calls ``on_overflow``."""
 
     __slots__ = ("_is_reminded", "_on_overflow", "_problem", "_unread", "_waiter")
 
@@ -63,7 +63,7 @@ class EventQueue(Generic[T]):
             self._waiter.set_result(None)
 
     async def next(self, most: int = MOST_TAKEN) -> Sequence[T]:
-        """The next events, or none after a reminder. Raises the problem that ended the reader."""
+        """Returns the next events, or none after a reminder. Raises the problem that disconnected the reader."""
         while True:
             if self._problem is not None:
                 raise self._problem
@@ -79,7 +79,7 @@ class EventQueue(Generic[T]):
                 self._waiter = None
 
     async def wait(self, seconds: float, most: int = MOST_TAKEN) -> Sequence[T]:
-        """The next events, or none within ``seconds``."""
+        """Returns the next events, or none if none arrive within ``seconds``."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.next(most)

@@ -1,4 +1,4 @@
-"""Consumer lag: each group's distance to the ends of the declared topics."""
+"""Consumer lag: each group's distance from the ends of the declared topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ def set_lag(group: str, topic: str, messages: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """``committed`` is None without a commit; the group then starts at the oldest message."""
+    """A group's lag on a partition. If ``committed`` is None, the group starts at the oldest message."""
 
     partition: int
     committed: int | None
@@ -50,7 +50,10 @@ class GroupLag:
 
 
 async def read_consumer_lag(connection: KafkaConnection, prefix: str, *, client_id: str) -> list[GroupLag]:
-    """The services' groups on the declared topics, by name. Raises ``BusUnavailable``. The caller sets a timeout."""
+    """Returns the lag of the services' groups on the declared topics, by name.
+
+    Raises ``BusUnavailable``. The caller sets a timeout.
+    """
     async with kafka_admin_and_consumer(connection, client_id=client_id) as (admin, consumer):
         return await _Reading(consumer, admin, prefix).run()
 
@@ -64,13 +67,13 @@ class _Reading:
     async def run(self) -> list[GroupLag]:
         partitions = await self._partitions()
         every = [each for found in partitions.values() for each in found]
-        # Ends first: a commit in between reduces the lag and never inflates it.
+        # Ends are read first, since a commit in between reduces the lag and never inflates it.
         first, end = await self._consumer.beginning_offsets(every), await self._consumer.end_offsets(every)
         groups: list[GroupLag] = []
         for name in await self._names():
             offsets = await self._admin.list_consumer_group_offsets(name)
             state, members = await self._members(name)
-            # A new or stuck group has committed nothing.
+            # A new or stuck group hasn't committed anything.
             topics = {at.topic for at in offsets} | _assigned(members)
             for topic in sorted(topics & partitions.keys()):
                 lags = tuple(_lag(at, offsets.get(at), first[at], end[at]) for at in partitions[topic])
@@ -93,15 +96,15 @@ class _Reading:
         return sorted(name for name in listed if name.startswith(owned))
 
     async def _members(self, group: str) -> tuple[str, Sequence[Any]]:
-        # One group per request: aiokafka decodes the newest response version as the previous one, which fits a single
-        # group.
+        # One group per request, since aiokafka decodes the newest response version as the previous one, which fits a
+        # single group.
         [answer] = await self._admin.describe_consumer_groups([group])
         [(_, _, state, _, _, members)] = answer.groups
         return state, members
 
 
 def _assigned(members: Sequence[Any]) -> set[str]:
-    """Topics of the members' partitions. A member that has just joined has no assignment yet."""
+    """Returns the topics of the members' partitions. A member that has just joined has no assignment yet."""
     assignments = [ConsumerProtocolMemberAssignment.decode(given) for *_, given in members if given]
     return {topic for each in assignments for topic, _ in each.assignment}
 

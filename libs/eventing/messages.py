@@ -1,4 +1,4 @@
-"""Outbox messages, tracing spans, and payloads too large for the bus."""
+"""Outbox messages, tracing spans, and payloads that are too large for the bus."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -11,14 +11,14 @@ from libs import tracing
 from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
 
-# Equals the retention of command topics. Older commands are manual replays, which the inbox may have forgotten.
+# Equals the retention of command topics. Older commands are manual replays, which may no longer be in the inbox.
 COMMAND_LIFETIME: Final = timedelta(days=3)
 _MAX_EVENT_BYTES: Final = 512 * 1024
 
 Fetch = Callable[[str, str, str], Awaitable[bytes]]
-"""Reads ``path`` from an owner's internal API for a company: ``(owner, path, company_id)``."""
+"""Reads ``path`` from a service's internal API for a company: ``(service, path, company_id)``."""
 OnEvent = Callable[[Envelope, bytes], None]
-"""Receives an event's envelope and payload as sent over the bus; the payload is empty if the event refers to it."""
+"""Receives an event's envelope and payload as sent over the bus. The payload is empty if the event refers to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class OutboxMessage:
     owner_id: str | None = None
 
     def envelope(self, source: str) -> Envelope:
-        """The message's envelope, identical on every send."""
+        """Returns the message's envelope, which is identical on every send."""
         return Envelope(
             id=self.event_id,
             type=self.type,
@@ -65,12 +65,12 @@ OUTBOX_COLUMNS: Final = ", ".join(column.name for column in fields(OutboxMessage
 
 @cache
 def is_terminal(event_type: str) -> bool:
-    """Whether an event of this type ends the command that caused it."""
+    """Returns whether an event of this type ends the command that caused it."""
     return any(event_type in command.outcome_types() for command in command_models().values())
 
 
 def send_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """A span for sending a message, following OpenTelemetry's messaging conventions."""
+    """Returns a span for sending a message, following OpenTelemetry's messaging conventions."""
     return tracing.span(
         f"send {topic}",
         tracing.Kind.PRODUCER,
@@ -87,7 +87,7 @@ def with_current_span(envelope: Envelope) -> Envelope:
 
 
 def process_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """A span for handling a message."""
+    """Returns a span for handling a message."""
     return tracing.span(
         f"process {topic}",
         tracing.Kind.CONSUMER,
@@ -111,7 +111,7 @@ def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tra
 
 
 def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
-    """Returns the envelope and value to send. Above 512 KiB, the value is a reference to the owner's copy."""
+    """Returns the envelope and value to send. Above 512 KiB, the value is a reference to the service's copy."""
     if len(payload) <= _MAX_EVENT_BYTES:
         return envelope, payload
     path = f"/internal/events/{envelope.id}/payload"
@@ -123,7 +123,7 @@ class PayloadCorrupt(Exception):
 
 
 class PayloadReader:
-    """Reads an event's payload from the message, or from its owner."""
+    """Reads an event's payload from the message or from the service that published it."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch

@@ -31,7 +31,7 @@ _OUTBOX = """
     )
 """
 _UNPUBLISHED = "CREATE INDEX ix_outbox_unpublished ON outbox (id) WHERE published_at IS NULL AND parked_at IS NULL"
-# Exactly one outcome per command: a second one aborts its transaction.
+# Enforces one outcome per command. A second outcome aborts its transaction.
 _OUTCOME = "CREATE UNIQUE INDEX uq_outbox_outcome ON outbox (causation_id) WHERE terminal"
 # Events that report an internal error have a cause.
 _FAILURES = "CREATE INDEX ix_outbox_failures ON outbox (id) WHERE cause IS NOT NULL"
@@ -51,7 +51,7 @@ _SEQUENCES = """
         CONSTRAINT pk_event_sequences PRIMARY KEY (subject)
     )
 """
-# Tasks that one process runs at a time.
+# Tasks that only one process runs at a time.
 _LEASES = """
     CREATE TABLE task_leases (
         task text NOT NULL,

@@ -7,7 +7,7 @@ TABLES = {
         "removed": "8 days after it's sent or parked",
     },
     "inbox": {"row": "each processed message", "bytes": "230", "removed": "after 8 days"},
-    "task_leases": {"row": "each task that one process runs at a time", "bytes": "110", "removed": "never"},
+    "task_leases": {"row": "each task that only one process runs at a time", "bytes": "110", "removed": "never"},
     "event_sequences": {
         "row": "each entity with events, except turns",
         "bytes": "150",

@@ -11,20 +11,21 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """The company already has the maximum number of waiting calls. ``held``: the permits that it holds."""
+    """The company already has the maximum number of waiting calls. ``held``: the permits it holds."""
 
     def __init__(self, waiting: int, held: int) -> None:
-        super().__init__(f"{waiting} wait already")
+        super().__init__(f"{waiting} calls are already waiting")
         self.waiting = waiting
         self.held = held
 
 
 class FairSemaphore:
-    """``permits`` in total; a company holds at most ``each`` of them, and queues at most ``waiting`` calls.
+    """A semaphore with ``permits`` in total. A company holds at most ``each`` of them and queues at most ``waiting``
+    calls.
 
-    Queues are served round-robin, so a company's long queue costs the others at most one turn each. While no other
-    company waits, a company may hold more than ``each`` if ``spare`` permits stay free. With ``spare`` None it never
-    may.
+    Queues are served round-robin, so a company's long queue delays the others by at most one turn each. While no other
+    company is waiting, a company can hold more than ``each`` if ``spare`` permits remain free, or never if ``spare`` is
+    None.
     """
 
     def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1, spare: int | None = None) -> None:
@@ -34,7 +35,7 @@ class FairSemaphore:
         # Without ``spare``, the reserve is all permits, so a company never exceeds ``each``.
         self._spare = permits if spare is None else spare
         self._held: Counter[str] = Counter()
-        # Insertion order is the order of service: a served company moves to the end.
+        # Insertion order is the order of service. A served company moves to the end.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     @property
@@ -46,7 +47,7 @@ class FairSemaphore:
     async def acquire(self, company_id: str) -> AsyncIterator[None]:
         """Waits for a permit.
 
-        Raises QueueFull immediately if the company's queue is full, never with ``waiting`` None.
+        Raises QueueFull immediately if the company's queue is full. If ``waiting`` is None, queues are unlimited.
         """
         await self._acquire(company_id)
         try:
@@ -68,7 +69,7 @@ class FairSemaphore:
             await asyncio.wait([granted])
         except asyncio.CancelledError:
             if granted.done():
-                # Granted at the same moment: the permit would be lost.
+                # The permit was granted at the same moment and would be lost.
                 self._release(company_id)
             else:
                 self._leave_queue(company_id, granted)
@@ -105,10 +106,10 @@ class FairSemaphore:
 
 
 class FairQueue(Generic[T]):
-    """A queue that is ordered within a company. A company's long queue costs the others one turn each."""
+    """A queue that preserves the order within a company. A company's long queue delays the others by one turn each."""
 
     def __init__(self) -> None:
-        # Insertion order is the order of service: a served company moves to the end.
+        # Insertion order is the order of service. A served company moves to the end.
         self._queues: dict[str, deque[T]] = {}
         self._items = 0
 
@@ -141,6 +142,6 @@ class Capacity:
     busy: Mapping[str, int] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, object]:
-        """Parameters for the SQL of a claim."""
+        """Returns parameters for the SQL of a claim."""
         companies, jobs = list(self.busy), list(self.busy.values())
         return {"free": self.free, "each": self.each, "companies": companies, "jobs": jobs}

@@ -13,7 +13,7 @@ _MODULE: Final = "libs.json_schema._apart"
 
 
 async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most: int) -> list[str]:
-    """The findings of a separate process, or a single one if it exceeds 5 s or its memory limit."""
+    """Returns a separate process's findings, or a single finding if it exceeds 5 s or its memory limit."""
     job = {"schema": schema, "value": value, "name": name, "most": most}
     try:
         answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)

@@ -14,23 +14,23 @@ _OF_ITEMS: Final = ("items", "prefixItems", "additionalItems")
 _EVALUATED_AGAIN: Final = ("unevaluatedProperties", "unevaluatedItems")
 # The targets of these references aren't resolved.
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
-# Longer chains count as one alternative per reference: they are cheap to check, but Python's stack is limited.
+# Longer chains count as one alternative per reference. They're fast to check, but Python's stack is limited.
 _LONGEST_CHAIN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The cost of a schema. ``alternatives``: the most schemas that apply to a single value.
+    """The cost of a schema. ``alternatives``: the maximum number of schemas that apply to a single value.
 
-    ``branching``: for each of these, the most schemas that apply to one member of the value. 1 for schemas without
-    alternatives, infinite if a reference can't be resolved here.
+    ``branching``: for each of these, the maximum number of schemas that apply to a member of the value. It's 1 for
+    schemas without alternatives, and infinite if a reference can't be resolved here.
     """
 
     alternatives: int
     branching: float
 
     def of(self, value: Any) -> float:
-        """An upper bound for the number of schemas applied to the value and everything in it."""
+        """Returns an upper bound for the number of schemas applied to the value and everything in it."""
         values, depth = _size(value)
         return values * self.alternatives * self.branching**depth
 
@@ -69,7 +69,7 @@ def _count(schema: Any, root: Any, counts: dict[int, tuple[int, float]], chain: 
 
 
 def _applied_to_a_member(schema: dict[str, Any]) -> int:
-    """The number of subschemas that can apply to the same property or item."""
+    """Returns the number of subschemas that can apply to the same property or item."""
     patterns = schema.get("patternProperties")
     return (
         any(isinstance(schema.get(name), dict) for name in _OF_MEMBERS)
@@ -81,7 +81,7 @@ def _applied_to_a_member(schema: dict[str, Any]) -> int:
 
 
 def _in_place(schema: dict[str, Any], root: Any) -> Iterator[Any]:
-    """The subschemas that apply to the same value."""
+    """Yields the subschemas that apply to the same value."""
     for name in _LISTS:
         if isinstance(found := schema.get(name), list):
             yield from found
@@ -101,7 +101,7 @@ def _is_understood(schema: dict[str, Any], root: Any) -> bool:
 
 
 def _target(root: Any, reference: str) -> Any:
-    """The schema at a JSON pointer; None for an anchor."""
+    """Returns the schema at a JSON pointer, or None for an anchor."""
     pointer = unquote(reference.removeprefix("#"))
     if pointer and not pointer.startswith("/"):
         return None
@@ -116,7 +116,7 @@ def _target(root: Any, reference: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """The number of values, including the value itself, and the nesting depth."""
+    """Returns the number of values, including the value itself, and the nesting depth."""
     count, depth, level = 0, 0, [value]
     while level:
         count += len(level)

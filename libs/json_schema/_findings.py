@@ -1,4 +1,4 @@
-"""Validates a value with a compiled schema and words the findings."""
+"""Validates a value with a compiled schema and describes the findings."""
 
 from itertools import islice
 from typing import Any, Final
@@ -6,17 +6,17 @@ from typing import Any, Final
 import jsonschema_rs
 
 _LONGEST_MESSAGE: Final = 300
-# Patterns without look-around and backreferences run in linear time; this limits all others.
+# Patterns without look-around and backreferences run in linear time. This limits all others.
 _PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=50_000)
 
 
 def validator_of(schema: dict[str, Any]) -> Any:
-    """Raises the same errors as ``jsonschema_rs.validator_for``."""
+    """Compiles a schema. Raises the same errors as ``jsonschema_rs.validator_for``."""
     return jsonschema_rs.validator_for(schema, offline=True, pattern_options=_PATTERNS)
 
 
 def findings(validator: Any, value: Any, *, name: str, most: int) -> list[str]:
-    """At most ``most`` findings, with their paths; ``name`` denotes the whole value."""
+    """Returns at most ``most`` findings with their paths. ``name`` denotes the whole value."""
     return [
         f"{'.'.join(str(part) for part in error.instance_path) or name}: {shortened(error.message)}"
         for error in islice(validator.iter_errors(value), most)

@@ -13,11 +13,11 @@ MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 MAX_ALTERNATIVES: Final = 1000
 _EFFORT_HERE: Final = 50_000
-"""The number of applied schemas, at worst a tenth of a second."""
+"""The number of applied schemas that takes at most a tenth of a second."""
 
 
 class SchemaInvalid(ValueError):
-    """The schema is unusable; the message says why. ``path``: the location of the error in the schema."""
+    """The schema is unusable, for the reason in the message. ``path``: the location of the error in the schema."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
@@ -31,10 +31,10 @@ class CompiledSchema:
     effort: Effort
 
     async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
-        """Findings with their paths, empty for a valid value. ``name`` denotes the whole value.
+        """Returns findings with their paths, or an empty list for a valid value. ``name`` denotes the whole value.
 
-        Expensive checks run in a separate process: a few kilobytes of nested alternatives and a value of twenty levels
-        would block this one for minutes.
+        Expensive checks run in a separate process. A few kilobytes of nested alternatives and a value of twenty levels
+        would block this process for minutes.
         """
         if self.effort.of(value) > _EFFORT_HERE:
             return await findings_apart(self.schema, value, name=name, most=most)
@@ -42,10 +42,10 @@ class CompiledSchema:
 
 
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
-    """Compiles draft 4 to 2020-12 as given by ``$schema``, by default the newest. References stay within the schema.
+    """Compiles a schema of draft 4 to 2020-12, as declared by ``$schema``; the default is the newest.
 
-    Raises ``SchemaInvalid``, also for more than 64 KiB, 32 levels or a thousand alternatives for a single value. A few
-    kilobytes of chained references would keep the process busy for days.
+    References must stay within the schema. Raises ``SchemaInvalid``, also for more than 64 KiB, 32 levels or a thousand
+    alternatives for a single value. A few kilobytes of chained references would keep the process busy for days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")
@@ -68,7 +68,7 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
 
 
 def _below(schema: Any, depth: int) -> Iterator[Any]:
-    """The objects and arrays nested deeper than ``depth`` levels, counting the schema as the first."""
+    """Yields the objects and arrays nested deeper than ``depth`` levels. The schema itself is the first level."""
     level = [schema]
     for _ in range(depth):
         level = [

@@ -1,4 +1,4 @@
-"""Reads and writes JSON with orjson, and with the standard library whatever orjson rejects or rounds."""
+"""Reads and writes JSON with orjson. The standard library handles whatever orjson rejects or rounds."""
 
 import json
 import math
@@ -17,14 +17,14 @@ _MOST: Final = 2**64 - 1
 
 
 class NotJson(ValueError):
-    """The text isn't JSON; the message says why."""
+    """The text isn't JSON, for the reason in the message."""
 
 
 def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: bool = False) -> Any:
     """Parses JSON. Raises NotJson.
 
-    ``nan_as_null``: reads NaN and infinities, which JSON doesn't have, as null. ``keep_half_pairs``: for a text that
-    continues in another document.
+    ``nan_as_null``: reads NaN and infinities, which aren't JSON, as null. ``keep_half_pairs``: keeps unpaired
+    surrogates, for text that continues in another document.
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
@@ -94,7 +94,7 @@ def _with_written_integers(value: Any) -> Any:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether objects and lists are nested more than ``levels`` deep."""
+    """Returns whether objects and lists are nested more than ``levels`` deep."""
     level: list[Any] = [value]
     for _ in range(levels):
         level = [

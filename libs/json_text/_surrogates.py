@@ -43,13 +43,13 @@ def _character(escape: re.Match[bytes]) -> bytes:
 
 
 class PairedText:
-    """Joins surrogate pairs that are split across the pieces of a text."""
+    """Joins surrogate pairs that are split across pieces of text."""
 
     def __init__(self) -> None:
         self._first_half = ""
 
     def take(self, piece: str) -> str:
-        """Returns the text completed by this piece; the first half of a pair waits for the next piece."""
+        """Returns the text completed by this piece. The first half of a pair waits for the next piece."""
         text = self._first_half + piece
         self._first_half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         return without_half_pairs(text[:-1] if self._first_half else text)

@@ -1,4 +1,4 @@
-"""Byte objects under keys: streamed in and out, in a directory or on any S3 server."""
+"""Byte objects by key, streamed to and from a directory or any S3 server."""
 
 from libs.objects._address import open_store
 from libs.objects._local import LocalObjects

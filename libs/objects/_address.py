@@ -8,15 +8,16 @@ from libs.objects._store import ObjectStore
 
 
 def open_store(url: str) -> ObjectStore:
-    """``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with ``?secure=false&region=…&public=https://…``.
+    """Opens ``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with
+    ``?secure=false&region=…&public=https://…``.
 
-    The ``ValueError`` omits the URL, which may contain a secret.
+    The ``ValueError`` doesn't contain the URL, which may include a secret.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and not parts.netloc:
         return LocalObjects(Path(unquote(parts.path)))
     if parts.scheme != "s3":
-        raise ValueError("an object store is file:/directory or s3://ACCESS:SECRET@host:port/bucket")
+        raise ValueError("an object store's URL must be file:/directory or s3://ACCESS:SECRET@host:port/bucket")
     bucket = parts.path.strip("/")
     if not (parts.hostname and bucket and "/" not in bucket and parts.username and parts.password):
         raise ValueError("an S3 object store needs access key, secret key, host and bucket")
@@ -43,5 +44,5 @@ def open_store(url: str) -> ObjectStore:
 def _public_address(address: str) -> str:
     parts = urlsplit(address)
     if address and not (parts.scheme in ("http", "https") and parts.netloc and parts.path in ("", "/")):
-        raise ValueError("the public address of an S3 object store is http(s)://host:port")
+        raise ValueError("the public address of an S3 object store must be http(s)://host:port")
     return address

@@ -72,7 +72,7 @@ class LocalObjects:
     @asynccontextmanager
     async def as_file(self, key: str) -> AsyncIterator[Path]:
         path = self._path(key)
-        # Looking up one directory entry costs less than a thread.
+        # Looking up a directory entry takes less time than starting a thread.
         if not path.is_file():
             self._check_directory()
             raise ObjectMissing(key)
@@ -103,9 +103,9 @@ class LocalObjects:
         return self._root / checked(key)
 
     def _check_directory(self) -> None:
-        """Raises ``StoreUnavailable`` if the whole directory is gone, since objects then only seem to be missing."""
+        """Raises ``StoreUnavailable`` if the whole directory is missing, since objects then only seem to be missing."""
         if not (self._root / _PARTIAL).is_dir():
-            raise StoreUnavailable("the directory of objects is not there")
+            raise StoreUnavailable("the objects' directory is missing")
 
     def _delete(self, path: Path) -> None:
         try:
@@ -170,8 +170,8 @@ class _Partial:
             except (FileNotFoundError, FileExistsError):
                 # A deletion has just removed the empty directory, or another put has created it.
                 if not left:
-                    raise StoreUnavailable("the directory of the object is removed again and again") from None
-        # Closed last: without its lock, the file would be removed as abandoned.
+                    raise StoreUnavailable("the object's directory keeps being removed") from None
+        # Closed last, since the file would be removed as abandoned without its lock.
         self._file.close()
         if durable:
             _sync_directory(target.parent)
@@ -232,7 +232,7 @@ async def _writing(work: Callable[P, T], /, *arguments: P.args, **options: P.kwa
     try:
         return await _in_thread(work, *arguments, **options)
     except ObjectMissing:
-        raise StoreUnavailable("the directory of objects is not there") from None
+        raise StoreUnavailable("the objects' directory is missing") from None
 
 
 async def _in_thread(work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -241,4 +241,4 @@ async def _in_thread(work: Callable[P, T], /, *arguments: P.args, **options: P.k
     except FileNotFoundError as problem:
         raise ObjectMissing(problem.filename) from problem
     except OSError as problem:
-        raise StoreUnavailable(f"the directory of objects: {problem.strerror}") from problem
+        raise StoreUnavailable(f"the objects' directory failed: {problem.strerror}") from problem

@@ -1,4 +1,4 @@
-"""Passes an asynchronous stream to a client in a thread, as a file object."""
+"""Passes an asynchronous stream to a client in a thread as a file object."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,9 @@ class PipeCancelled(Exception):
 
 
 class Pipe:
-    """A pipe from the event loop to a reading thread. It hashes and measures the bytes.
+    """A pipe from the event loop to a reading thread. Hashes and measures the bytes.
 
-    ``problem`` is the stream's error.
+    ``problem``: the stream's error.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
@@ -24,7 +24,7 @@ class Pipe:
         self._waiting = bytearray()
         self._ended = False
         self._cancelled = False
-        # Set only by the loop: the thread might set it after the loop has started the step.
+        # Set only by the loop, since the thread might set it after the loop has started the step.
         self._step_in_work: asyncio.Task[object] | None = None
 
     @property
@@ -32,13 +32,13 @@ class Pipe:
         return self._digest.hexdigest()
 
     def cancel(self) -> None:
-        """Makes the reading thread fail. Call it from the loop."""
+        """Makes the reading thread fail. Call this from the loop."""
         self._cancelled = True
         if self._step_in_work is not None:
             self._step_in_work.cancel()
 
     def read(self, count: int = -1) -> bytes:
-        """Reads like a file: returns fewer than ``count`` bytes only at the end."""
+        """Reads like a file. Returns fewer than ``count`` bytes only at the end."""
         while not self._ended and (count < 0 or len(self._waiting) < count):
             piece = self._pull()
             if piece is None:

@@ -15,16 +15,16 @@ _LONGEST_KEY: Final = 900
 
 
 class InvalidKey(ValueError):
-    """The key is invalid. Keys are names of ``A-Za-z0-9._-`` joined by slashes; no name starts with a dot."""
+    """The key is invalid. A key consists of names of ``A-Za-z0-9._-`` joined by slashes. No name starts with a dot."""
 
 
 class ObjectMissing(Exception):
-    """The key has no object."""
+    """No object has this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A written object: ``size`` in bytes, ``sha256`` in hexadecimal digits."""
+    """A written object. ``size`` is in bytes, ``sha256`` in hexadecimal digits."""
 
     size: int
     sha256: str
@@ -40,17 +40,17 @@ class Entry:
 class ObjectStore(Protocol):
     """Stores objects by key.
 
-    Every method may raise ``StoreUnavailable``: the store didn't answer, or refused a valid call.
+    Every method can raise ``StoreUnavailable`` if the store doesn't respond or rejects a valid call.
     """
 
     async def start(self) -> None:
-        """Creates the directory or bucket if it is missing."""
+        """Creates the directory or bucket if it's missing."""
 
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
-        """Writes an object as a whole or not at all, hashing and measuring it. Replaces an object with the same key.
+        """Writes an object completely or not at all, hashing and measuring it. Replaces an object with the same key.
 
-        On an error of ``pieces``, raises it and leaves no object. Without ``durable``, writing is faster, but a machine
-        failure may lose the object; use that for objects that can be recreated.
+        An error of ``pieces`` is raised and leaves no object. Without ``durable``, writing is faster, but a machine
+        failure may lose the object. Use it for objects that can be recreated.
         """
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
@@ -63,27 +63,26 @@ class ObjectStore(Protocol):
         """Provides the object as a readable file until the context ends. Raises ``ObjectMissing``."""
 
     async def size(self, key: str) -> int | None:
-        """The size in bytes; None if there is no such object."""
+        """Returns the size in bytes, or None if there's no such object."""
 
     async def delete(self, key: str) -> None:
         """Removes the object if it exists."""
 
     def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
-        """A URL from which anyone can download the object for ``seconds``, with these headers.
+        """Returns a URL from which anyone can download the object for ``seconds``, with these headers.
 
-        Its parameter ``x-label`` records the purpose: S3 servers ignore parameters that start with ``x-``.
-
-        Returns None for a store without HTTP. The object may be missing, since it isn't looked up.
+        Its parameter ``x-label`` records the purpose; S3 servers ignore parameters that start with ``x-``. Returns None
+        for a store without HTTP. The object isn't looked up, so it may be missing.
         """
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
-        """The objects whose keys start with ``prefix``, unordered. ``prefix`` is empty or ends with a slash."""
+        """Yields the objects whose keys start with ``prefix``, unordered. ``prefix`` is empty or ends with a slash."""
 
 
 def checked(key: str) -> str:
     """Returns the key. Raises ``InvalidKey``."""
     if len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
-        raise InvalidKey(f"not a key: {key[:100]!r}")
+        raise InvalidKey(f"invalid key: {key[:100]!r}")
     return key
 
 
@@ -92,7 +91,7 @@ def checked_prefix(prefix: str) -> str:
     if prefix:
         checked(prefix.removesuffix("/"))
         if not prefix.endswith("/"):
-            raise InvalidKey("a prefix ends with a slash")
+            raise InvalidKey("a prefix must end with a slash")
     return prefix
 
 
@@ -102,7 +101,7 @@ async def one_piece(content: bytes) -> Pieces:
 
 
 async def delete_all(store: ObjectStore, prefix: str) -> None:
-    """Removes all objects below a prefix. Safe to repeat and to interrupt at any point."""
+    """Removes all objects with a prefix. Safe to repeat and to interrupt at any point."""
     async for entry in store.entries(prefix):
         await store.delete(entry.key)
 

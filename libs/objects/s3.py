@@ -30,8 +30,8 @@ T = TypeVar("T")
 _PART_BYTES: Final = 5 * 1024 * 1024
 _CONNECTIONS: Final = 32
 _LIST_PAGE: Final = 500
-# 409: a conflicting operation. A server on a file system returns it when it removes a directory while another object is
-# written into it.
+# 409: a conflicting operation. A server on a file system returns it if it removes a directory while another object is
+# being written there.
 _RETRIES: Final = urllib3.Retry(
     total=4, backoff_factor=0.1, status_forcelist=[409, 500, 502, 503, 504], raise_on_status=False
 )
@@ -41,7 +41,9 @@ _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyEx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """``endpoint`` is ``host:port``; ``public`` is the server's address in links, with a scheme."""
+    """Settings of an S3 store. ``endpoint`` is ``host:port``; ``public`` is the server's address in links, with a
+    scheme.
+    """
 
     endpoint: str
     bucket: str
@@ -65,7 +67,7 @@ class S3Objects:
                 retries=_RETRIES,
             ),
         )
-        # The signature covers the host, so links need their own client; it makes no calls.
+        # The signature covers the host, so links need their own client. It makes no calls.
         public = urlsplit(settings.public)
         self._signer = _client(settings, public.netloc, public.scheme == "https") if settings.public else self._client
 
@@ -198,6 +200,6 @@ async def _in_thread(work: Callable[[], T]) -> T:
     except S3Error as problem:
         if problem.code in _MISSING:
             raise ObjectMissing(problem.object_name or "") from problem
-        raise StoreUnavailable(f"the S3 server answered {problem.code}") from problem
+        raise StoreUnavailable(f"the S3 server returned {problem.code}") from problem
     except (MinioException, urllib3.exceptions.HTTPError, OSError) as problem:
-        raise StoreUnavailable(f"the S3 server does not answer: {type(problem).__name__}") from problem
+        raise StoreUnavailable(f"the S3 server doesn't respond: {type(problem).__name__}") from problem

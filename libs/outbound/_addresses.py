@@ -1,4 +1,4 @@
-"""Decides whether an IP address may be connected to."""
+"""Decides which IP addresses can be connected to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is on the public internet, including an IPv4 address wrapped in IPv6."""
+    """Returns whether an address is on the public internet, including an IPv4 address embedded in IPv6."""
     ip = _parsed(address)
     return ip is not None and ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 
 
 def public_or_within(networks: Sequence[IPNetwork]) -> AddressCheck:
-    """Accepts public addresses and those in ``networks``."""
+    """Returns a check that accepts public addresses and those in ``networks``."""
 
     def check(address: str) -> bool:
         ip = _parsed(address)
@@ -29,9 +29,9 @@ def public_or_within(networks: Sequence[IPNetwork]) -> AddressCheck:
 
 
 def parse_networks(text: str) -> tuple[IPNetwork, ...]:
-    """Parses networks separated by commas; a plain address is a network of one.
+    """Parses comma-separated networks. A plain address is a network of one.
 
-    The ValueError names the invalid one.
+    The ValueError contains the invalid one.
     """
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -21,11 +21,11 @@ Check = Callable[[URL], None]
 
 
 class FetchRefused(Exception):
-    """The address isn't allowed, or the response is unusable; the message says why."""
+    """The address isn't allowed, or the response is unusable, for the reason in the message."""
 
 
 class FetchFailed(FetchRefused):
-    """The connection failed or timed out; a retry may work. ``sent``: the target may have received the request."""
+    """The connection failed or timed out. A retry may succeed. ``sent``: the target may have received the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -34,7 +34,9 @@ class FetchFailed(FetchRefused):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Timeouts in seconds: ``timeout`` for all redirects together, None if the caller sets it; ``connect`` for each."""
+    """Limits of a request, in seconds. ``timeout`` covers all redirects; None if the caller sets it. ``connect``
+    applies to each connection.
+    """
 
     timeout: float | None = 15.0
     largest_bytes: int = 1024 * 1024
@@ -43,7 +45,7 @@ class FetchLimits:
 
 
 class GuardedHttp:
-    """An HTTP client for user-supplied addresses. ``check`` may reject more addresses by raising FetchRefused."""
+    """An HTTP client for user-supplied addresses. ``check`` can reject further addresses by raising FetchRefused."""
 
     def __init__(
         self, *, resolver: GuardedResolver, limits: FetchLimits, accept: str, check: Check | None = None
@@ -59,7 +61,7 @@ class GuardedHttp:
         await self._pools.close()
 
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Follows redirects to the final response. Raises FetchRefused, also for an unreachable server."""
+        """Sends a GET and follows redirects to the final response. Raises FetchRefused, also if unreachable."""
         return self.request("GET", address)
 
     @asynccontextmanager
@@ -72,11 +74,11 @@ class GuardedHttp:
         body: bytes | None = None,
         pool: Hashable | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Follows redirects to the final response, like ``get``.
+        """Sends a request and follows redirects to the final response.
 
-        Without a ``pool``, the request gets a new connection and is sent once. Requests with the same pool reuse
+        Without a ``pool``, the request uses a new connection and is sent once. Requests with the same pool reuse
         connections; addresses are checked when a connection is opened. A request on a connection that was just closed
-        is sent again, so only idempotent calls may name a pool.
+        is sent again, so only idempotent calls can use a pool.
         """
         sent = _Request(method, self._checked(address), dict(headers or {}), body)
         try:
@@ -91,9 +93,9 @@ class GuardedHttp:
                         sent = sent.redirected(response.status, self._checked(response.headers["location"], sent.url))
             raise FetchRefused(f"more than {self._limits.redirects} redirects")
         except aiohttp.ConnectionTimeoutError as error:
-            raise FetchFailed("the host can't be reached in time", sent=False) from error
+            raise FetchFailed("the host didn't respond in time", sent=False) from error
         except TimeoutError as error:
-            raise FetchFailed(f"no answer within {self._limits.timeout or 0:g} seconds", sent=True) from error
+            raise FetchFailed(f"no response within {self._limits.timeout or 0:g} seconds", sent=True) from error
         except aiohttp.ClientConnectorError as error:
             if isinstance(error.os_error, AddressRefused):
                 raise FetchRefused(f"refused: {error.os_error}") from error
@@ -102,16 +104,16 @@ class GuardedHttp:
             raise FetchFailed(f"the connection failed: {type(error).__name__}", sent=True) from error
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Reads the whole body. Raises FetchRefused if it is too large, or compressed, which hides its size."""
+        """Reads the whole body. Raises FetchRefused if it's too large, or compressed, which hides its size."""
         body, whole = await self.read_beginning(response)
         if not whole:
             raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
         return body
 
     async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-        """Reads the body up to the size limit; returns it and whether it is complete.
+        """Reads the body up to the size limit. Returns it, and whether it's complete.
 
-        Raises FetchRefused if it is compressed.
+        Raises FetchRefused if the body is compressed.
         """
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise FetchRefused("the content is compressed although an uncompressed response was requested")
@@ -156,7 +158,7 @@ class _Request:
     body: bytes | None
 
     def redirected(self, status: int, url: URL) -> _Request:
-        """The next request, following browsers' rules. Another host gets none of the caller's headers."""
+        """Returns the next request, following browsers' rules. Another host gets none of the caller's headers."""
         method, headers, body = self.method, self.headers, self.body
         if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):
             method, body = "GET", None

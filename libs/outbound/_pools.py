@@ -1,4 +1,4 @@
-"""Kept-alive connections, separate for each caller."""
+"""Keep-alive connections, separate for each caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Pool:
 
 
 class ConnectionPools:
-    """One session per key for the most recently used keys. A session in use is never closed."""
+    """One session for each of the most recently used keys. A session in use is never closed."""
 
     def __init__(self, new_session: Callable[[], aiohttp.ClientSession], most: int = _MOST_POOLS) -> None:
         self._new_session = new_session

@@ -22,7 +22,7 @@ class AddressRefused(OSError):
 
 
 class UnusableUrl(ValueError):
-    """The URL can't be called; the message says why."""
+    """The URL can't be called, for the reason in the message."""
 
 
 def parse_url(address: str, base: URL | None = None) -> URL:
@@ -49,7 +49,7 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves host names and rejects a host with any forbidden address.
+    """Resolves host names. Rejects a host with any forbidden address.
 
     aiohttp connects to exactly the returned addresses, which prevents DNS rebinding between check and use. It doesn't
     resolve literal addresses, which ``check_literal`` checks.
@@ -81,7 +81,7 @@ class GuardedResolver(AbstractResolver):
         ]
 
     async def refusal(self, address: str) -> str | None:
-        """The reason why this address may not be called, determined without a call; None if it may.
+        """Returns the reason why this address can't be called, or None if it can. Makes no call.
 
         An unresolvable host isn't a reason, since another process may be the one to call it.
         """

@@ -1,4 +1,4 @@
-"""A pool of psycopg connections, with rows and JSON. The services' adapters write their own SQL, without an ORM."""
+"""A pool of psycopg connections. The services' adapters write their own SQL, without an ORM."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,8 +20,8 @@ _LOCK_TIMEOUT_MS = 5000
 # never mark dead index entries: each lookup of a company's live turns would read all turns that ended since the last
 # vacuum. JIT is off because PostgreSQL before 18 overestimates an unavoidable scan and compiles it on each execution.
 _PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off"
-# Detects a vanished server after half a minute. With the system's defaults, an acknowledgement takes a quarter of an
-# hour to time out, and an answer two hours.
+# Detects a vanished server after half a minute. With the system's defaults, an acknowledgement times out after a
+# quarter of an hour, and a response after two hours.
 _KEEPALIVE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -34,16 +34,16 @@ _ESCAPED_BACKSLASH: Final = b"\\\\"
 
 
 class Database:
-    """One service's own database.
+    """A service's own database.
 
     Connections are in autocommit mode; writes use ``transaction()``. A caller waits at most ``timeout`` seconds for a
-    connection and then gets an outage error.
+    connection, then gets an outage error.
 
     ``plan_once`` keeps one plan per prepared statement, whatever its parameters. Use it for statements that find rows
-    by id: the best plan is always the same, and planning costs more than execution.
+    by ID: the best plan is always the same, and planning takes longer than execution.
 
-    ``prepare``: whether repeated statements are prepared. Turn it off behind a transaction pooler, where the next
-    transaction may get another connection without the prepared statement.
+    ``prepare``: whether repeated statements are prepared. Turn it off behind a transaction pooler, since the next
+    transaction may get a connection without the prepared statement.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Database:
             min_size=1,
             max_size=max_size,
             timeout=timeout,
-            # The pool backs off between reconnects; after it gives up, the next request reconnects immediately.
+            # The pool backs off between reconnects. After it gives up, the next request reconnects immediately.
             reconnect_timeout=3.0,
             open=False,
             name=name,
@@ -93,35 +93,35 @@ class Database:
         return self._pool.get_stats().get("requests_waiting", 0)
 
     async def ping(self) -> None:
-        """Raises an error if the database doesn't answer."""
+        """Raises an error if the database doesn't respond."""
         async with self._pool.connection(timeout=2.0) as connection:
             await connection.execute("SELECT 1")
 
     async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
-        """Executes one statement in autocommit mode. Returns its rows, or an empty list if it has no result."""
+        """Executes a statement in autocommit mode. Returns its rows, or an empty list if it has no result."""
         async with self.connection() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def records(self, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
-        """Executes one statement in autocommit mode. Returns its rows as dictionaries."""
+        """Executes a statement in autocommit mode. Returns its rows as dictionaries."""
         async with self.connection() as connection:
             return await fetch_records(connection, statement, parameters)
 
     async def value(self, statement: str, parameters: Parameters = None) -> Any:
-        """Executes one statement in autocommit mode. Returns the same as ``fetch_value``."""
+        """Executes a statement in autocommit mode. Returns the first column of its first row, or None without a row."""
         async with self.connection() as connection:
             return await fetch_value(connection, statement, parameters)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Opens a transaction: commits at the end of the block, rolls back on an error."""
+        """Opens a transaction. Commits it at the end of the block, or rolls it back on an error."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def pipelined(self) -> AsyncIterator[Connection]:
-        """Like ``transaction``, but statements don't wait for each other's results.
+        """Opens a transaction whose statements don't wait for each other's results.
 
         Only fetching a result waits, inside the block or after it. A failed statement raises its error at a later
         statement, at the next fetch, or at the end of the block, whichever comes first.
@@ -142,7 +142,7 @@ class Database:
     async def connection(self) -> AsyncIterator[Connection]:
         """Lends a connection in autocommit mode, for single statements.
 
-        Raises ``StoreBusy`` and ``StoreUnavailable`` in place of psycopg's outage errors.
+        Raises ``StoreBusy`` and ``StoreUnavailable`` instead of psycopg's outage errors.
         """
         cancellations = _cancellations()
         connection: Connection | None = None
@@ -165,7 +165,7 @@ class Database:
             raise
         finally:
             if connection is not None:
-                # Shielded: cancelling the return would lose the connection for good.
+                # Shielded, since cancelling the return would lose the connection permanently.
                 await asyncio.shield(self._pool.putconn(connection))
 
 
@@ -194,8 +194,8 @@ def as_json(value: Any) -> str:
 def embedded_json(document: bytes) -> orjson.Fragment | str:
     """Embeds a document in a JSON parameter of many rows, so that a ``text`` column reads it unchanged.
 
-    PostgreSQL unescapes the text and rejects NUL, so such documents are embedded as strings. The same holds for
-    documents other than objects, which would lose their quotes.
+    PostgreSQL unescapes the text and rejects NUL, so documents with NUL are embedded as strings. So are documents other
+    than objects, which would lose their quotes.
     """
     return orjson.Fragment(document) if document.startswith(b"{") and _NUL not in document else document.decode()
 

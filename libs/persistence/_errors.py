@@ -1,4 +1,4 @@
-"""Detects outages, retries through PostgreSQL's, and keeps users' values out of its errors."""
+"""Detects outages, retries through PostgreSQL's outages, and keeps users' values out of its errors."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -20,8 +20,8 @@ _CONTENTION: Final = (
     psycopg.errors.SerializationFailure,
     StoreBusy,
 )
-# The server or the connection has changed. The server is read-only now, or it ended a transaction that was idle while
-# this process was frozen, or it lacks our prepared statements.
+# The server or the connection has changed: the server is now read-only, ended a transaction that was idle while this
+# process was frozen, or lacks our prepared statements.
 _STALE: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.IdleInTransactionSessionTimeout,
@@ -31,12 +31,12 @@ _STALE: Final = (
 
 
 def is_stale(problem: BaseException) -> bool:
-    """Whether the connection is unusable although it may look alive. A new one may work."""
+    """Returns whether the connection is unusable although it may look alive. A new one may work."""
     return isinstance(problem, _STALE)
 
 
 def is_outage(problem: BaseException) -> bool:
-    """Whether a store or service failed rather than the work itself. The same work may succeed later."""
+    """Returns whether a store or service failed, and not the work itself. A retry may succeed."""
     if isinstance(problem, (StoreUnavailable, ServiceUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
@@ -45,17 +45,17 @@ def is_outage(problem: BaseException) -> bool:
 
 
 def is_contention(problem: BaseException) -> bool:
-    """Whether other transactions held the locks that the work needed.
+    """Returns whether other transactions held the required locks.
 
     ``is_outage`` is true for these as well. But the work itself may be the cause: a message that always deadlocks would
     otherwise be retried forever.
     """
-    # An engine that stores its data in a database chains the cause.
+    # An engine that stores its data in a database chains the database's error as the cause.
     return isinstance(problem, _CONTENTION) or isinstance(problem.__cause__, _CONTENTION)
 
 
 def outage_of(problem: BaseException) -> StoreUnavailable | None:
-    """Converts a database error to ``StoreUnavailable`` if it is an outage; returns None for other errors."""
+    """Converts a database error to ``StoreUnavailable`` if it's an outage. Returns None for other errors."""
     if isinstance(problem, StoreUnavailable | ServiceUnavailable) or not is_outage(problem):
         return None
     kind = StoreBusy if is_contention(problem) else StoreUnavailable
@@ -63,7 +63,7 @@ def outage_of(problem: BaseException) -> StoreUnavailable | None:
 
 
 def is_unreachable(problem: BaseException) -> bool:
-    """Whether the error is an outage other than lock contention."""
+    """Returns whether the error is an outage other than lock contention."""
     return is_outage(problem) and not is_contention(problem)
 
 
@@ -73,7 +73,7 @@ async def retry_until_available(
     when: Callable[[BaseException], bool] = is_unreachable,
     policy: RetryPolicy = _RETRIES,
 ) -> T:
-    """Retries a transaction until PostgreSQL is reachable; cancel the task to stop.
+    """Retries a transaction until PostgreSQL is reachable. Cancel the task to stop.
 
     ``transaction`` must be idempotent, since a commit's acknowledgement can get lost. Failures that don't satisfy
     ``when`` are raised immediately.
@@ -88,8 +88,8 @@ async def retry_until_available(
 def redact_values(problem: BaseException) -> None:
     """Shortens the database errors in an exception chain to their primary message.
 
-    PostgreSQL quotes whole rows in error details, and values in some messages. Errors reach logs and dead letters,
-    which must not contain users' data.
+    PostgreSQL quotes whole rows in error details, and values in some messages. Errors reach logs and dead-lettered
+    messages, which must not contain users' data.
     """
     current: BaseException | None = problem
     while current is not None:
@@ -101,6 +101,6 @@ def redact_values(problem: BaseException) -> None:
 def _message(problem: psycopg.Error) -> str:
     message = problem.diag.message_primary or ""
     if (problem.diag.sqlstate or "").startswith(_DATA_EXCEPTIONS):
-        # Errors of this class quote a value; others quote the name of a table or constraint.
+        # Errors of this class quote a value. Others quote the name of a table or constraint.
         return message.split('"', 1)[0].rstrip(" :")
     return message

@@ -16,7 +16,7 @@ _LOOK_SECONDS: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedWork(Generic[Job]):
-    """Runs up to ``each`` jobs of a company at a time, and one more for another company.
+    """Runs up to ``each`` jobs of a company concurrently, and one more for another company.
 
     A free slot is filled immediately, so that short jobs don't wait for a long one. ``process`` must not raise.
     """
@@ -29,7 +29,7 @@ class LeasedWork(Generic[Job]):
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Runs until no job is waiting; returns the number of claimed jobs.
+        """Runs until no job is waiting. Returns the number of claimed jobs.
 
         An error of ``claim`` is raised once the running jobs have ended.
         """

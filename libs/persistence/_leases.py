@@ -1,4 +1,4 @@
-"""Leases: for tasks that one process runs at a time, and their renewal for claimed work."""
+"""Leases for tasks that only one process runs at a time, and the renewal of leases for claimed work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +25,7 @@ class TaskLease:
     """A row of ``task_leases`` that keeps two processes from running the same task.
 
     A session lock wouldn't work behind a transaction pooler. After a crash, the others wait until the lease expires. A
-    process that outlives its lease isn't stopped, so the task must tolerate two runs at a time.
+    process that outlives its lease isn't stopped, so the task must tolerate two concurrent runs.
     """
 
     def __init__(self, database: Database, task: str, seconds: float) -> None:
@@ -34,7 +34,7 @@ class TaskLease:
         self._row = {"task": task, "holder": new_id()}
 
     async def take(self) -> bool:
-        """Takes or renews the lease; returns whether this process now holds it."""
+        """Takes or renews the lease. Returns whether this process now holds it."""
         return bool(await self._database.value(_TAKE, {**self._row, "seconds": self._seconds}))
 
     async def release(self) -> None:
@@ -46,7 +46,7 @@ class TaskLease:
 async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: float) -> AsyncIterator[None]:
     """Renews leases four times per lease period while the block runs.
 
-    A failed renewal is logged: the lease lasts for three more attempts.
+    A failed renewal is logged, since the lease lasts for three more attempts.
     """
     ended = asyncio.Event()
 
@@ -65,6 +65,6 @@ async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: fl
     try:
         yield
     finally:
-        # An event rather than a cancellation, which could interrupt a statement and raise its own error.
+        # An event and not a cancellation, which could interrupt a statement and raise its own error.
         ended.set()
         await keeping

@@ -23,15 +23,15 @@ _FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
 # Well below the grace period after which others consider this process dead.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
-# All processes that hold their lock, and whether this connection is theirs. Queries the function behind the view
-# pg_locks, which is twice as fast as the view.
+# All processes that hold their lock, and whether the lock belongs to this connection. Queries the function behind the
+# view pg_locks, which is twice as fast as the view.
 _LOOK: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s
 """
 # Queried once per connection, since it takes more than half as long as a check.
 _DATABASE: Final = "SELECT oid::bigint, pg_backend_pid() FROM pg_database WHERE datname = current_database()"
-# Both sides notice a vanished machine within some ten seconds.
+# Both sides notice a vanished machine within about ten seconds.
 _OPTIONS: Final[dict[str, Any]] = {
     "autocommit": True,
     "connect_timeout": 5,
@@ -45,7 +45,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class LivenessTracker:
-    """Decides from periodic checks which processes are dead. Times are seconds of one clock.
+    """Decides from periodic checks which processes are dead. Times are seconds of the same clock.
 
     ``grace``: how long a lock is missing before its process counts as dead.
     """
@@ -58,17 +58,17 @@ class LivenessTracker:
         self._absent_since: dict[int, float] = {}
 
     def begin(self, trusts_from: float) -> None:
-        """Starts over with the checks from now on; nobody counts as dead before ``trusts_from``."""
+        """Starts over with the checks from now on. No process counts as dead before ``trusts_from``."""
         self._trusts_from = trusts_from
         self.present = self.gone = frozenset()
         self._absent_since.clear()
 
     def end(self) -> None:
-        """Stops: nobody counts as dead any more."""
+        """Stops. No process counts as dead anymore."""
         self.begin(float("inf"))
 
     def looked(self, present: frozenset[int], now: float) -> bool:
-        """Records the locks held ``now``; returns whether another process has died."""
+        """Records the locks held ``now``. Returns whether another process has died."""
         for number in self.present - present:
             self._absent_since.setdefault(number, now)
         for number in present:
@@ -97,11 +97,11 @@ class Presence:
 
     When a process ends, its connection closes and PostgreSQL frees the lock. The others see within two seconds that the
     process is ``gone``. They notice a vanished machine later and a hanging process never, so leases are still needed.
-    Being gone is a strong hint but no proof, since a connection may break alone. The process then takes its lock again,
-    so the others' reactions to its absence must be harmless.
+    Being gone is a strong hint but not proof, since only the connection may have failed. The process then takes its
+    lock again, so the others' reactions must be harmless.
 
-    A pooler lends its connections to others, who would inherit the lock. Behind a pooler no process has a lock or
-    counts as gone, and only leases decide.
+    A pooler lends its connections to others, who would inherit the lock. Behind a pooler, processes hold no locks and
+    never count as gone, so only leases decide.
 
     A process that has lost its own lock knows nothing about the others, since the database may have been down. After it
     regains the lock, no process counts as gone for ``distrust`` seconds.
@@ -133,7 +133,7 @@ class Presence:
 
     @property
     def announced(self) -> int | None:
-        """The number of this process's lock; None while it doesn't hold the lock."""
+        """The number of this process's lock, or None while it doesn't hold the lock."""
         return self.number if self.held.is_set() else None
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
@@ -141,11 +141,13 @@ class Presence:
         return self._tracker.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Registers a callback for the death of a process, and for this one regaining its lock."""
+        """Registers a callback for the death of a process, and for this process regaining its lock."""
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds the lock and checks the others' every second, until cancelled. Returns immediately behind a pooler."""
+        """Holds the lock and checks the others' locks every second, until cancelled. Returns immediately behind a
+        pooler.
+        """
         while True:
             try:
                 await self._hold()
@@ -233,10 +235,10 @@ class Holders(Protocol):
     """Processes that hold leases, by their announced numbers."""
 
     async def numbers(self) -> list[int]:
-        """The processes that hold at least one lease."""
+        """Returns the processes that hold at least one lease."""
 
     async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these processes and queues their work again, as a counted attempt.
+        """Ends the leases of these processes and requeues their work, as a counted attempt.
 
         Returns the number of rows.
         """
@@ -244,10 +246,10 @@ class Holders(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReclaimWork:
-    """Queues the work of dead processes again, before their leases expire.
+    """Requeues the work of dead processes before their leases expire.
 
-    ``gone`` returns the dead processes. It may be wrong about a live one. Its further writes then have no effect
-    because it has lost its leases.
+    ``gone`` returns the dead processes. It may be wrong about a live process, whose further writes then have no effect,
+    since it has lost its leases.
     """
 
     holders: Holders

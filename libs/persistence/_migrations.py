@@ -25,19 +25,19 @@ NAMING_CONVENTION: Final = {
     "pk": "pk_%(table_name)s",
 }
 LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '2s'"
-"""The wait is short because other statements queue behind a waiting revision."""
+"""A short wait, since other statements queue behind a waiting revision."""
 _ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
 _TIMEOUT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic stores the running migration in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
-# Python 3.11 shares the parser's depth counter among threads and fails when two of them parse.
+# In Python 3.11, threads share the parser's depth counter, and parsing fails in two of them at once.
 _PARSING_LOCK: Final = threading.Lock()
 
 
 class IncompatibleSchema(Exception):
-    """The database has an earlier form of the first revision, which is edited in place before the first release.
+    """The database has an older form of the first revision, which is edited in place before the first release.
 
     Its data can't be migrated.
     """
@@ -53,8 +53,8 @@ def migrate(url: str, migrations: Path) -> None:
     """Migrates the database to the newest revision in ``migrations/versions``. Raises IncompatibleSchema.
 
     Blocks the calling thread. An advisory lock serializes concurrent callers for at most 60 s. A revision waits for
-    table locks 2 s at a time, so that queries behind it aren't blocked for long. It skips loading Alembic if the
-    database is current, or ahead because a newer release is being rolled out.
+    table locks 2 s at a time, so that queries behind it aren't blocked for long. Alembic isn't loaded if the database
+    is current, or ahead because a newer release is being rolled out.
     """
     with psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
@@ -70,7 +70,8 @@ def migrate(url: str, migrations: Path) -> None:
 def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
     """Holds the advisory lock in an open transaction, since a session lock fails behind a transaction pooler.
 
-    Polls for the lock: a waiting statement would block concurrent index builds, which wait for every earlier statement.
+    Polls for the lock, since a waiting statement would block concurrent index builds, which wait for every earlier
+    statement.
     """
     until = time.monotonic() + _TIMEOUT_SECONDS
     while True:
@@ -85,7 +86,7 @@ def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None
 
 
 def _upgrade_patiently(url: str, migrations: Path) -> None:
-    """Retries when a revision didn't get a lock. Earlier revisions are committed, and a revision can run again."""
+    """Retries if a revision didn't get a lock. Earlier revisions are committed, and a revision can run again."""
     from sqlalchemy.exc import OperationalError
 
     until = time.monotonic() + _TIMEOUT_SECONDS
@@ -101,9 +102,9 @@ def _upgrade_patiently(url: str, migrations: Path) -> None:
 
 
 def is_migrated(url: str, migrations: Path) -> bool:
-    """Whether the database has the newest revision in ``migrations/versions``, or a newer one unknown here.
+    """Returns whether the database has the newest revision in ``migrations/versions``, or an unknown newer one.
 
-    Blocks the calling thread. Raises IncompatibleSchema, and an outage if the database doesn't answer.
+    Blocks the calling thread. Raises IncompatibleSchema, and an outage if the database doesn't respond.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         return _is_current(connection, migrations)
@@ -124,7 +125,7 @@ def newest_revision(migrations: Path) -> str:
 
 
 def _origin(migrations: Path) -> str:
-    """A digest of the SQL in the first revision and in the library schemas that it uses, ignoring layout."""
+    """Returns a digest of the SQL in the first revision and in the library schemas it uses, ignoring layout."""
     first = min((migrations / "versions").glob("[0-9]*.py"))
     with _PARSING_LOCK:
         return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
@@ -147,7 +148,7 @@ def _upgrade(url: str, migrations: Path) -> None:
 
 
 def configuration_of(url: str, migrations: Path) -> "Config":
-    """Alembic's configuration for a database and its migrations folder."""
+    """Returns Alembic's configuration for a database and its migrations folder."""
     from alembic.config import Config
 
     config = Config()

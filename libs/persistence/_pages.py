@@ -1,4 +1,4 @@
-"""Pages of lists, by number or by cursor. A cursor makes every page cost the same, however long the list is."""
+"""Pages of lists, by number or by cursor. With a cursor, every page takes the same time, however long the list is."""
 
 import base64
 import binascii
@@ -17,8 +17,8 @@ from libs.persistence._database import Connection, fetch_records, fetch_value
 
 _KEY: Final = "page_key_"
 _BIGGEST: Final = 2**63 - 1
-# By list, the monotonic time until which an over-long list isn't counted again: counting ten thousand entries takes
-# longer than reading a page.
+# By list, the monotonic time until which a long list isn't counted again. Counting ten thousand entries takes longer
+# than reading a page.
 _LONG_LISTS: Final[dict[tuple[str, str, str], float]] = {}
 _LONG_SECONDS: Final = 30.0
 _MOST_LONG_LISTS: Final = 1_000
@@ -28,7 +28,7 @@ _MOST_LONG_LISTS: Final = 1_000
 class Order:
     """A total order of rows: columns and their PostgreSQL types.
 
-    With an index on the list's filter columns followed by these, every page costs the same.
+    With an index on the list's filter columns followed by these columns, every page takes the same time.
     """
 
     columns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Order:
         return ", ".join(f"({column})::text AS {_KEY}{number}" for number, column in enumerate(self.columns))
 
     def beyond(self, cursor: str | None) -> tuple[str, dict[str, str]]:
-        """SQL that selects the rows after the cursor, and its parameters. Raises ``ValidationFailed``."""
+        """Returns SQL that selects the rows after the cursor, and its parameters. Raises ``ValidationFailed``."""
         if cursor is None:
             return "", {}
         values = {f"{_KEY}{number}": value for number, value in enumerate(_values(cursor, self.types))}
@@ -71,9 +71,9 @@ async def fetch_page(
 ) -> Page[dict[str, Any]]:
     """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` through the condition.
 
-    ``offset`` counts from the cursor. ``counted``: a cheaper source with the same number of rows. ``count``: the most
-    rows to count, None for all; a longer list isn't counted again for half a minute. Raises ``ValidationFailed`` for an
-    invalid cursor.
+    ``offset`` counts from the cursor. ``counted``: a cheaper source with the same number of rows. ``count``: the
+    maximum number of rows to count, or None for all. A longer list isn't counted again for half a minute. Raises
+    ``ValidationFailed`` for an invalid cursor.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(

@@ -13,8 +13,8 @@ _USED: Final = """
     SELECT company_id, name, sum(amount)::bigint FROM company_amounts
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
-# Limited per statement: merging all changes together could time out on every attempt. Concurrent runs merge each row
-# once and skip each other's locks, which prevents deadlocks.
+# The number per statement is limited, since merging all changes together could time out on every attempt. Concurrent
+# runs merge each row once and skip each other's locks, which prevents deadlocks.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
         SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
@@ -47,7 +47,7 @@ class CompanyAmounts:
     """Reads a service's amounts, by the names of its limits.
 
     Each change is its own row, so that writers never wait for each other; ``fold`` merges the rows. A check takes no
-    lock: concurrent transactions can exceed a limit together, by the amount that each stores.
+    lock, so concurrent transactions can exceed a limit together, by the amount that each stores.
     """
 
     def __init__(self, database: Database, limits: CompanyLimits, names: Iterable[str]) -> None:
@@ -71,7 +71,7 @@ class CompanyAmounts:
                 raise quota_exceeded(name, limit, used.get(name, 0))
 
     async def excess(self, connection: Connection, company_ids: Iterable[str], name: str) -> dict[str, Excess]:
-        """Amounts above their limit by company, including what the transaction has stored so far."""
+        """Returns amounts above their limit by company, including what the transaction has stored so far."""
         limits = {each: limit for each in company_ids if (limit := self._limits.of(each, name)) is not None}
         if not limits:
             return {}
@@ -84,7 +84,7 @@ class CompanyAmounts:
         }
 
     async def fold(self) -> bool:
-        """Sums up the oldest changes; returns whether there were any."""
+        """Merges the oldest changes. Returns whether there were any."""
         rows = await self._database.execute(_FOLD, (_BATCH,))
         return bool(rows[0][0])
 

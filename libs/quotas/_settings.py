@@ -23,13 +23,13 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """Limits by name: the ``usual`` ones, and by company id the limits of companies with custom ones."""
+    """Limits by name: ``usual`` limits, and by company ID the limits of companies with custom ones."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]
 
     def of(self, company_id: str, name: str) -> int | None:
-        """The company's limit; None if unlimited."""
+        """Returns the company's limit, or None if unlimited."""
         own = self.own.get(company_id)
         return own[name] if own is not None and name in own else self.usual.get(name)
 
@@ -59,7 +59,7 @@ class QuotaSettings(BaseSettings):
         1_000,
         ge=0,
         validation_alias="AES_COMPANY_API_KEYS",
-        description="Valid API keys; the `aes` command may exceed this limit.",
+        description="Valid API keys. The `aes` command can exceed this limit.",
     )
     company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
     company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")
@@ -93,9 +93,9 @@ def _parse(text: str) -> dict[str, dict[str, int | None]]:
     try:
         given = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise ValueError("the limits of companies aren't valid JSON") from None
+        raise ValueError("must be valid JSON") from None
     if not isinstance(given, dict) or not all(isinstance(limits, dict) for limits in given.values()):
-        raise ValueError('give limits of companies as {"<company id>": {"sessions": 500}}')
+        raise ValueError('must have the form {"<company id>": {"sessions": 500}}')
     for limits in given.values():
         for name, limit in limits.items():
             if name not in LIMITS:

@@ -5,7 +5,7 @@ from types import ModuleType
 
 from alembic.operations import Operations
 
-# Each row is a change, or the folded sum of earlier changes.
+# Each row is a change, or the merged sum of earlier changes.
 _TABLE = """
     CREATE TABLE company_amounts (
         id bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT pk_company_amounts PRIMARY KEY,

@@ -12,7 +12,7 @@ _OPEN_SECONDS: Final = 10.0
 
 
 class CircuitBreaker:
-    """Retries calls of one service with ``policy``; while open, calls get a single attempt.
+    """Retries calls to a service with ``policy``. While open, calls get a single attempt.
 
     It opens for ``open_seconds`` after a call failed despite its retries, and closes at the next success.
     """
@@ -26,7 +26,7 @@ class CircuitBreaker:
     async def run(self, call: Callable[[], Awaitable[T]], *, on: type[Exception]) -> T:
         """Runs ``call``, which must be idempotent.
 
-        Raises its last failure; only failures of type ``on`` open the breaker.
+        Raises its last failure. Only failures of type ``on`` open the breaker.
         """
         is_open = self._policy.clock() - self._opened < self._open_seconds
         try:

@@ -28,8 +28,8 @@ class RetryPolicy:
     """A backoff that doubles from ``first`` to ``longest`` seconds.
 
     Retries stop after ``attempts`` calls, or before a wait that would end ``give_up_after`` seconds or more after the
-    first call. They also stop when a ``Transient`` requests a longer wait than ``longest``. By default they never stop:
-    cancel the task, or set a deadline around it.
+    first call. They also stop when a ``Transient`` requests a longer wait than ``longest``. By default, they never
+    stop: cancel the task, or set a deadline around it.
     """
 
     first: float = 0.1
@@ -49,14 +49,14 @@ class RetryPolicy:
         outage: Callable[[Exception], bool] = lambda _: False,
         before_sleep: Callable[[Exception, int], None] = lambda *_: None,
     ) -> T:
-        """Retries ``call`` until it succeeds; it must be idempotent. Raises the last failure unchanged.
+        """Retries ``call``, which must be idempotent, until it succeeds. Raises the last failure unchanged.
 
         Failures that aren't of type ``on`` or don't satisfy ``when`` are raised immediately. Every ``outage`` restarts
-        the ``give_up_after`` period. ``before_sleep`` receives the failure and the attempt's number.
+        the ``give_up_after`` period. ``before_sleep`` receives the failure and the number of the attempt.
         """
         began = self.clock()
         try:
-            # Most calls succeed, and tenacity would cost more than many of them.
+            # Most calls succeed, and tenacity would take longer than many of them.
             return await call()
         except on as problem:
             if not when(problem):
@@ -88,7 +88,7 @@ class RetryPolicy:
 
     def _wait(self, state: RetryCallState) -> float:
         backoff = min(self.longest, self.first * 2.0 ** min(state.attempt_number - 1, _MOST_DOUBLINGS))
-        # The upper half is random, so that callers that failed together don't retry together.
+        # Half of the wait is random, so that callers that failed together don't retry together.
         return max(_retry_after(state), backoff * (0.5 + self.jitter() / 2))
 
     def _is_over(self, state: RetryCallState, began: float) -> bool:

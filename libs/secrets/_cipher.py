@@ -24,8 +24,8 @@ class SecretUnreadable(Exception):
 class SecretCipher:
     """AES-256-GCM. The first key encrypts; every key decrypts.
 
-    A ciphertext consists of a format byte, the key's id, the nonce, and the encrypted text with its tag. ``place``
-    names where it is stored, such as table and row: a ciphertext copied elsewhere is rejected.
+    A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. ``place`` is
+    where it's stored, such as the table and row. A ciphertext copied elsewhere is rejected.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -43,11 +43,11 @@ class SecretCipher:
         head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
         key = self._keys.get(id_of(ciphertext))
         if key is None:
-            raise SecretUnreadable(f"it is encrypted under key {id_of(ciphertext).hex()}, which AES_SECRETS_KEY lacks")
+            raise SecretUnreadable(f"it's encrypted with key {id_of(ciphertext).hex()}, which isn't in AES_SECRETS_KEY")
         try:
             opened = key.decrypt(nonce, ciphertext[_HEAD + _NONCE_BYTES :], head + place.encode())
         except (InvalidTag, ValueError) as problem:
-            raise SecretUnreadable(f"it was changed, or made for another place than {place}") from problem
+            raise SecretUnreadable(f"it was changed, or copied to {place} from another place") from problem
         return opened.decode()
 
 
@@ -57,5 +57,5 @@ def key_id(key: bytes) -> bytes:
 
 
 def id_of(ciphertext: bytes) -> bytes:
-    """The id of the key that encrypted the ciphertext."""
+    """Returns the ID of the key that encrypted the ciphertext."""
     return ciphertext[len(_FORM) : _HEAD] if ciphertext[: len(_FORM)] == _FORM else b""

@@ -1,4 +1,4 @@
-"""The setting with the encryption keys."""
+"""The setting for the encryption keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from libs.secrets._cipher import KEY_BYTES, SecretCipher
 
-_REMEDY = "make one with: openssl rand -base64 32"
+_REMEDY = "generate one with: openssl rand -base64 32"
 
 
 class SecretsSettings(BaseSettings):
@@ -21,7 +21,7 @@ class SecretsSettings(BaseSettings):
     secrets_key: SecretStr = Field(
         SecretStr(""),
         validation_alias="AES_SECRETS_KEY",
-        description="Key that encrypts stored secrets; empty: webhooks and secrets are disabled.",
+        description="Key that encrypts stored secrets. If empty, webhooks and secrets are disabled.",
     )
 
     @field_validator("secrets_key")
@@ -31,13 +31,13 @@ class SecretsSettings(BaseSettings):
         return keys
 
     def secret_cipher(self) -> SecretCipher | None:
-        """Returns None without keys."""
+        """Returns the cipher, or None without keys."""
         keys = parse_keys(self.secrets_key.get_secret_value())
         return SecretCipher(keys) if keys else None
 
 
 def parse_keys(text: str) -> list[bytes]:
-    """Parses base64 keys, standard or URL-safe, separated by commas. The ValueError doesn't reveal any key."""
+    """Parses comma-separated base64 keys, standard or URL-safe. The ValueError doesn't reveal any key."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return [_key(part, number) for number, part in enumerate(parts, start=1)]
 
@@ -47,7 +47,7 @@ def _key(text: str, number: int) -> bytes:
     try:
         key = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"key {number} is not base64; {_REMEDY}") from None
+        raise ValueError(f"key {number} isn't base64; {_REMEDY}") from None
     if len(key) != KEY_BYTES:
         raise ValueError(f"key {number} has {len(key)} bytes, not {KEY_BYTES}; {_REMEDY}")
     return key

@@ -26,8 +26,8 @@ class SecretTable:
     condition: LiteralString = "true"
 
     async def count_by_key(self, connection: Connection) -> dict[bytes, int]:
-        """The number of secrets under each key, by the key's id."""
-        # The key's id follows the format byte.
+        """Returns the number of secrets encrypted with each key, by key ID."""
+        # The key's ID follows the format byte.
         cursor = await connection.execute(
             f"""SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM {self.table}
                 WHERE {self.condition} GROUP BY 1"""

@@ -1,4 +1,4 @@
-"""A service's consumer groups: one for its commands, and one per purpose for events."""
+"""A service's consumer groups: one for its commands, and one for each purpose for which it reads events."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class DeadMemberReaper:
-    """Removes dead processes of the service from the Kafka groups that this process is in."""
+    """Removes the service's dead processes from the Kafka groups that this process is in."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
         self._groups = bus.groups()
@@ -34,7 +34,7 @@ class DeadMemberReaper:
         presence.on_change(self._woken.set)
 
     def watch(self, group: str) -> None:
-        """Watches a group, named without prefix. Checks it right away, since a former process may have left members."""
+        """Watches a group, given without prefix. Checks it now, since an earlier process may have left members."""
         self._watched.append(group)
         self._woken.set()
 
@@ -77,7 +77,7 @@ class Consumers:
         self._members: list[Member] = []
 
     def add(self, purpose: str, router: Router, *, after: Hook | None = None, linger: bool = False) -> None:
-        """Registers a router. The group isn't joined before ``after`` returns."""
+        """Registers a router. The group is joined after ``after`` returns."""
         self.routers[purpose] = router
         if after is not None:
             self._conditions[self._group(purpose)] = after

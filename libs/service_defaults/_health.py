@@ -12,11 +12,11 @@ from libs.service_defaults._release import RELEASE
 
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
-"""Returns True if the check passes, or a text that says what it is waiting for."""
+"""Returns True if the check passes, or what it's waiting for."""
 
 
 class Readiness:
-    """Named checks; a service is ready when all of them pass."""
+    """Named checks. A service is ready when all of them pass."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
@@ -25,7 +25,7 @@ class Readiness:
         self._checks[name] = check
 
     async def results(self) -> dict[str, str]:
-        """``ok`` or the problem, by check."""
+        """Returns ``ok`` or the problem, by check."""
         checks = dict(self._checks)
         outcomes = await asyncio.gather(*(self._run(check) for check in checks.values()))
         return dict(zip(checks, outcomes, strict=True))
@@ -41,9 +41,9 @@ class Readiness:
 
 
 def health_routes(service: str, readiness: Readiness) -> APIRouter:
-    """Routes for liveness, readiness and metrics.
+    """Returns routes for liveness, readiness and metrics.
 
-    The readiness response names the service, since another program may occupy the expected port.
+    The readiness response contains the service's name, since another program may be using the expected port.
     """
     router = APIRouter(include_in_schema=False)
 

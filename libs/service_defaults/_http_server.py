@@ -1,4 +1,4 @@
-"""A service's HTTP server. It leaves signals to the service and limits the cost of a connection."""
+"""A service's HTTP server. It leaves signals to the service and limits the resources of a connection."""
 
 import asyncio
 import logging
@@ -81,9 +81,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
 
 class HttpServer(uvicorn.Server):
-    """Serves until ``should_exit`` is set; the service handles the signals.
+    """Serves until ``should_exit`` is set. The service handles signals.
 
-    ``mounts``: applications by path prefix; ``app`` gets all other requests.
+    ``mounts``: applications by path prefix. ``app`` receives all other requests.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class HttpServer(uvicorn.Server):
                 ws_max_size=_LARGEST_MESSAGE,
                 ws_ping_interval=_PING_SECONDS,
                 ws_ping_timeout=_PING_SECONDS,
-                # Messages are small, and compression would cost each connection tens of kilobytes.
+                # Messages are small, and compression would take tens of kilobytes per connection.
                 ws_per_message_deflate=False,
                 access_log=False,
                 log_config=None,
@@ -123,7 +123,7 @@ class HttpServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Set this to end the server."""
+        """Whether the server ends. Set this to end it."""
         return self._ending.is_set()
 
     @should_exit.setter
@@ -132,21 +132,21 @@ class HttpServer(uvicorn.Server):
             self._ending.set()
 
     async def main_loop(self) -> None:
-        """Replaces uvicorn's loop, which wakes ten times a second to check the flag and renew a date.
+        """Replaces uvicorn's loop, which wakes ten times a second to check the flag and update a date.
 
-        No setting changes that. It costs each process 0.1 % of a core, a tenth of an idle stack's use.
+        No setting changes that. It takes 0.1 % of a core per process, a tenth of an idle stack's use.
         """
         await self.on_tick(0)
         await self._ending.wait()
 
     async def serve_until_stopped(self) -> None:
-        """Serves until ``should_exit`` is set; returns immediately if the port is taken."""
+        """Serves until ``should_exit`` is set. Returns immediately if the port is taken."""
         try:
             listener = self.config.bind_socket()
             # A child that outlives this process would keep the port.
             listener.set_inheritable(False)
-            # Inherited by connections. By default the kernel buffers megabytes of a response, and for minutes no buffer
-            # shows whether a slow client reads.
+            # Inherited by connections. By default, the kernel buffers megabytes of a response, and for minutes no
+            # buffer shows whether a slow client is reading.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             await self.serve(sockets=[listener])
         except SystemExit:
@@ -154,7 +154,7 @@ class HttpServer(uvicorn.Server):
             return
 
     def stop_accepting(self) -> None:
-        """Stops accepting connections, closes idle ones now and the others after their current response.
+        """Stops accepting connections, closes idle connections now, and closes the others after their current response.
 
         Callers use another process while this one finishes its requests.
         """
@@ -177,11 +177,11 @@ def _with_mounts(app: ASGIApp, mounts: Mapping[str, ASGIApp]) -> ASGIApp:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Answers headers over 64 KiB with 431, and closes a connection that takes over 60 s to send them.
+    """Responds with 431 to headers over 64 KiB, and closes a connection that takes over 60 s to send them.
 
-    Uvicorn has no such limits: anyone could fill the memory with an endless header, without a key. A connection is
-    aborted if its client doesn't read the response for 60 s; otherwise it would stay forever, together with its
-    handler. The write buffer shows whether the client reads, because the server limits the kernel's buffer.
+    Uvicorn has no such limits, so anyone without a key could fill the memory with an endless header. A connection is
+    aborted if its client doesn't read the response for 60 s; otherwise, it would stay open forever, together with its
+    handler. The write buffer shows whether the client is reading, because the server limits the kernel's buffer.
     """
 
     head_seconds: float = _HEAD_SECONDS
@@ -217,7 +217,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._refuse("400 Bad Request", InvalidRequest("The request isn't valid HTTP."))
 
     def _refuse(self, status: str, problem: ServiceError) -> None:
-        """Sends the standard error body for requests that never reach the application."""
+        """Sends the standard error body for requests that don't reach the application."""
         correlation_id = new_id()
         body = error_body(problem.info(correlation_id))
         head = (
@@ -244,7 +244,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        # A closing connection still needs the timer: it ends only once the client has read the rest.
+        # A closing connection still needs the timer, since it ends only once the client has read the rest.
         if not self.transport.is_closing():
             self.reader_timer.stop()
 

@@ -17,7 +17,7 @@ from libs.service_defaults.settings import ServiceSettings
 _log = structlog.get_logger("service")
 API: Final = "api"
 WORKER: Final = "worker"
-# The share of the grace period at which each phase of a stop ends. Later phases may use time that it leaves.
+# The share of the grace period at which each phase of a shutdown ends. Unused time is left to later phases.
 _CONSUMERS: Final = 0.35
 _HOOKS: Final = 0.75
 _REQUESTS: Final = 0.85
@@ -27,10 +27,10 @@ _CONNECTIONS: Final = 1.0
 
 
 class Lifecycle:
-    """Runs one service process.
+    """Runs a service process.
 
-    ``connect`` opens connections to the servers that the service needs, ``drain`` publishes recorded messages, and
-    ``close`` closes the connections.
+    ``connect`` opens connections to the required servers, ``drain`` publishes recorded messages, and ``close`` closes
+    the connections.
     """
 
     def __init__(
@@ -61,20 +61,20 @@ class Lifecycle:
         self._deadlines: _StopDeadlines | None = None
 
     def on_start(self, hook: Hook) -> None:
-        """Registers a hook to run before consumers start, once the database is reachable and migrated."""
+        """Registers a hook that runs before consumers start, once the database is reachable and migrated."""
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
-        """Registers a hook to run after the consumers have stopped, while HTTP, database and bus still work.
+        """Registers a hook that runs after the consumers have stopped, while HTTP, database and bus still work.
 
-        The hook is cancelled when ``seconds_to_stop`` runs out.
+        The hook is cancelled when ``seconds_to_stop`` expires.
         """
         self._on_stop.append(hook)
 
     def background(self, name: str, run: Hook, *, role: str | None = WORKER) -> None:
-        """Keeps a coroutine running for the life of the service; restarts it when it ends or fails.
+        """Keeps a coroutine running for the life of the service. Restarts it when it ends or fails.
 
-        ``role`` is ``api``, ``worker`` or a role of this service only. Processes with other roles skip it; ``None``
+        ``role`` is ``api``, ``worker`` or a role of this service only. Processes with other roles skip it. ``None``
         runs it in all of them.
         """
         self._background.append((name, run, role))
@@ -84,11 +84,11 @@ class Lifecycle:
         self._mounts[prefix] = app
 
     def seconds_to_stop(self) -> float:
-        """The time left in the current stop for all hooks together."""
+        """Returns the time left in the current shutdown for all hooks together."""
         return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
 
     def stop_accepting(self) -> None:
-        """Refuses new requests during a stop; running ones continue, and other processes serve the new ones."""
+        """Rejects new requests during a shutdown, so other processes serve them. Running requests continue."""
         if self._server is not None and self._server.started:
             self._server.stop_accepting()
 
@@ -97,7 +97,7 @@ class Lifecycle:
         self.stopping.set()
 
     async def run(self, roles: frozenset[str] | None) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back. None means all roles."""
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes or releases its work. None means all roles."""
         settings = self._settings
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(log_unretrieved)
@@ -108,7 +108,7 @@ class Lifecycle:
             port=settings.port,
             grace_seconds=settings.shutdown_grace_seconds,
         )
-        # HTTP first: a service that waits for its database is alive but not ready.
+        # HTTP starts first: a service that waits for its database is alive but not ready.
         serving = asyncio.create_task(server.serve_until_stopped(), name="http")
         serving.add_done_callback(lambda _: self.stop())
         tasks: list[asyncio.Task[None]] = []
@@ -128,7 +128,7 @@ class Lifecycle:
             self.stop()
             await self._shut_down(server, serving, tasks)
         if died:
-            raise SystemExit(f"the HTTP server of {self._app.title} could not run on port {settings.port}")
+            raise SystemExit(f"the HTTP server of {self._app.title} couldn't run on port {settings.port}")
 
     async def _start(self) -> None:
         await self._connect()
@@ -140,7 +140,7 @@ class Lifecycle:
     ) -> None:
         _log.info("service.stopping")
         self._deadlines = deadlines = _StopDeadlines(self._settings.shutdown_grace_seconds)
-        # Consumers before HTTP: until the last outcome is recorded, waiting callers may look it up here.
+        # Consumers stop before HTTP. Until the last outcome is recorded, waiting callers may look it up here.
         await self._consumers.stop(deadlines.left(_CONSUMERS))
         for hook in self._on_stop:
             await deadlines.run("hook", _HOOKS, hook)
@@ -150,7 +150,7 @@ class Lifecycle:
         running = (*tasks, *self._consumers.tasks, serving)
         for task in running:
             task.cancel()
-        # A task that ignores its cancellation is waiting for an unreachable server; the process ends without it.
+        # A task that ignores its cancellation is waiting for an unreachable server. The process ends without it.
         await deadlines.run("tasks", _TASKS, lambda: asyncio.gather(*running, return_exceptions=True))
         await asyncio.gather(*(deadlines.run("connections", _CONNECTIONS, close) for close in self._close))
         _log.info("service.stopped")
@@ -161,12 +161,12 @@ class Lifecycle:
             try:
                 loop.add_signal_handler(number, self.stop)
             except (RuntimeError, ValueError):
-                # Only the main thread may handle signals; elsewhere, the caller of `run` stops the service.
+                # Only the main thread can handle signals. Elsewhere, the caller of `run` stops the service.
                 _log.debug("service.signals_not_handled", signal=number)
 
 
 class _StopDeadlines:
-    """Deadlines of one stop, ``seconds`` from now in total, so that no phase uses up the time of later ones."""
+    """Deadlines of a shutdown, ``seconds`` from now in total, so that no phase uses up the time of later ones."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -174,7 +174,7 @@ class _StopDeadlines:
         self._seconds = seconds
 
     def left(self, phase: float) -> float:
-        """Seconds until a phase must end."""
+        """Returns the seconds until a phase must end."""
         return max(0.0, self._began + self._seconds * phase - self._loop.time())
 
     async def run(self, name: str, phase: float, work: Callable[[], Awaitable[object]]) -> None:

@@ -1,4 +1,4 @@
-"""Structured logs on standard error: ids and names, never bodies or secrets."""
+"""Structured logs on standard error. They contain IDs and names, never bodies or secrets."""
 
 import logging
 import sys
@@ -34,7 +34,7 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    # On the handler: a logger's filter doesn't see records of its child loggers.
+    # Set on the handler, since a logger's filter doesn't see records of its child loggers.
     throttle = LogThrottle()
     handler.addFilter(lambda record: not record.name.startswith("aiokafka") or throttle.filter(record))
     handler.addFilter(_keep_first_line_of_psycopg)
@@ -72,7 +72,7 @@ def _keep_first_line_of_psycopg(record: logging.LogRecord) -> bool:
 
 
 class LogThrottle(logging.Filter):
-    """Passes the same message once per ``seconds``; the next one reports the number of dropped repeats.
+    """Passes identical messages once per ``seconds``. The next one reports the number of dropped repeats.
 
     While the broker is down, aiokafka logs more than a hundred lines a second in each process.
     """
@@ -95,5 +95,5 @@ class LogThrottle(logging.Filter):
             self._dropped.clear()
         self._last[key] = now
         if dropped := self._dropped.pop(key, 0):
-            record.msg = f"{record.msg} (and {dropped} times more before)"
+            record.msg = f"{record.msg} ({dropped} repeats dropped)"
         return True

@@ -1,4 +1,4 @@
-"""The release of this process. A test compares it with ``pyproject.toml``, which images don't contain."""
+"""The release of this process. A test compares it with ``pyproject.toml``, which isn't in images."""
 
 from typing import Final
 

@@ -17,7 +17,7 @@ Hook = Callable[[], Awaitable[None]]
 
 
 def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
-    """Runs ``run`` until cancelled; restarts it after a failure and, unless ``once``, when it ends."""
+    """Runs ``run`` until cancelled. Restarts it after a failure and, unless ``once``, when it ends."""
 
     def log(problem: Exception, _attempt: int) -> None:
         if is_outage(problem) or is_bus_outage(problem):
@@ -32,7 +32,7 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # A library leaked the cancellation of its own task, which would end this one silently.
+            # A library leaked the cancellation of its own task, which would end this task silently.
             raise RuntimeError("the task was cancelled unexpectedly") from problem
 
     async def supervise() -> None:
@@ -47,7 +47,7 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Logs exceptions of tasks that no code awaits.
 
-    The Kafka and HTTP clients report a lost connection to their callers and also leave it in an unawaited task. It is
+    The Kafka and HTTP clients report a lost connection to their callers and also leave it in an unawaited task. It's
     logged in one line; other exceptions are logged as asyncio does.
     """
     problem = context.get("exception")
@@ -58,7 +58,7 @@ def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
-    """Runs a startup step unless a stop cancels it; returns whether the step finished."""
+    """Runs a startup step unless a shutdown cancels it. Returns whether the step finished."""
     stepping = asyncio.ensure_future(step)
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -71,5 +71,5 @@ async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
     finally:
         for task in (stepping, stopping):
             task.cancel()
-        # Cleanup may take a moment; a step that hangs in it is abandoned.
+        # Cleanup may take a moment. A step that hangs in it is abandoned.
         await asyncio.wait({stepping, stopping}, timeout=_CLEAN_UP_SECONDS)

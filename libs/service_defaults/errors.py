@@ -1,4 +1,4 @@
-"""Renders errors over HTTP: one body format."""
+"""Renders all errors over HTTP in one format."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -24,12 +24,12 @@ _SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path does
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 """Errors with a Retry-After header."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
-"""RFC 9110 requires a 401 to name authentication schemes. Header keys have no registered one; this name is common."""
+"""RFC 9110 requires a 401 to list authentication schemes. None is registered for header keys; this name is common."""
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 
 def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | None = None) -> Response:
-    """Builds the HTTP response for an error. ``body`` and ``status`` override the defaults."""
+    """Creates the HTTP response for an error. ``body`` and ``status`` override the defaults."""
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
@@ -43,7 +43,7 @@ def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | 
 
 
 def error_body(info: ErrorInfo) -> bytes:
-    """Renders ``{"error": {...}}`` with the request's correlation id, unless the error has its own."""
+    """Renders ``{"error": {...}}`` with the request's correlation ID, unless the error has its own."""
     body = info.model_copy(update={"correlation_id": info.correlation_id or current_correlation_id()})
     unused = {name for name in ("details", "correlation_id") if getattr(body, name) is None}
     return b'{"error":' + body.model_dump_json(exclude={"retry_after", *unused}).encode() + b"}"
@@ -79,7 +79,7 @@ async def _http_exception(_request: Request, problem: HTTPException) -> Response
 
 
 class _Unexpected:
-    """Answers unexpected exceptions. An ``Exception`` handler would run outside all other middleware."""
+    """Responds to unexpected exceptions. An ``Exception`` handler would run outside all other middleware."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -23,14 +23,14 @@ from libs.tracing import current_correlation_id
 M = TypeVar("M", bound=BaseModel)
 _SKIPPED_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 5.0
-"""The longest time for a call. A service that calls others while answering must give them less."""
+"""The longest time for a call. A service that calls others to serve a request must give them less."""
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
-# Signing costs more than the call itself; the rest of a token's life is enough for the call to arrive.
+# Signing takes longer than the call itself. The rest of a token's life is enough for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = {"answers": 200, "streams": 300}
-# The process at the other end has ended or never started; another one may answer.
+# The process at the other end has ended or never started. Another one may respond.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 # Quoting leaves these names unchanged.
 _DOTS: Final = re.compile(r"/(\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
@@ -40,21 +40,23 @@ _NOT_FOUND: Final = orjson.dumps(
 
 
 class UpstreamAddresses:
-    """Orders the addresses of a service for one call.
+    """Orders the addresses of a service for a call.
 
-    Calls rotate among the service's processes. A process that timed out comes last for ten seconds. Then one call tries
-    it again, and the others follow once it has answered.
+    Calls rotate among the service's processes. A process that timed out is tried last for ten seconds. Then a single
+    call tries it again, and the others follow once it has responded.
     """
 
     def __init__(self, addresses: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        """``addresses``: base URLs by service, separated by commas; empty for a service that isn't installed."""
+        """Creates the addresses from comma-separated base URLs by service. An empty URL means that the service isn't
+        installed.
+        """
         self.by_service = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
         self._clock = clock
         self._skipped_until: dict[str, float] = {}
         self._calls = 0
 
     def in_order(self, upstream: str) -> list[str]:
-        """The addresses to try, best first. Raises ``ServiceUnavailable`` if the service isn't installed."""
+        """Returns the addresses to try, best first. Raises ``ServiceUnavailable`` if the service isn't installed."""
         addresses = self.by_service.get(upstream)
         if not addresses:
             raise ServiceUnavailable(f"This installation has no {upstream} service.")
@@ -104,8 +106,8 @@ class UpstreamStream:
 class UpstreamClient:
     """Calls the internal APIs of other services, with a token minted on behalf of the caller.
 
-    A service may have several addresses, separated by commas. The next one is tried if a process can't be reached, ends
-    before it has answered, or doesn't answer within half of the remaining time.
+    A service can have several comma-separated addresses. The next address is tried if a process can't be reached, ends
+    before it has responded, or doesn't respond within half of the remaining time.
 
     A path with a ``.`` or ``..`` segment returns 404 without a call, since HTTP clients resolve it to another path.
     """
@@ -133,10 +135,10 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
         once: bool = False,
     ) -> UpstreamResponse:
-        """Returns the upstream's response of any status. Raises ``ServiceUnavailable`` without a response.
+        """Returns the upstream's response with any status. Raises ``ServiceUnavailable`` without a response.
 
-        The call must be idempotent unless ``once`` is set: then another process is tried only if connecting to the
-        previous one failed. ``deadline`` in seconds, for all attempts.
+        The call must be idempotent unless ``once`` is set; then another process is tried only if connecting to the
+        previous one failed. ``deadline`` is in seconds, for all attempts.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -197,7 +199,7 @@ class UpstreamClient:
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[UpstreamStream]:
-        """A call with streamed bodies of any length; neither may pause for more than a minute.
+        """Makes a call with streamed bodies of any length. Neither can pause for more than a minute.
 
         The response may start before the request body is complete. The call and the response's pieces raise
         ``ServiceUnavailable``.
@@ -244,7 +246,7 @@ class UpstreamClient:
         return model.model_validate_json(checked(await self.get(upstream, path, identity, params)))
 
     async def command_state(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
-        """The upstream's record of a command (the ``ask`` of a ``CommandSender``)."""
+        """Returns the upstream's record of a command (the ``ask`` of a ``CommandSender``)."""
         response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
         if response.status == 200:
             return LookUp(ReplyState.ANSWERED, decode_event(response.body))
@@ -253,7 +255,7 @@ class UpstreamClient:
         return LookUp(ReplyState.ACCEPTED if response.status == 202 else ReplyState.WAITING)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
-        """Loads a payload that is too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
+        """Loads a payload that's too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
         response = await self.get(upstream, path, _service(company_id))
         if response.status != 200:
             raise ServiceUnavailable(f"The {upstream} service returned status {response.status} for a payload.")
@@ -272,7 +274,7 @@ class UpstreamClient:
         now = time.time()
         made, token = self._tokens.get(identity, (0.0, ""))
         if now - made > _TOKEN_REUSED_SECONDS:
-            # Identities come and go with keys. Dropping all tokens is cheap: each one is minted again on its next use.
+            # Identities change with keys. Dropping all tokens is cheap, since each one is minted again on its next use.
             if len(self._tokens) > 10_000:
                 self._tokens.clear()
             token = self._signer.sign(identity, expires_at=now + _TOKEN_SECONDS)
@@ -280,7 +282,7 @@ class UpstreamClient:
         return token
 
     def _session(self, purpose: str) -> aiohttp.ClientSession:
-        """Each purpose has its own connections, so that stalled uploads can't block short calls."""
+        """Returns the session for a purpose. Separate connections keep stalled uploads from blocking short calls."""
         if purpose not in self._sessions:
             # Created lazily, since aiohttp ties a session to the running loop. Without decompression, bodies pass
             # through unchanged with the headers that describe them.
@@ -294,7 +296,7 @@ def _service(company_id: str) -> Identity:
 
 
 def checked(answer: UpstreamResponse) -> bytes:
-    """Returns the body of a successful response; raises the error of any other."""
+    """Returns the body of a successful response. Raises the error of any other."""
     if answer.status < 400:
         return answer.body
     raise refusal(answer.status, answer.body)

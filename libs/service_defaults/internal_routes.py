@@ -20,7 +20,7 @@ FAILURES_PATH: Final = "/internal/failures"
 
 
 async def caller(request: Request) -> Identity:
-    """A FastAPI dependency that returns the identity in an internal call's token. Raises ``AuthenticationFailed``."""
+    """Returns the identity in an internal call's token, as a FastAPI dependency. Raises ``AuthenticationFailed``."""
     token = request.headers.get("Authorization", "")
     if not token.startswith(BEARER):
         raise AuthenticationFailed("An internal call needs a service token.")
@@ -32,16 +32,16 @@ Caller = Annotated[Identity, Depends(caller)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 Cursor = Annotated[str | None, Query(max_length=1000)]
-"""``next`` of the previous page."""
+"""``next`` from the previous page."""
 
 
 def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:
-    """Routes by which every service reports on its own commands and events."""
+    """Returns routes for looking up a service's own commands and events."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(COMMANDS_PATH + "/{command_id}")
     async def command(command_id: str, identity: Caller) -> Response:
-        """200 with the recorded outcome, 202 while the command is running, 404 if it was never accepted."""
+        """Returns 200 with the recorded outcome, 202 while the command is running, or 404 if it was never accepted."""
         outcome = await outbox.outcome(command_id)
         known = (
             await commands.knows(command_id, identity.company_id)
@@ -61,7 +61,7 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
 
     @router.get(FAILURES_PATH)
     async def failures(identity: Caller, correlation_id: str | None = None, limit: Limit = 50) -> Response:
-        """Internal errors reported in this service's events, with their causes, newest first."""
+        """Returns internal errors reported in this service's events, with their causes, newest first."""
         if not identity.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await outbox.failures(correlation_id, limit)), media_type="application/json")
@@ -77,7 +77,7 @@ def _state(outcome: OutboxMessage | None, source: str) -> Response:
 
 
 def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
-    """The route for the storage usage of the caller's company in a service, by limit name."""
+    """Returns the route for the storage usage of the caller's company in a service, by limit name."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/internal/amounts")
@@ -93,7 +93,7 @@ def encode_event(envelope: Envelope, payload: bytes) -> bytes:
 
 
 def encode_events(events: Iterable[Received]) -> bytes:
-    """Encodes several events in two lines each; JSON from this service has no line breaks."""
+    """Encodes several events in two lines each. JSON from this service has no line breaks."""
     return b"\n".join(encode_event(event.envelope, event.payload) for event in events)
 
 

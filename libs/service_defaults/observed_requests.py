@@ -1,4 +1,4 @@
-"""Gives every HTTP request a correlation id; counts, times and traces requests by route template."""
+"""Gives every HTTP request a correlation ID. Counts, times and traces requests by route template."""
 
 from functools import cache
 from time import perf_counter, time_ns
@@ -21,12 +21,12 @@ SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": Fa
 """Turns off FastAPI's own metrics and traces, which would duplicate these."""
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
-    "Requests answered, by status class.",
+    "HTTP requests, by status class.",
     ["service", "method", "route", "status"],
 )
 _SECONDS: Final = Histogram(
     "aes_http_request_duration_seconds",
-    "Time from a request's headers to the end of its response or stream.",
+    "Time from receipt of a request's headers to the end of its response or stream.",
     ["service", "method", "route"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
@@ -40,10 +40,11 @@ _UNOBSERVED: Final = ("/health/", "/metrics")
 
 
 class ObservedRequests:
-    """Middleware: adopts or creates ``X-Correlation-ID``, binds it to the logs and returns it; measures and traces.
+    """Middleware that accepts or creates ``X-Correlation-ID``, adds it to logs and the response, and measures and
+    traces.
 
-    Probes and Prometheus scrapes aren't measured. With ``public``, the caller's trace is linked rather than continued,
-    and ``begin_span`` starts the span.
+    Probes and Prometheus scrapes aren't measured. With ``public``, the caller's trace is linked and not continued, and
+    ``begin_span`` starts the span.
     """
 
     def __init__(self, app: ASGIApp, service: str, *, public: bool = False) -> None:
@@ -103,13 +104,15 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 @cache
 def _series(service: str, method: str, route: str, status_class: int) -> tuple[Counter, Histogram]:
-    """``route`` is a template such as ``/sessions/{session_id}/``, never a path. Class 0: no response."""
+    """Returns the metrics of a route. ``route`` is a template such as ``/sessions/{session_id}/``, never a path. Class
+    0 means no response.
+    """
     status = f"{status_class}xx" if status_class else "none"
     return _REQUESTS.labels(service, method, route, status), _SECONDS.labels(service, method, route)
 
 
 def begin_span(scope: Scope) -> None:
-    """Starts the span of a public request once its correlation id is final, since the trace id derives from it."""
+    """Starts the span of a public request once its correlation ID is final, since the trace ID derives from it."""
     if not tracing.is_on():
         return
     correlation_id = current_correlation_id()
@@ -124,7 +127,7 @@ def begin_span(scope: Scope) -> None:
 
 
 def _end_span(scope: Scope, route: str, status: int) -> None:
-    """Ends the span of a request. Omits path and query, which may contain private names."""
+    """Ends the span of a request. Omits the path and query, which may contain private names."""
     if not tracing.is_on():
         return
     if _SPAN not in scope:

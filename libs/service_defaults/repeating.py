@@ -28,7 +28,8 @@ async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyn
 async def repeat_while_busy(
     action: Callable[[], Awaitable[int]], idle_seconds: float, *, longest: float = 0.0, full: int = 1
 ) -> None:
-    """Runs ``action``, which returns the amount of work done, until cancelled. Pauses if that was less than ``full``.
+    """Runs ``action`` until cancelled. It returns the amount of work done; if that's less than ``full``, a pause
+    follows.
 
     Without work, the pauses grow from ``idle_seconds`` to ``longest``.
     """

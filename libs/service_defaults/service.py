@@ -46,7 +46,7 @@ from libs.service_defaults.repeating import repeat_when_woken
 from libs.service_defaults.settings import ServiceSettings
 
 _LOOK_SECONDS: Final = 1.0
-BEHIND: Final = "the database has not been migrated to this release"
+BEHIND: Final = "the database hasn't been migrated to this release"
 __all__ = ["API", "WORKER", "Service"]
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
@@ -55,7 +55,7 @@ _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events recorded but not ye
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "Age of the oldest unpublished event.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
     "aes_database_waiting_requests",
-    "Requests waiting for a database connection or for their company's turn.",
+    "Requests waiting for a database connection or for a slot of their company.",
     ["service"],
 )
 
@@ -73,7 +73,7 @@ class AwaitedSchema:
 
     @property
     def problem(self) -> str:
-        """The reason for waiting; empty if there is none."""
+        """The reason for waiting, or an empty text."""
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
@@ -89,11 +89,11 @@ class AwaitedSchema:
 
 
 class Service:
-    """One service with its own data.
+    """A service with its own data.
 
-    ``commands`` executes messages from ``<name>-commands``, and ``outbox`` records and publishes on ``<name>-events``.
-    ``follow`` reacts to other services' events, and ``http`` serves reads. Role ``api`` runs HTTP and deletes old rows,
-    ``worker`` the consumers. The outbox, health and metrics run in every role.
+    ``commands`` executes messages from ``<name>-commands``, and ``outbox`` records messages and publishes them on
+    ``<name>-events``. ``follow`` reacts to other services' events, and ``http`` serves reads. Role ``api`` runs HTTP
+    and deletes old rows; role ``worker`` runs the consumers. The outbox, health and metrics run in every role.
     """
 
     def __init__(
@@ -157,9 +157,9 @@ class Service:
         self._measure_stores()
 
     def follow(self, purpose: str, *, linger: bool = False) -> EventRouter:
-        """A router for other services' events, with its own group ``<service>-<purpose>``.
+        """Returns a router for other services' events, with its own group ``<service>-<purpose>``.
 
-        ``linger``: events may arrive up to half a second later. Use it for busy topics with few relevant events.
+        With ``linger``, events may arrive up to half a second later. Use it for busy topics with few relevant events.
         """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
         self.consumers.add(purpose, router, linger=linger)
@@ -168,12 +168,12 @@ class Service:
     def store_events(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
         """Passes events to ``handler`` in batches, by publication time, in processes with that role.
 
-        The batches have their own group ``<service>-<purpose>``.
+        The batches have their own group, ``<service>-<purpose>``.
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
-        """Deletes old rows; rows about ended entities go after the configured days.
+        """Deletes old rows. Rows about ended entities are deleted after the configured days.
 
         ``entities``: all tables of event subjects, whose event numbers must be retained.
         """
@@ -193,11 +193,11 @@ class Service:
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
 
     def count_waiting(self, waiting: Callable[[], int]) -> None:
-        """Adds work that isn't yet waiting for a connection to the metric of waiting database work."""
+        """Adds work that isn't waiting for a connection yet to the metric of waiting database work."""
         self._waits_for_database.append(waiting)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back. None means all roles."""
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes or releases its work. None means all roles."""
         await self.lifecycle.run(roles)
 
     def _http_app(self) -> FastAPI:
@@ -223,7 +223,7 @@ class Service:
         await self._schema.wait(url)
 
     async def _attend(self) -> None:
-        """Takes this process's liveness lock before it accepts work."""
+        """Takes this process's liveness lock before the process accepts work."""
         self._attending = supervised("presence", self.presence.run, once=True)
         held = asyncio.create_task(self.presence.held.wait())
         await asyncio.wait({self._attending, held}, timeout=_PRESENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -12,9 +12,9 @@ _SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
-    """Installation-wide settings come from ``AES_…``, a service's own from ``AES_<SERVICE>_…``.
+    """Settings of a service. Installation-wide settings come from ``AES_…``, its own settings from ``AES_<SERVICE>_…``.
 
-    A subclass sets the latter as ``env_prefix``.
+    A subclass sets the latter prefix as ``env_prefix``.
     """
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
@@ -22,7 +22,7 @@ class ServiceSettings(KafkaSettings):
     topic_prefix: str = Field(
         "",
         validation_alias="AES_TOPIC_PREFIX",
-        description="Prefix for topics and consumer groups, so installations can share a cluster.",
+        description="Prefix of topics and consumer groups. It lets installations share a cluster.",
     )
     signing_key: SecretStr = Field(
         validation_alias="AES_SIGNING_KEY",
@@ -58,33 +58,33 @@ class ServiceSettings(KafkaSettings):
     registry_url: str = Field(
         "",
         validation_alias="AES_REGISTRY_URL",
-        description="Address of the registry; empty: stored agents and toolsets are unavailable.",
+        description="Address of the registry. Empty: stored agents and toolsets are unavailable.",
     )
     runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="Address of the runtime.")
     ingestion_url: str = Field(
         "",
         validation_alias="AES_INGESTION_URL",
-        description="Address of ingestion; empty: files and knowledge bases are unavailable.",
+        description="Address of ingestion. Empty: files and knowledge bases are unavailable.",
     )
     artifacts_url: str = Field(
-        "", validation_alias="AES_ARTIFACTS_URL", description="Address of artifacts; empty: artifacts are unavailable."
+        "", validation_alias="AES_ARTIFACTS_URL", description="Address of artifacts. Empty: artifacts are unavailable."
     )
     timeline_url: str = Field(
         "",
         validation_alias="AES_TIMELINE_URL",
-        description="Address of the timeline; empty: timeline, usage and webhooks are unavailable.",
+        description="Address of the timeline. Empty: the timeline, usage and webhooks are unavailable.",
     )
 
-    database_url: SecretStr = Field(description="PostgreSQL as a libpq URL. Each service has its own database.")
+    database_url: SecretStr = Field(description="PostgreSQL database, as a libpq URL. Each service has its own.")
     database_pool_size: int = Field(10, ge=2, le=200, description="Maximum connections per process.")
     host: str = Field("127.0.0.1", description="Interface the HTTP API listens on.")
-    port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API; 0: any free port.")
+    port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API. 0 selects a free port.")
     tombstone_days: int = Field(
-        35, ge=9, le=3650, description="How long deletions are remembered; at least 9 and `AES_TIMELINE_DAYS`."
+        35, ge=9, le=3650, description="Days that deletions are remembered; at least 9 and `AES_TIMELINE_DAYS`."
     )
     """Longer than any retention of commands and events, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(
-        10.0, gt=0, le=600, description="Time to stop after SIGTERM. Running work gets three quarters of it."
+        10.0, gt=0, le=600, description="Seconds to stop after SIGTERM. Running work gets three quarters of the time."
     )
 
     @field_validator("log_level", mode="before")
@@ -96,17 +96,17 @@ class ServiceSettings(KafkaSettings):
     @classmethod
     def _long_enough(cls, keys: SecretStr) -> SecretStr:
         if keys.get_secret_value().lstrip().startswith("["):
-            raise ValueError("separate keys by commas; a list in brackets would count as a single key")
+            raise ValueError("must be separated by commas; a list in brackets would count as a single key")
         if any(len(key) < _SHORTEST_KEY for key in _separated(keys)):
             raise ValueError(f"each key needs at least {_SHORTEST_KEY} characters")
         return keys
 
     def signing_keys(self) -> tuple[str, ...]:
-        """The first key signs; signatures by any key are accepted."""
+        """The signing keys. The first key signs; signatures by any key are accepted."""
         return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
 
     def addresses(self) -> dict[str, str]:
-        """Base URLs of the internal APIs by service; empty for a service that isn't installed."""
+        """Returns base URLs of the internal APIs by service. An empty URL means that the service isn't installed."""
         return {
             "gateway": self.gateway_url,
             "registry": self.registry_url,
@@ -118,7 +118,7 @@ class ServiceSettings(KafkaSettings):
 
 
 def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:
-    """Error messages by variable. The key is empty for an error whose message names its variables."""
+    """Returns error messages by variable. The key is empty for an error whose message names its variables."""
     try:
         settings_type()
     except ValidationError as problem:

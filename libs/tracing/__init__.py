@@ -1,4 +1,4 @@
-"""Correlation ids and OpenTelemetry spans: one trace per correlation id, across all services."""
+"""Correlation IDs and OpenTelemetry spans: one trace per correlation ID, across all services."""
 
 from libs.tracing._spans import (
     NOTHING,

@@ -28,7 +28,7 @@ _next_trace_id: ContextVar[int | None] = ContextVar("next_trace_id", default=Non
 
 
 class _CorrelationIds(RandomIdGenerator):
-    """Reads the trace id from a variable, since the SDK doesn't say which span it is for."""
+    """Reads the trace ID from a variable, since the SDK doesn't say which span it's for."""
 
     def generate_trace_id(self) -> int:
         return _next_trace_id.get() or super().generate_trace_id()
@@ -103,14 +103,14 @@ class ExportingTracer:
         return trace.format_span_id(current.span_id) if current.is_valid else None
 
     def stop(self) -> None:
-        # The exporter retries for up to half a minute without its collector; the process must end sooner.
+        # The exporter retries for up to half a minute without its collector. The process must end sooner.
         shutdown = Thread(target=self._provider.shutdown, daemon=True)
         shutdown.start()
         shutdown.join(_STOP_SECONDS)
 
 
 class _RecordingSpan(Span):
-    """A span that is current from its creation."""
+    """A span that's current from its creation."""
 
     def __init__(self, span: trace.Span) -> None:
         super().__init__(span.get_span_context())
@@ -148,11 +148,11 @@ def _current() -> SpanContext:
 
 
 def _resumed_correlation() -> str | None:
-    """The correlation id that this task has resumed, until a span starts in it."""
+    """Returns the correlation ID that this task has resumed, until a span starts in it."""
     found = get_value(_CORRELATION)
     return found if isinstance(found, str) and not _current().is_valid else None
 
 
 def _span_context(traceparent: str) -> SpanContext:
-    """Parses the span in a W3C header; returns an invalid context if the header is malformed."""
+    """Parses the span in a W3C header. Returns an invalid context if the header is malformed."""
     return trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context())).get_span_context()

@@ -1,4 +1,4 @@
-"""Correlation ids and spans. Without tracing, a span costs one variable check, a tenth of OpenTelemetry's no-op."""
+"""Correlation IDs and spans. Without tracing, a span is one variable check, a tenth of OpenTelemetry's no-op."""
 
 import os
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Span(NonRecordingSpan):
     """
 
     def set(self, key: str, value: Value | None) -> None:
-        """Sets an attribute: ids, names and numbers, never contents. ``None`` is skipped."""
+        """Sets an attribute: an ID, name or number, never contents. ``None`` is skipped."""
 
     def fail(self, problem: str) -> None:
         """Marks the work as failed. ``problem`` is the kind of error, since a message may quote contents."""
@@ -40,12 +40,12 @@ _tracer: "ExportingTracer | None" = None
 
 
 def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Turns tracing on if the standard variables name a collector; returns whether it is on."""
+    """Turns tracing on if the standard variables specify a collector. Returns whether it's on."""
     global _tracer
     wanted = any(environ.get(name) for name in _ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER") != "none"
     if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
-    # Imported late: the SDK costs a quarter of a second, and memory.
+    # Imported late, since the SDK takes a quarter of a second, and memory.
     from libs.tracing._exporting import ExportingTracer
 
     _tracer = ExportingTracer(service, environ)
@@ -72,8 +72,8 @@ def span(
 ) -> Span:
     """Starts a span below ``parent`` (a ``traceparent``), or below the current span.
 
-    A ``correlation_id`` sets the span's trace; a parent in another trace is then linked rather than continued. ``link``
-    is always just linked. ``began``: Unix nanoseconds, for work that started earlier.
+    ``correlation_id`` sets the span's trace. A parent in another trace is then linked and not continued. ``link`` is
+    always just linked. ``began``: Unix nanoseconds, for work that started earlier.
     """
     if _tracer is None:
         return NOTHING
@@ -81,34 +81,34 @@ def span(
 
 
 def is_on() -> bool:
-    """Whether spans are recorded. Check it before computing values only for spans."""
+    """Returns whether spans are recorded. Check this before computing values only for spans."""
     return _tracer is not None
 
 
 def resume(parent: str | None, correlation_id: str) -> None:
-    """Makes later spans of this task children of ``parent``, in the trace of the correlation id."""
+    """Makes later spans of this task children of ``parent``, in the trace of the correlation ID."""
     if _tracer is not None:
         _tracer.resume(parent, correlation_id)
 
 
 def current_traceparent() -> str | None:
-    """The W3C header of the current span; None without tracing."""
+    """Returns the W3C header of the current span, or None without tracing."""
     return None if _tracer is None else _tracer.traceparent()
 
 
 def span_id() -> str | None:
-    """The id of the current span, for logs."""
+    """Returns the ID of the current span, for logs."""
     return None if _tracer is None else _tracer.span_id()
 
 
 @lru_cache(maxsize=4096)
 def trace_id_of(correlation_id: str) -> str:
-    """The first half of the SHA-256 in 32 hexadecimal digits, so that the trace can be found by correlation id."""
+    """Returns the first half of the correlation ID's SHA-256 in 32 hexadecimal digits, so the trace can be found."""
     return sha256(correlation_id.encode()).hexdigest()[:32]
 
 
 def _bound_by_structlog(name: str) -> ContextVar[Any]:
-    # Reading one value through structlog copies all context variables; its tokens contain the variable itself.
+    # Reading one value through structlog copies all context variables. Its tokens contain the variable itself.
     return copy_context().run(structlog.contextvars.bind_contextvars, **{name: ""})[name].var
 
 
@@ -116,11 +116,11 @@ _correlation_id: Final = _bound_by_structlog("correlation_id")
 
 
 def current_correlation_id() -> str | None:
-    """The correlation id of the current request or message, as in its logs."""
+    """Returns the correlation ID of the current request or message, as in its logs."""
     value = _correlation_id.get(None)
     return value if isinstance(value, str) else None
 
 
 def bind_correlation_id(correlation_id: str) -> None:
-    """Binds another correlation id from here on, for example one from the body."""
+    """Binds another correlation ID from here on, for example one from the body."""
     _correlation_id.set(correlation_id)

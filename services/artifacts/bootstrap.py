@@ -11,13 +11,14 @@ import structlog
 
 from libs.blobs import Blobs, CollectBlobs
 from libs.contracts.errors import StoreUnavailable
+from libs.eventing import EntityTable
 from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
 from libs.service_defaults import Service
 from services.artifacts.adapters.internal_api import HttpDocuments, HttpSessions
 from services.artifacts.adapters.postgres.artifacts import ARTIFACT_BYTES, PostgresArtifactReader
-from services.artifacts.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.artifacts.adapters.postgres.expiry import EXPIRIES
 from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
 from services.artifacts.adapters.tables.reader import TableProcesses
@@ -36,6 +37,8 @@ from services.artifacts.use_cases.read_tables import ReadTables
 from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+ENTITIES: Final = (EntityTable("artifacts"), EntityTable("sessions"))
+"""Tables with the subjects of the service's events."""
 _POLL_SECONDS: Final = 1.0
 # Deletions wake this process. Polling covers slow commits, outages of the store, and leftovers of crashed processes.
 _COLLECT_SECONDS: Final = 5.0

@@ -5,15 +5,17 @@ Events are stored in the outbox, from which a running gateway publishes them.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
+
+from psycopg.errors import UniqueViolation
 
 from libs.contracts.errors import Conflict, NotFound, ValidationFailed
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.eventing import Outbox
 from libs.persistence import Database
-from services.gateway.adapters.postgres.accounts import PostgresAccounts
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.domain.accounts import (
     ALL_SCOPES,
@@ -31,13 +33,21 @@ from services.gateway.use_cases.keys import IssuedKey, Keys
 DEVELOPMENT_COMPANY: Final = "Development"
 DEVELOPMENT_KEY: Final = "development"
 _PAGE: Final = 200
+_COMPANIES: Final = "SELECT id::text, name, rate_limit, created_at FROM companies"
+_USERS: Final = "SELECT id::text, company_id::text, name, created_at FROM users WHERE company_id = %s"
+_ADD_COMPANY: Final = (
+    "INSERT INTO companies (id, name, rate_limit, created_at) VALUES (%(id)s, %(name)s, %(rate_limit)s, %(created_at)s)"
+)
+_ADD_USER: Final = (
+    "INSERT INTO users (id, company_id, name, created_at) VALUES (%(id)s, %(company_id)s, %(name)s, %(created_at)s)"
+)
 
 
 class Administration:
     """Manages all companies. Companies and users are identified by name or ID."""
 
     def __init__(self, database: Database) -> None:
-        self._accounts = PostgresAccounts(database)
+        self._database = database
         # A running gateway relays the stored events.
         self._store = PostgresKeys(database, Outbox(database))
         self._keys = Keys(self._store, _now)
@@ -45,34 +55,39 @@ class Administration:
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """``rate_limit``: requests per minute and key, ``None`` for no limit. Raises ``Conflict``."""
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
-        await self._accounts.add_company(company)
+        await self._add(
+            _ADD_COMPANY, asdict(company), f"A company named '{company.name}' already exists. Choose another name."
+        )
         return company
 
     async def companies(self) -> Sequence[Company]:
-        return await self._accounts.companies()
+        return [Company(**row) for row in await self._database.records(f"{_COMPANIES} ORDER BY created_at")]
 
     async def company(self, company: str) -> Company:
-        found = await self._accounts.company(company)
-        if found is None:
+        rows = await self._database.records(f"{_COMPANIES} WHERE {_column(company)} = %s", (company,))
+        if not rows:
             raise NotFound(f"There is no company '{company}'. List them with 'aes companies list'.")
-        return found
+        return Company(**rows[0])
 
     async def create_user(self, company: str, name: str) -> User:
         """Raises ``Conflict`` if the company already has a user with this name."""
         owner = await self.company(company)
         user = User(id=new_id(), company_id=owner.id, name=_name(name), created_at=_now())
-        await self._accounts.add_user(user)
+        await self._add(
+            _ADD_USER, asdict(user), f"This company already has a user named '{user.name}'. Choose another name."
+        )
         return user
 
     async def users(self, company: str) -> Sequence[User]:
-        return await self._accounts.users((await self.company(company)).id)
+        owner = await self.company(company)
+        return [User(**row) for row in await self._database.records(f"{_USERS} ORDER BY created_at", (owner.id,))]
 
     async def user(self, company: str, user: str) -> User:
         owner = await self.company(company)
-        found = await self._accounts.user(owner.id, user)
-        if found is None:
+        rows = await self._database.records(f"{_USERS} AND {_column(user)} = %s", (owner.id, user))
+        if not rows:
             raise NotFound(f"There is no user '{user}' in the company '{owner.name}'.")
-        return found
+        return User(**rows[0])
 
     async def create_key(
         self,
@@ -132,6 +147,12 @@ class Administration:
         """Adds scopes to a key. Gateways that have cached the key apply them once the entry expires."""
         await self._store.change_scopes(key, scopes)
 
+    async def _add(self, statement: str, values: dict[str, Any], taken: str) -> None:
+        try:
+            await self._database.execute(statement, values)
+        except UniqueViolation:
+            raise Conflict(taken) from None
+
     async def _write_to(self, key_id: str) -> Write:
         found = await self._store.find_by_id(key_id) if is_id(key_id) else None
         if found is None:
@@ -171,6 +192,10 @@ async def ensure_development_key(database_url: str, existing: str | None = None)
             DEVELOPMENT_COMPANY, "developer", scopes=OPERATOR_SCOPES, name=DEVELOPMENT_KEY
         )
         return issued.secret
+
+
+def _column(name_or_id: str) -> str:
+    return "id" if is_id(name_or_id) else "name"
 
 
 def _name(text: str) -> str:

@@ -9,14 +9,14 @@ from typing import Final
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import TopicKind
-from libs.eventing import CommandSender
+from libs.eventing import CommandSender, EntityTable
 from libs.eventing.dead_letters import open_dead_letters
 from libs.eventing.lag import read_consumer_lag
 from libs.service_defaults import API, Service
 from libs.service_defaults.repeating import repeat
 from services.gateway.adapters.health_http import read_replicas
 from services.gateway.adapters.postgres.connections import PostgresConnections
-from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.gateway.adapters.postgres.expiry import EXPIRIES
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.limits import PostgresSharedLimits
@@ -30,6 +30,8 @@ from services.gateway.settings import GatewaySettings
 from web import assets as studio_assets
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections"))
+"""Tables with the subjects of the service's events."""
 _PURGE_SECONDS: Final = 60.0
 _OPERATIONS: Final = "aes-gateway-operations"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from libs.blobs import Blobs, CollectBlobs
+from libs.eventing import EntityTable
 from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import API, Service
@@ -20,7 +21,7 @@ from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs, PostgresArtifactLocator
 from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionReader
-from services.ingestion.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.ingestion.adapters.postgres.expiry import EXPIRIES
 from services.ingestion.adapters.postgres.files import FILE_BYTES, FILES, PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
@@ -55,6 +56,13 @@ from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+ENTITIES: Final = (
+    EntityTable("files"),
+    EntityTable("collections"),
+    EntityTable("knowledge_bases"),
+    EntityTable("artifact_documents", id="artifact_id"),
+)
+"""Tables with the subjects of the service's events."""
 _COLLECTION_CHANGES_SECONDS: Final = 1.0
 _COLLECT_SECONDS: Final = 600.0
 _UNUSED_HOURS: Final = 24.0

@@ -2,13 +2,15 @@
 
 import time
 from pathlib import Path
+from typing import Final
 
+from libs.eventing import EntityTable
 from libs.fairness import FairSemaphore
 from libs.service_defaults import Service
 from services.registry.adapters.internal_api.knowledge_bases import HttpKnowledgeBases
 from services.registry.adapters.internal_api.runtime import HttpRuntimeCatalogues, HttpToolsetRuntime
 from services.registry.adapters.postgres.agents import PostgresAgentReader
-from services.registry.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.registry.adapters.postgres.expiry import EXPIRIES
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.entrypoints.resources.agents import serve_agents
@@ -21,6 +23,8 @@ from services.registry.use_cases.read_toolsets import ReadToolsets
 from services.registry.use_cases.toolsets import Toolsets
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+ENTITIES: Final = (EntityTable("agents"), EntityTable("toolsets"), EntityTable("secrets"))
+"""Tables with the subjects of the service's events."""
 
 
 def build(settings: RegistrySettings) -> Service:

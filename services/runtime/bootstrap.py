@@ -4,13 +4,14 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import structlog
 from fastapi import FastAPI
 
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandRouter, Outbox
+from libs.eventing import CommandRouter, EntityTable, Outbox
 from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
@@ -30,7 +31,7 @@ from services.runtime.adapters.observed import (
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
 from services.runtime.adapters.postgres.conversations import PostgresConversations
-from services.runtime.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.runtime.adapters.postgres.expiry import EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
 from services.runtime.adapters.postgres.prices import PostgresPrices
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
@@ -88,6 +89,14 @@ from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
+# Turns count their events themselves.
+ENTITIES: Final = (
+    EntityTable("sessions"),
+    EntityTable("session_tombstones"),
+    EntityTable("budgets"),
+    EntityTable("retention", id="company_id"),
+)
+"""Tables with the subjects of the service's events."""
 _RENEWALS_PER_LEASE = 3
 # The reconciler is notified just before a commit, which takes milliseconds. The second pass covers a slow commit.
 _RECONCILE_AFTER = (0.02, 0.25)

@@ -14,19 +14,23 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     model_config = SettingsConfigDict(env_prefix="AES_RUNTIME_", extra="ignore", populate_by_name=True)
 
     max_running_turns: int = Field(
-        200, ge=1, description="Concurrent turns per company and worker; an eighth more for other companies."
+        200, ge=1, description="Concurrent turns per company and worker, plus an eighth for other companies."
     )
-    max_turns_per_session: int = Field(20, ge=1, description="Unfinished turns per session; more get a 429.")
-    max_turns_per_company: int = Field(1000, ge=1, description="Queued and running turns per company; more get a 429.")
-    turn_deadline_seconds: float = Field(600.0, gt=0, description="Time limit for a turn; longer turns fail.")
+    max_turns_per_session: int = Field(20, ge=1, description="Unfinished turns per session. Further turns get a 429.")
+    max_turns_per_company: int = Field(
+        1000, ge=1, description="Queued and running turns per company. Further turns get a 429."
+    )
+    turn_deadline_seconds: float = Field(600.0, gt=0, description="Time limit for a turn. Longer turns fail.")
     action_ttl_seconds: float = Field(
-        86400.0, gt=0, description="Time to resolve a required action; then the call fails and the turn continues."
+        86400.0,
+        gt=0,
+        description="Time to resolve a required action. Afterwards, the call fails and the turn continues.",
     )
     session_retention_days: int = Field(
         0,
         ge=0,
         le=MOST_DAYS,
-        description="Delete sessions unused for this long, unless the company sets its own retention; 0: never.",
+        description="Deletes sessions unused for this long, unless the company sets its own retention. 0: never.",
     )
     turn_attempts: int = Field(
         3, ge=1, description="Maximum attempts for a turn whose worker dies or raises an unexpected exception."
@@ -40,7 +44,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     )
     http_get_hosts: str = Field("", description="Comma-separated hosts that the tool `http_get` may read.")
     max_tool_calls: int = Field(
-        200, ge=1, description="Concurrent toolset calls per process; further calls wait, within their time limit."
+        200, ge=1, description="Concurrent toolset calls per process. Further calls wait, within their time limit."
     )
     max_tool_calls_per_company: int = Field(50, ge=1, description="Concurrent toolset calls per company and process.")
     max_tool_calls_per_toolset: int = Field(20, ge=1, description="Concurrent calls per toolset and process.")
@@ -48,5 +52,5 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
         0.0, ge=0, description="Artificial delay of `builtin:extractive`, for tests."
     )
     history_cache_characters: int = Field(
-        64_000_000, ge=0, description="Characters of session history cached per worker; 0: no cache."
+        64_000_000, ge=0, description="Characters of session history cached per worker. 0 disables the cache."
     )

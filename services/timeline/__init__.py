@@ -1,1 +1,1 @@
-"""The numbered log of a company's events, its pages and webhooks, and usage of turns."""
+"""The numbered log of every company's events, webhooks, and the usage of turns."""

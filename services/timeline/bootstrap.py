@@ -1,4 +1,4 @@
-"""Builds the timeline from its parts."""
+"""Wires the timeline together."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -7,11 +7,12 @@ from typing import Final
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import EVENT_TOPICS
+from libs.eventing import EntityTable
 from libs.fairness import FairSemaphore
 from libs.service_defaults import Service
 from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.timeline.adapters.delivery_metrics import PrometheusDeliveryMetrics
-from services.timeline.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.timeline.adapters.postgres.expiry import EXPIRIES
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from services.timeline.adapters.postgres.timeline import PostgresTimeline
@@ -34,6 +35,8 @@ from services.timeline.use_cases.delivering.worker import WebhookWorker
 from services.timeline.use_cases.webhooks import Webhooks
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
+ENTITIES: Final = (EntityTable("webhooks", is_uuid=True),)
+"""Tables with the subjects of the service's events."""
 LOG: Final = "log"
 WEBHOOKS: Final = "webhooks"
 _CLEANING_SECONDS: Final = 3600.0
@@ -43,7 +46,7 @@ _now: Final = partial(datetime.now, UTC)
 
 
 def build(settings: TimelineSettings) -> Service:
-    """Returns the service, ready to run; role ``api`` serves pages and usage."""
+    """Builds the service. Role ``api`` serves pages and usage."""
     service = _service(settings)
     serve_events(service.http, PostgresTimeline(service.database))
     serve_usage(service.http, PostgresUsage(service.database))
@@ -54,21 +57,21 @@ def build(settings: TimelineSettings) -> Service:
 
 
 def build_log(settings: TimelineSettings) -> Service:
-    """Returns a process that fills the log."""
+    """Builds a process that fills the log."""
     service = _service(settings)
     _fill_log(service, settings)
     return service
 
 
 def build_webhooks(settings: TimelineSettings) -> Service:
-    """Returns a process that changes webhooks and delivers to them."""
+    """Builds a process that handles webhooks' commands and delivers events."""
     service = _service(settings)
     _serve_webhooks(service, settings)
     return service
 
 
 def _service(settings: TimelineSettings) -> Service:
-    # Every statement finds rows by ID. Planning a read of the timeline's 30 partitions takes longer than reading them.
+    # Every statement finds rows by ID, and planning a read of the 30 partitions takes longer than the read itself.
     return Service("timeline", settings, migrations=MIGRATIONS, plan_once=True, worker=WEBHOOKS)
 
 
@@ -83,7 +86,7 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
-    """Reads of webhooks in role ``api``; commands, key events and deliveries in role ``webhooks``."""
+    """Serves webhooks in role ``api``. Handles commands, key events and deliveries in role ``webhooks``."""
     metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)

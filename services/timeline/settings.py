@@ -1,4 +1,4 @@
-"""Settings of the timeline, from the environment."""
+"""The timeline's settings, read from the environment."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -11,11 +11,11 @@ from libs.service_defaults import ServiceSettings
 class TimelineSettings(OutboundSettings, SecretsSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_TIMELINE_")
 
-    days: int = Field(30, ge=1, le=3650, description="Days (UTC) that events are kept in the timeline.")
-    usage_days: int = Field(400, ge=1, le=36500, description="Days that usage is kept.")
+    days: int = Field(30, ge=1, le=3650, description="Number of days (UTC) for which the timeline keeps events.")
+    usage_days: int = Field(400, ge=1, le=36500, description="Number of days for which usage is kept.")
     webhook_attempts: int = Field(
         256,
         ge=1,
         le=4096,
-        description="Concurrent webhook calls per `webhooks` process; each company gets up to an eighth.",
+        description="Maximum concurrent webhook calls per `webhooks` process. Each company gets up to an eighth.",
     )

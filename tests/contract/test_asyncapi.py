@@ -16,6 +16,7 @@ from libs.contracts.wire_examples import examples_of
 from services.gateway.entrypoints.rest.client_messages import MODELS, message_of
 from services.gateway.entrypoints.rest.reference import asyncapi as sockets
 from services.gateway.entrypoints.rest.reference.asyncapi import CHANNEL
+from tools.reference.references import resolved
 
 SCHEMA = json.loads((Path(__file__).parent / "asyncapi_schema" / "3.0.0.json").read_text())
 
@@ -40,13 +41,6 @@ def references(value: Any) -> list[str]:
     return []
 
 
-def resolve(reference: str, whole: dict[str, Any]) -> Any:
-    found: Any = whole
-    for step in reference.removeprefix("#/").split("/"):
-        found = found[step]
-    return found
-
-
 @pytest.mark.parametrize(
     "render", [document, with_server, with_socket], ids=["without a server", "with a server", "with the WebSocket"]
 )
@@ -59,7 +53,7 @@ def test_it_is_asyncapi_3(render: Callable[[], dict[str, Any]]) -> None:
 @pytest.mark.parametrize("render", [with_server, with_socket], ids=["the bus", "with the WebSocket"])
 def test_every_reference_leads_somewhere(render: Callable[[], dict[str, Any]]) -> None:
     for reference in references(render()):
-        assert resolve(reference, render()) is not None
+        assert resolved({"$ref": reference}, render())
 
 
 def test_channels_are_the_declared_topics() -> None:

@@ -21,7 +21,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from cli.app import app
-from tests.contract.test_documented_addresses import API, OPERATIONS
+from tests.contract.test_documented_addresses import API, operations
 from tools.reference.markdown import by_hand
 
 ROOT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def test_data_is_well_formed(block: Block) -> None:
 @pytest.mark.parametrize("block", [each for each in blocks() if each.kind == "request"], ids=str)
 def test_a_request_has_a_route(block: Block) -> None:
     for method, path in re.findall(r"^([A-Z]+) (/[^\s?]*)", block.text, re.MULTILINE):
-        routes = [each.split()[1] for each in OPERATIONS if each.startswith(f"{method} ")]
+        routes = [route for verb, route in operations() if verb == method]
         of_a_reader = block.page == "docs/reference/webhooks.md" and path == "/hooks/agents"
         assert of_a_reader or any(re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", route), f"{API}{path}") for route in routes)
 

@@ -49,7 +49,7 @@ def test_an_explanation_is_two_short_sentences(catalogue: Mapping[str, Explanati
 
 # The place of a finding's type in calls of the functions that make one, and its keyword in others.
 PLACES = {"found": 1, "error": 1, "warning": 1, "_invalid": 1, "invalid_file": 1, "refuse": 2}
-KEYWORDS = {"ErrorDetail": "type", "refused_parameter": "kind"}
+KEYWORDS = {"ErrorDetail": "type", "refused_parameter": "kind", "invalid_field": "kind"}
 TYPE = re.compile(r"[a-z]+(_[a-z]+)*")
 # Composed of a block's type and a problem, or of the name of a thing; and those that functions pass on.
 COMPOSED = {

@@ -4,7 +4,6 @@ import ast
 import asyncio
 import importlib.util
 import inspect
-import json
 import re
 import subprocess
 import sys
@@ -21,10 +20,12 @@ from aes_client.resource import Resource, iteration, operation
 
 from libs.contracts.errors import ErrorKind
 from services.gateway.entrypoints.rest.application import openapi_document
+from tools.reference.references import resolved
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients" / "python"
-BASELINE = json.loads((Path(__file__).parent / "public_api" / "baseline.json").read_text())
+KEY = "the caller's"
+NAMES = r"\{\w+\}"
 # A link that the service makes is followed by any HTTP client.
 NOT_FOR_CLIENTS = {"GET /artifacts/{}/content/"}
 
@@ -40,9 +41,10 @@ def test_its_generated_modules_are_those_of_the_document() -> None:
 
 
 def test_every_schema_of_the_api_is_known() -> None:
+    schemas = openapi_document()["components"]["schemas"]
     wrappers = {"ErrorBody", "IngestBody", "TurnStreamEvent"}
-    pages = {name for name in BASELINE["schemas"] if name.endswith("Page")}
-    assert [name for name in set(BASELINE["schemas"]) - wrappers - pages if not hasattr(models, name)] == []
+    pages = {name for name in schemas if name.endswith("Page")}
+    assert [name for name in schemas.keys() - wrappers - pages if not hasattr(models, name)] == []
 
 
 def test_every_error_of_the_service_has_a_class_that_the_package_offers() -> None:
@@ -53,17 +55,31 @@ def test_every_error_of_the_service_has_a_class_that_the_package_offers() -> Non
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_every_operation_of_the_api_can_be_called(kind: type[Client | AsyncClient]) -> None:
-    public = {re.sub(r"\{\w+\}", "{}", each.replace("/api/v1", "", 1)) for each in BASELINE["operations"]}
-    assert called_by(kind) == public - NOT_FOR_CLIENTS
+    paths = openapi_document()["paths"].items()
+    operations = (f"{method.upper()} {path}" for path, methods in paths for method in methods)
+    public = {re.sub(NAMES, "{}", each.replace("/api/v1", "", 1)) for each in operations}
+    assert called_by(kind).keys() == public - NOT_FOR_CLIENTS
 
 
-def called_by(kind: type[Client | AsyncClient]) -> set[str]:
-    """Method and path of what every operation of the client sends first."""
-    seen: set[str] = set()
+def test_every_write_that_takes_an_idempotency_key_lets_the_caller_choose_it() -> None:
+    document = openapi_document()
+    taking = {
+        f"{method.upper()} {re.sub(NAMES, '{}', path.replace('/api/v1', '', 1))}"
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if any(resolved(each, document)["name"] == "Idempotency-Key" for each in operation["parameters"])
+    }
+    assert {operation for operation, keys in called_by(Client).items() if keys == {KEY}} == taking
+
+
+def called_by(kind: type[Client | AsyncClient]) -> dict[str, set[str | None]]:
+    """The idempotency keys of what every operation of the client sends first, by method and path."""
+    seen: dict[str, set[str | None]] = {}
 
     def note(request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/api/v1")
-        seen.add(f"{request.method} {re.sub(r'(?<=/)[xX](?=/)', '{}', path)}")
+        operation = f"{request.method} {re.sub(r'(?<=/)[xX](?=/)', '{}', path)}"
+        seen.setdefault(operation, set()).add(request.headers.get("idempotency-key"))
         return httpx.Response(418)
 
     http: Any = (httpx.Client if kind is Client else httpx.AsyncClient)(transport=httpx.MockTransport(note))
@@ -89,6 +105,8 @@ def call(method: Any) -> None:
         for name, parameter in inspect.signature(method).parameters.items()
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     }
+    if "idempotency_key" in inspect.signature(method).parameters:
+        arguments["idempotency_key"] = KEY
     if "file" in arguments:
         arguments["name"] = "x.md"
     try:

@@ -1,4 +1,4 @@
-"""One `execute`: the files that it runs through, and the hops between them, as its page in `docs/concepts` lists them.
+"""One `execute`: the files that it runs through, as listed in `call_path.txt`, and the hops between them.
 
 A file counts when one of its functions runs between the request's socket and the answer's, but for those beside the
 path (`tests/support/traced_calls`). A hop is a call from a function in a counted file to one in another, each pair of
@@ -9,7 +9,6 @@ What happens beside a turn by chance is in some turns and not in others: what al
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def traced(folder: Path, model: HeldModel) -> Iterator[RunningStack]:
         running.down()
 
 
-async def test_one_execute_goes_through_the_files_of_the_documents(traced: RunningStack, folder: Path) -> None:
+async def test_one_execute_goes_through_the_listed_files(traced: RunningStack, folder: Path) -> None:
     pids = [traced.pid(name) for name in PROCESSES]
     async with new_client(traced.base_url, traced.api_key) as http:
         api = Api(http)
@@ -76,5 +75,4 @@ async def calls_of_a_turn(api: Api, session: str, folder: Path, pids: list[int])
 
 
 def listed() -> set[str]:
-    section = (ROOT / "docs" / "concepts" / "architecture.md").read_text().partition("## The path of one `execute`")[2]
-    return set(re.findall(r"`((?:services|libs)/[\w/]+\.py)`", section.partition("\n## ")[0]))
+    return set((Path(__file__).parent / "call_path.txt").read_text().split())

@@ -101,7 +101,7 @@ async def test_assistants_threads_and_vector_stores_of_openai(
     options = (*files, "--model", "builtin:extractive")
     script, sample = "from_openai_assistants.py", "openai-assistants.json"
     moved = await moved_twice(stack, api, mover, tmp_path, script, sample, *options)
-    for left_out in ("receipt.png is not there", "code_interpreter has no equal", "its image_file is left out"):
+    for left_out in ("receipt.png is missing", "code_interpreter has no equivalent", "left out its image_file"):
         assert left_out in moved.said
     base = moved.one("knowledge base")
     desk = (await api.http.get(f"/agent/{moved.one('agent', 'asst_9kQ2')}/")).json()["system_config"]
@@ -147,7 +147,7 @@ async def test_assistants_and_threads_of_langgraph(
     sample = "langgraph-threads.json"
     moved = await moved_twice(stack, api, mover, tmp_path, "from_langgraph.py", sample, *options)
     assert "left out max_search_results" in moved.said
-    assert "is interrupted" in moved.said
+    assert "interrupted;" in moved.said
     desk = (await api.http.get(f"/agent/{moved.one('agent')}/")).json()["system_config"]
     assert desk["system_prompt"] == "You answer passengers of the Skarholm Line."
     session, question = moved.one("session", "5c0a"), "And tomorrow?"

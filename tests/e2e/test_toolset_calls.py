@@ -99,7 +99,7 @@ async def test_targets_that_misbehave_fail_the_call_and_the_turn_goes_on(api: Ap
 
     told = [reply.json()["response"]["tool_calls"][0] for reply in replies]
     assert [call["status"] for call in told] == ["failed"] * 3
-    for call, reason in zip(told, ("did not finish within 1 seconds", "isn't public", "isn't valid JSON"), strict=True):
+    for call, reason in zip(told, ("didn't finish within 1 seconds", "isn't public", "isn't valid JSON"), strict=True):
         assert reason in call["output"]
 
 
@@ -153,7 +153,7 @@ async def _killed_in_the_middle(breakable: RunningStack, api: Api, target: Hosti
         times = taken.pop(f"{reply.json()['turn_id']}.{call['id']}")
         if tool == "pay":
             assert (call["status"], times) == ("unknown", 1)
-            assert "not known whether it was carried out" in call["output"]
+            assert "unknown whether the call was executed" in call["output"]
         else:
             assert (call["status"], times, call["output"]) == ("completed", 2, '"done"')
     assert not taken, "no call under any other key"

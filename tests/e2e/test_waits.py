@@ -269,7 +269,7 @@ async def test_a_websocket_shows_the_wait_and_resolves_it(stack: RunningStack, a
     assert message["data"]["response"]["tool_calls"][0]["output"] == "on its way"
 
 
-@pytest.mark.parametrize(("said", "outcome"), [("y", "3 * 245 = 735"), ("n", "The person said no.")])
+@pytest.mark.parametrize(("said", "outcome"), [("y", "3 * 245 = 735"), ("n", "The user denied the call.")])
 async def test_the_example_runs_its_tool_and_asks_before_it_allows_a_call(
     stack: RunningStack, said: str, outcome: str
 ) -> None:

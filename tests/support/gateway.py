@@ -131,7 +131,7 @@ class FakeBus:
         traceparent: str | None = None,
     ) -> None:
         if self.down:
-            raise ServiceUnavailable("The message bus can't be reached; nothing was done.", retry_after=2)
+            raise ServiceUnavailable("The message bus is unavailable. Nothing was changed.", retry_after=2)
         sent = Sent(command, command_id, correlation_id, identity, traceparent, subject)
         self.sent.append(sent)
         events = list(self.upstream(sent))

@@ -9,9 +9,9 @@ _ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", 
 _LIBRARIES: Final = frozenset(
     {"aiokafka", "faust", "fastapi", "mode", "psycopg", "psycopg_pool", "starlette", "uvicorn"}
 )
-# Methods of named tuples, which have no names of their own for fear of the fields'.
+# Public methods of named tuples. Their underscore only avoids clashes with field names.
 _PUBLIC: Final = frozenset({"_asdict", "_fields", "_make", "_replace"})
-_INSTEAD: Final = "use the public interface of the library"
+_INSTEAD: Final = "use the library's public interface"
 
 
 def findings(root: Path) -> Iterator[str]:
@@ -23,7 +23,7 @@ def findings(root: Path) -> Iterator[str]:
 
 
 def _private_members(source: str) -> Iterator[tuple[int, str]]:
-    """Finds private members, by line, in a module that imports one of the libraries."""
+    """Yields private members, by line, in a module that imports one of the libraries."""
     tree = ast.parse(source)
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
     of_libraries: set[str] = set()
@@ -54,7 +54,7 @@ def _private_members(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """Private names that the module itself defines, as attributes of ``self`` or as functions, classes and fields."""
+    """Returns private names that the module itself defines: attributes of ``self``, functions, classes and fields."""
     own: set[str] = set()
     for node in ast.walk(tree):
         match node:

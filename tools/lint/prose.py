@@ -1,8 +1,8 @@
-"""Checks what people read: documents, docstrings, comments and messages.
+"""Checks documents, docstrings, comments and messages.
 
-The rules are few enough to be sure of: phrases from ``prose_words.toml``, long sentences, wide table cells and long
-pages. Generated parts of pages are left alone. ``prose_counts.toml`` says how many findings each folder still has. A
-count may only fall, and ``python -m tools.lint.prose`` writes lower ones.
+The rules have no false positives: phrases from ``prose_words.toml``, long sentences, wide table cells and long pages.
+Generated parts of pages are ignored. ``prose_counts.toml`` contains the number of allowed findings per folder. Counts
+may only decrease; ``python -m tools.lint.prose`` writes lower ones.
 """
 
 import ast
@@ -23,7 +23,7 @@ _ROOMS: Final = (
     *("services/gateway", "services/ingestion", "services/registry", "services/runtime", "services/timeline", "tools"),
     *("web", "README.md", "tests/README.md"),
 )
-# Records of measurements as they were made, and texts of others or for demonstrations.
+# Records of measurements, third-party texts and texts for demonstrations.
 _SKIPPED: Final = ("benchmarks/results", "examples/documents", "examples/migrations", "web/vendor")
 _SUFFIXES: Final = frozenset({".js", ".md", ".py"})
 _WORDS: Final = Path(__file__).with_name("prose_words.toml")
@@ -55,14 +55,14 @@ def findings(root: Path) -> Iterator[str]:
     for kind, room in sorted(found.keys() | allowed.keys()):
         here, most = found.get((kind, room), []), allowed.get((kind, room), 0)
         if len(here) > most:
-            yield f"{room}: {len(here)} findings of {kind!r}, at most {most}. Rewrite the new ones among these:"
+            yield f"{room}: {len(here)} findings of {kind!r}, at most {most}. Rewrite the new ones:"
             yield from (f"  {each.place}:{each.line}: {each.message}" for each in here)
         elif len(here) < most:
             yield f"{_COUNTS}: {room} has {len(here)} of {kind!r} and may have {most}. Lower it with: {_LOWER}"
 
 
 def lower(root: Path) -> None:
-    """Writes the counts that have fallen, and none that has risen."""
+    """Writes counts that have decreased, and never higher ones."""
     found, allowed = _by_kind_and_room(root), _allowed(root)
     by_kind: dict[str, dict[str, int]] = defaultdict(dict)
     for (kind, room), most in sorted(allowed.items()):
@@ -72,7 +72,7 @@ def lower(root: Path) -> None:
         f'\n["{kind}"]\n' + "".join(f'"{room}" = {count}\n' for room, count in rooms.items())
         for kind, rooms in by_kind.items()
     )
-    heading = f"# Findings that are left, by kind and folder. They may only become fewer: {_LOWER}\n"
+    heading = f"# Allowed findings by kind and folder. Counts may only decrease: {_LOWER}\n"
     (root / _COUNTS).write_text(heading + "".join(tables))
 
 
@@ -123,7 +123,7 @@ class _Phrases:
 def _phrases() -> _Phrases:
     rules: dict[str, str] = tomllib.loads(_WORDS.read_text())
     gap = r"(?:\s|#|\*)+"
-    # Groups of the data are not captured: the name of the one that matched tells the rule.
+    # The data's groups are made non-capturing, so that the name of the matching group identifies the rule.
     parts = [re.sub(r"\((?!\?)", "(?:", each).replace(" ", gap) for each in rules]
     pattern = "|".join(f"(?P<_{number}>{part})" for number, part in enumerate(parts))
     return _Phrases(re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), tuple(rules.values()))
@@ -132,7 +132,7 @@ def _phrases() -> _Phrases:
 def _of_page(place: str, text: str, phrases: _Phrases) -> Iterator[_Finding]:
     written = by_hand(text)
     if (words := _count(written)) > _MOST_WORDS_OF_PAGE:
-        yield _Finding("long pages", place, 1, f"{words} words, at most {_MOST_WORDS_OF_PAGE}: split it or cut it")
+        yield _Finding("long pages", place, 1, f"{words} words, at most {_MOST_WORDS_OF_PAGE}: split or shorten it")
     line, in_cell = 1, False
     for token in MarkdownIt().enable("table").parse(written):
         line = token.map[0] + 1 if token.map else line

@@ -1,4 +1,4 @@
-"""Forbids sleeps in tests: a test that waits for a time instead of an event passes or fails by chance."""
+"""Forbids sleeps in tests. A test that waits for a time instead of an event passes or fails by chance."""
 
 import ast
 import re
@@ -14,12 +14,12 @@ _INSTEAD: Final = (
 )
 _IN_BROWSERS: Final = "poll for the condition (`page.wait_for_function`, `expect(…)`, `eventually` of a script)"
 _MODULES: Final = frozenset({"anyio", "asyncio", "gevent", "time", "trio"})
-# A call with a number in the source of a script, such as `await sleep(20)`; `pg_sleep` is PostgreSQL's.
+# A call with a number in a script's source, such as `await sleep(20)`. `pg_sleep` is PostgreSQL's.
 _IN_SCRIPTS: Final = re.compile(r"(?<!\w)sleep\(\s*(?!0(?:\.0*)?\s*\))\.?\d|setTimeout\(\s*\w+,\s*[1-9]")
-_STAYS_ALIVE: Final = "a process whose script has to stay alive until the test ends it"
-_PACED: Final = "run by name, for an hour or so: its load keeps a pace, and it watches a cluster from outside"
+_STAYS_ALIVE: Final = "a process whose script must stay alive until the test stops it"
+_PACED: Final = "runs only on request, for about an hour, with a steady load, and watches a cluster from outside"
 _EXCEPTED: Final[Mapping[str, str]] = {
-    _WAITING: "the one place that waits for tests",
+    _WAITING: "the only place that waits for tests",
     "tests/cluster": _PACED,
     "tests/outages": _PACED,
     "tests/rolling_restart": _PACED,
@@ -28,8 +28,8 @@ _EXCEPTED_SCRIPTS: Final[Mapping[str, str]] = {
     "tests/integration/deploy_local/conftest.py": _STAYS_ALIVE,
     "tests/integration/deploy_local/test_process_supervisor.py": _STAYS_ALIVE,
     "tests/integration/objects/test_local_objects.py": _STAYS_ALIVE,
-    "tests/unit/lint/test_sleeps.py": "examples of what this rule finds",
-    "tests/unit/suite/test_hang_limits.py": "the pytest that this script is for has to end it",
+    "tests/unit/lint/test_sleeps.py": "examples of this rule's findings",
+    "tests/unit/suite/test_hang_limits.py": "pytest must stop this script",
 }
 
 
@@ -51,13 +51,13 @@ def _sleeps(place: str, source: str, *, scripts: bool) -> Iterator[str]:
             yield f"{place}:{node.lineno}: {name}: {_INSTEAD}"
         elif scripts and isinstance(node, ast.Constant) and isinstance(node.value, str):
             for found in _IN_SCRIPTS.finditer(node.value):
-                # A constant of several lines has its first one, and a script is indented like the code around it.
+                # A multi-line constant starts at its first line, and a script is indented like the code around it.
                 line = node.lineno + node.value.count("\n", 0, found.start())
                 yield f"{place}:{line}: {found[0]}…) in a script: {_IN_BROWSERS}"
 
 
 def _imported(tree: ast.AST) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Modules with a `sleep` and such functions, by the name under which the file imports them."""
+    """Returns modules with a `sleep`, and such functions, by the name under which the file imports them."""
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -76,6 +76,6 @@ def _sleep(node: ast.expr, modules: Mapping[str, str], names: Mapping[str, str])
 
 
 def _is_zero(call: ast.Call) -> bool:
-    """Only yields to other tasks: `sleep(0)`, also with a result."""
+    """Returns whether the call only yields to other tasks: `sleep(0)`, also with a result."""
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Constant) and first.value == 0

@@ -1,4 +1,4 @@
-"""Checks where code is and how long functions are, and that FastAPI calls no function in a thread."""
+"""Checks the location of code and the length of functions, and that FastAPI calls no function in a thread."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ def findings(root: Path) -> Iterator[str]:
         for file in sorted((root / room).rglob("*.py")):
             place, source = file.relative_to(root), file.read_text()
             if {file.stem, *place.parent.parts} & _JUNK_DRAWERS:
-                yield f"{place}: nobody knows what to look for there: name the file for what it holds"
+                yield f"{place}: the name says nothing about the content: name the file after what it contains"
             yield from _between_tests_and_benchmarks(place, source)
             if room == "tests":
                 continue
@@ -39,11 +39,11 @@ def findings(root: Path) -> Iterator[str]:
             if room in _SERVED:
                 dependencies |= set(_DEPENDENCY.findall(source))
     for name in sorted(dependencies & plain.keys()):
-        yield f"{plain[name]}: {name} isn't a coroutine: FastAPI calls it in a thread, at twice the price of a request"
+        yield f"{plain[name]}: {name} isn't a coroutine, so FastAPI calls it in a thread and doubles a request's time"
 
 
 def _functions(node: ast.AST) -> Iterator[_Function]:
-    """The functions that statements below the node define: expressions, which are most of a module, have none."""
+    """Returns functions defined by statements below the node. Expressions, most of a module, define none."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Function):
             yield child
@@ -52,9 +52,11 @@ def _functions(node: ast.AST) -> Iterator[_Function]:
 
 
 def _between_tests_and_benchmarks(place: Path, source: str) -> Iterator[str]:
-    """Benchmarks may start servers of `tests/servers`, and of the tests only those of benchmarks may import these."""
+    """Checks imports of tests and benchmarks. Benchmarks can import `tests.servers`, and only their tests import
+    benchmarks.
+    """
     if place.parts[0] == "benchmarks":
         for needed in sorted(set(_NEEDS_TESTS.findall(source)) - {"servers"}):
-            yield f"{place}: tests.{needed}: a benchmark needs nothing of the tests but tests.servers"
+            yield f"{place}: tests.{needed}: benchmarks can import only tests.servers from the tests"
     elif place.parts[0] == "tests" and "benchmarks" not in place.parts and _NEEDS_BENCHMARKS.search(source):
-        yield f"{place}: only tests of benchmarks import benchmarks"
+        yield f"{place}: only tests of benchmarks can import benchmarks"

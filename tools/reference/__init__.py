@@ -1,1 +1,1 @@
-"""Pages and tables of the documentation that are generated from code: `python -m tools.reference` writes them."""
+"""Generates pages and tables of the documentation from code: `python -m tools.reference`."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    # Commands of `aes` import the client, which is a package of its own.
+    # Commands of `aes` import the client, which is a separate package.
     sys.path.append(str(Path(__file__).parents[2] / "clients" / "python"))
     from tools.reference.pages import pages
 

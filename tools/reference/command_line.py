@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md, from the commands of `aes`."""
+"""Generates docs/reference/command-line.md from the commands of `aes`."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from tools.reference.markdown import MARK, names, table
 _VARIABLE: Final = re.compile(r"(?<!`)\bAES_[A-Z_<>…]+")
 _HEAD: Final = """# Command line
 
-`./aes` is the command in a clone of the repository. Its first run installs what it needs.
+Run `./aes` in a clone of the repository. Its first run installs its packages.
 [Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists its environment variables.
 
-With `--json`, a command prints JSON for programs. It exits with 0 on success, 1 on failure and 2 on wrong usage. Every
-command has `--help`.
+With `--json`, a command prints JSON for programs. Commands exit with 0 on success, 1 on failure and 2 on wrong usage.
+Every command has `--help`.
 """
 
 
@@ -26,11 +26,11 @@ def page() -> str:
         for name, entry in COMMANDS.items()
     )
     sections = [_section(words, command) for words, command in commands()]
-    return "\n".join([MARK, _HEAD, table(("command", "what it does"), listed), *sections])
+    return "\n".join([MARK, _HEAD, table(("command", "description"), listed), *sections])
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Every command and group of commands, with the words that call it."""
+    """Yields every command and group, with the words that call it."""
     group: Any = typer.main.get_command(app)
     for name in COMMANDS:
         yield from _with_inner(f"aes {name}", group.get_command(None, name))
@@ -78,11 +78,11 @@ def _row(parameter: Any) -> tuple[str, str, str]:
         name = names([*parameter.opts, *parameter.secondary_opts])
     else:
         name = names(f"{option} {_value(parameter)}" for option in parameter.opts)
-    return name, _default(parameter), _marked(parameter.help or "").replace("|", "\\|")
+    return name, _default(parameter), _marked(parameter.help or "")
 
 
 def _marked(text: str) -> str:
-    """Variables as code: otherwise Markdown would read `<SERVICE>` in a name as a tag."""
+    """Formats variables as code. Otherwise, Markdown would read `<SERVICE>` in a name as a tag."""
     return _VARIABLE.sub(r"`\g<0>`", text)
 
 

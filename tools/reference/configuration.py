@@ -1,4 +1,4 @@
-"""The tables of settings in docs/reference/configuration.md."""
+"""Generates the tables of settings in docs/reference/configuration.md."""
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module

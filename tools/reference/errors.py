@@ -1,4 +1,4 @@
-"""The tables of docs/reference/errors.md, from the catalogue of errors and the forms that protocols give them."""
+"""Generates the tables of docs/reference/errors.md from the error catalog and the protocols' error formats."""
 
 import json
 from collections.abc import Iterable

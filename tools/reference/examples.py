@@ -1,6 +1,6 @@
-"""Examples of bodies, from their schemas.
+"""Creates examples of bodies from their schemas.
 
-Values are those of the request, of the model's `EXAMPLES`, of `samples.toml` or of the schema.
+Values come from the request, from the model's `EXAMPLES`, from `samples.toml` or from the schema.
 """
 
 import hashlib
@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.contracts.wire_examples import ids, views
-
-Schema = Mapping[str, Any]
+from tools.reference.references import Schema, name_of, resolved
 
 _SAMPLES: Final = tomllib.loads(Path(__file__).with_name("samples.toml").read_text())
 _VALUES: Final[Mapping[str, Any]] = _SAMPLES["values"]
@@ -19,14 +18,13 @@ _IDS: Final = {field.removesuffix("_id").replace("_", ""): identifier for field,
 _OMITTED: Final = frozenset(_SAMPLES["omitted"])
 _SHOWN: Final = frozenset(_SAMPLES["shown"])
 _TIME: Final = "2026-05-04T08:16:15.239240Z"
-_REFERENCE: Final = "#/components/schemas/"
 
 
 class Examples:
-    """``schemas``: those that references name. ``given``: the request, whose fields the response has again."""
+    """Examples of bodies. ``given``: the request, whose fields recur in the response."""
 
-    def __init__(self, schemas: Mapping[str, Schema], given: Any) -> None:
-        self._schemas = schemas
+    def __init__(self, document: Schema, given: Any) -> None:
+        self._document = document
         self._given: Mapping[str, Any] = given if isinstance(given, dict) else {}
 
     def body(self, schema: Schema) -> Any:
@@ -34,7 +32,7 @@ class Examples:
         return self._value(name, resolved, self._given)
 
     def _value(self, name: str, schema: Schema, given: Mapping[str, Any]) -> Any:
-        """``name``: that of the model, or of the model and the field."""
+        """Returns an example. ``name``: the model, or the model and the field."""
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return self._chosen(name, options, given)
         match schema:
@@ -83,16 +81,12 @@ class Examples:
         return self._value(referred or name, resolved, {})
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """The name of the model, empty for a schema without one, and the schema."""
-        name = ""
-        while "$ref" in schema:
-            name = schema["$ref"].removeprefix(_REFERENCE)
-            schema = self._schemas[name]
-        return name, schema
+        """Returns the model's name, empty for a schema without one, and the schema."""
+        return name_of(schema), resolved(schema, self._document)
 
 
 def path(template: str) -> str:
-    """The path with values for its parameters, and the query of an example."""
+    """Returns the path with values for its parameters, and an example's query."""
     parts = template.split("/")
     for before, (number, part) in zip(parts, enumerate(parts[1:], start=1), strict=False):
         if part.startswith("{"):
@@ -107,7 +101,7 @@ def _path_value(before: str, parameter: str) -> str:
 
 
 def _identifier(of: str) -> str:
-    """The same for a model's `id` and for the fields of others that refer to it."""
+    """Returns an ID. A model's `id` and the fields that refer to it have the same ID."""
     noun = of.lower().replace("_", "")
     if known := _IDS.get(noun):
         return known

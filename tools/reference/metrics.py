@@ -1,11 +1,10 @@
-"""The metrics that the services declare, and their tables in docs/operate/metrics.md."""
+"""Generates the tables of docs/operate/metrics.md from the services' metrics."""
 
-import importlib
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram
 
 from tools.reference.markdown import names, table
 
@@ -22,7 +21,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Metric:
-    """``name`` as it is asked for, without the suffixes of a histogram's series."""
+    """A metric. ``name`` is the name in queries, without the suffixes of a histogram's series."""
 
     name: str
     kind: str
@@ -37,17 +36,19 @@ class Metric:
 
 @cache
 def declared_metrics() -> dict[str, Metric]:
-    """By name; imports whatever declares one."""
-    for folder in ("libs", "services"):
-        for file in (ROOT / folder).rglob("*.py"):
-            if "prometheus_client" in file.read_text():
-                importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
-    found = {}
-    for collector in set(REGISTRY._collector_to_names):
-        if isinstance(collector, Counter | Gauge | Histogram) and collector._name.startswith("aes_"):
-            name = collector._name + ("_total" if isinstance(collector, Counter) else "")
-            found[name] = Metric(name, collector._type, frozenset(collector._labelnames), collector._documentation)
-    return found
+    """Returns metrics by name, read from the source: the registry has no labels of metrics without values."""
+    sources = (file.read_text() for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py"))
+    metrics = [each for source in sources if "prometheus_client" in source for each in _declared_in(source)]
+    return {metric.name: metric for metric in metrics}
+
+
+def _declared_in(source: str) -> Iterator[Metric]:
+    """Raises ValueError for a metric whose name, meaning or labels aren't literals."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="Counter" | "Gauge" | "Histogram" as kind), args=arguments):
+                name, meaning, *labels = map(ast.literal_eval, arguments)
+                yield Metric(name, kind.lower(), frozenset(*labels), meaning)
 
 
 def parts() -> dict[str, str]:

@@ -1,14 +1,22 @@
-"""docs/reference/routes.md and a page for each resource, from the OpenAPI document."""
+"""Generates docs/reference/routes.md and a page for each resource from the OpenAPI document.
+
+The pages show the whole contract, so every change of the public API changes one of them.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Final
 
 from services.gateway.entrypoints.rest.application import openapi_document
 from tools.reference.examples import Examples, path
 from tools.reference.markdown import MARK, json_block, names, pretty, table
+from tools.reference.objects import Objects
+from tools.reference.references import Schema, name_of, reachable, resolved
 
+_INDEX: Final = "routes.md"
 _HEAD: Final = """# Routes
 
 Each route has a request and a response on the page of its resource. Paths follow the [base URL](conventions.md), and
@@ -16,14 +24,13 @@ Each route has a request and a response on the page of its resource. Paths follo
 """
 _RESOURCE_HEAD: Final = """
 Paths follow the [base URL](../conventions.md), and requests carry a [key](../access.md). A `?` marks optional fields.
-[Errors](../errors.md) are the same everywhere.
+What operations [share](../routes.md) isn't repeated here: credentials, parameters and errors.
 """
 _BASE: Final = "/api/v1"
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _JSON: Final = "application/json"
 _SCOPE: Final = re.compile(r"`([a-z]+:[a-z]+)`")
 _REQUIRED: Final = re.compile(r"\s*^Requires the scope `[a-z]+:[a-z]+`\.$", re.MULTILINE)
-_EVERYWHERE: Final = "X-Correlation-ID"
 _PART: Final = (
     'Content-Disposition: form-data; name="{field}"; filename="handbook.pdf"\nContent-Type: application/pdf\n\n…'
 )
@@ -33,7 +40,7 @@ _PART: Final = (
 class _Route:
     method: str
     path: str
-    operation: Mapping[str, Any]
+    operation: Schema
 
     @property
     def title(self) -> str:
@@ -45,43 +52,60 @@ class _Route:
 
     @property
     def scopes(self) -> list[str]:
-        return list(dict.fromkeys(_SCOPE.findall(self.operation.get("description", ""))))
+        """Returns the scopes of all calls, and those of certain requests, from the description."""
+        [needed] = {tuple(each) for alternative in self._security for each in alternative.values()} or {()}
+        return list(dict.fromkeys([*needed, *_SCOPE.findall(self.operation.get("description", ""))]))
+
+    @property
+    def credentials(self) -> list[str]:
+        return [name for alternative in self._security for name in alternative]
+
+    @property
+    def shared_parameters(self) -> list[str]:
+        return [name for each in self.operation["parameters"] if (name := name_of(each))]
+
+    @property
+    def errors(self) -> list[str]:
+        return [status for status in self.operation["responses"] if status >= "4"]
+
+    @property
+    def response_headers(self) -> list[list[str]]:
+        return [[*each.get("headers", ())] for status, each in self.operation["responses"].items() if status < "4"]
+
+    @property
+    def body_types(self) -> list[str]:
+        return [*self.operation.get("requestBody", {}).get("content", ())]
+
+    @property
+    def _security(self) -> Sequence[Mapping[str, list[str]]]:
+        alternatives: Sequence[Mapping[str, list[str]]] = self.operation.get("security", ())
+        return alternatives
 
 
 def pages() -> dict[str, str]:
-    """The index, and the page of each tag."""
-    document = openapi_document()
-    by_tag: dict[str, list[_Route]] = {each["name"]: [] for each in document["tags"]}
-    for template, methods in document["paths"].items():
-        for method in _METHODS:
-            if operation := methods.get(method):
-                route = _Route(method.upper(), template.removeprefix(_BASE), operation)
-                by_tag[operation["tags"][0]].append(route)
-    return {
-        "routes.md": "\n".join([MARK, _HEAD, table(("routes", "what they are for"), map(_listed, document["tags"]))]),
-        **{_page(tag): _Resource(document).page(tag, routes) for tag, routes in by_tag.items()},
-    }
+    """Returns the index and the page of each tag."""
+    return described_api().pages()
 
 
-def response_examples(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """The path, schema and example of each response in JSON."""
+@cache
+def described_api() -> "Routes":
+    return Routes(openapi_document())
+
+
+def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
+    """Yields the path, schema and example of each JSON response."""
     for template, methods in document["paths"].items():
         for operation in methods.values():
             request = operation.get("requestBody", {}).get("content", {}).get(_JSON, {})
-            examples = Examples(document["components"]["schemas"], _given(request))
+            examples = Examples(document, _given(request))
             for status, answer in operation["responses"].items():
                 if status.startswith("2") and (content := answer.get("content", {}).get(_JSON)):
                     yield template, content["schema"], examples.body(content["schema"])
 
 
-def _given(content: Mapping[str, Any]) -> Any:
-    """The first example of a request."""
+def _given(content: Schema) -> Any:
+    """Returns the first example of a request."""
     return next((each["value"] for each in content.get("examples", {}).values()), None)
-
-
-def _fields(schema: Mapping[str, Any]) -> list[str]:
-    required = schema.get("required", ())
-    return [name if name in required else f"{name}?" for name in schema.get("properties", ())]
 
 
 def _page(tag: str) -> str:
@@ -92,86 +116,208 @@ def _listed(tag: Mapping[str, str]) -> tuple[str, str]:
     return f"[{tag['name']}]({_page(tag['name'])})", tag["description"]
 
 
-class _Resource:
-    def __init__(self, document: Mapping[str, Any]) -> None:
+class Routes:
+    def __init__(self, document: Schema) -> None:
         self._document = document
+        self._components: Schema = document["components"]
+        self._schemas: Mapping[str, Schema] = self._components["schemas"]
+        self._by_tag: dict[str, list[_Route]] = {each["name"]: [] for each in document["tags"]}
+        for template, methods in document["paths"].items():
+            for method in _METHODS:
+                if operation := methods.get(method):
+                    route = _Route(method.upper(), template.removeprefix(_BASE), operation)
+                    self._by_tag[operation["tags"][0]].append(route)
+        self.routes = [route for each in self._by_tag.values() for route in each]
+        self._usual_credentials = _usual(each.credentials for each in self.routes)
+        self._usual_body_types = _usual(each.body_types for each in self.routes if each.body_types)
+        self._usual_parameters = _in_all(each.shared_parameters for each in self.routes)
+        self._usual_headers = _in_all(headers for each in self.routes for headers in each.response_headers)
+        self._usual_errors = _in_all(each.errors for each in self.routes)
 
-    def page(self, tag: str, routes: list[_Route]) -> str:
+    @cached_property
+    def homes(self) -> dict[str, str]:
+        """Returns the page that describes an object, which is the first that uses it."""
+        shared = {key: each for key, each in self._components.items() if key != "schemas"}
+        found = dict.fromkeys(reachable([shared], self._schemas), _INDEX)
+        for tag, routes in self._by_tag.items():
+            for name in reachable((route.operation for route in routes), self._schemas):
+                found.setdefault(name, _page(tag))
+        return found
+
+    @cached_property
+    def objects(self) -> Objects:
+        return Objects(self._schemas, self.homes)
+
+    def pages(self) -> dict[str, str]:
+        return {_INDEX: self.index(), **{_page(tag): self._resource(tag) for tag in self._by_tag}}
+
+    def index(self) -> str:
+        listed = table(("routes", "what they are for"), map(_listed, self._document["tags"]))
+        return "\n".join([MARK, _HEAD, listed, self.defaults(), *self._shared(), *self.objects.of_page(_INDEX)])
+
+    def defaults(self) -> str:
+        """Returns the facts that the resources' pages don't repeat for each operation."""
+        parameters = names(_named(self._components["parameters"][name]) for name in self._usual_parameters)
+        return (
+            "Operations accept these, unless they list others:\n\n"
+            f"* Credentials: {_either(self._usual_credentials)}\n"
+            f"* Bodies: {_either(self._usual_body_types)}\n\n"
+            "All operations also have these:\n\n"
+            f"* Parameters: {parameters}\n"
+            f"* Response headers: {names(self._usual_headers)}\n"
+            f"* Errors: {', '.join(self._usual_errors)}\n"
+        )
+
+    def _shared(self) -> Iterator[str]:
+        yield "## Credentials\n"
+        schemes = self._components["securitySchemes"].items()
+        yield table(
+            ("credential", "type", "sent as", "meaning"),
+            ((f"`{name}`", f"`{each['type']}`", _sent_as(each), each["description"]) for name, each in schemes),
+        )
+        yield "## Parameters\n"
+        yield table(
+            ("parameter", "in", "type", "meaning"),
+            (
+                (f"`{_named(each)}`", each["in"], self._type(each["schema"], _INDEX), each["description"])
+                for each in self._components["parameters"].values()
+            ),
+        )
+        yield "## Response headers\n"
+        yield table(
+            ("header", "type", "meaning"),
+            (
+                (f"`{name}`", self._type(each["schema"], _INDEX), each["description"])
+                for name, each in self._components["headers"].items()
+            ),
+        )
+        yield "## Errors\n"
+        by_form: dict[tuple[str, str], list[str]] = {}
+        for status, answer in self._components["responses"].items():
+            by_form.setdefault(self._form(answer), []).append(status)
+        yield table(("status", "body", "headers"), ((", ".join(each), *form) for form, each in by_form.items()))
+
+    def _form(self, answer: Schema) -> tuple[str, str]:
+        """Describes body and headers."""
+        bodies = (f"{self._type(each['schema'], _INDEX)} as `{name}`" for name, each in answer["content"].items())
+        return ", ".join(bodies), names(answer["headers"])
+
+    def _type(self, schema: Schema, page: str) -> str:
+        return self.objects.type(schema, page)
+
+    def _resource(self, tag: str) -> str:
+        page, routes = _page(tag), self._by_tag[tag]
         rows = (
             (f"[`{each.title}`](#{each.anchor})", f"{each.operation['summary']}.", names(each.scopes) or "none")
             for each in routes
         )
         listed = table(("route", "what it does", "scopes"), rows)
-        return "\n".join([MARK, f"# {tag}", _RESOURCE_HEAD, listed, *("\n".join(self._route(each)) for each in routes)])
+        described = map(self.operation, routes)
+        return "\n".join([MARK, f"# {tag}", _RESOURCE_HEAD, listed, *described, *self.objects.of_page(page)])
 
-    def _route(self, route: _Route) -> Iterator[str]:
+    def operation(self, route: _Route) -> str:
+        return "\n".join(self._operation(route, _page(route.operation["tags"][0])))
+
+    def _operation(self, route: _Route, page: str) -> Iterator[str]:
         operation = route.operation
         yield f"## {route.title}\n\n{operation['summary']}.\n"
-        contents = self._resolved(operation.get("requestBody", {})).get("content", {})
-        media_type, content = next(iter(contents.items()), ("", {}))
-        if facts := "".join(f"{fact}\n" for fact in self._facts(route, media_type, content)):
-            yield facts
+        yield "".join(f"{fact}\n" for fact in self._facts(route, page))
         if text := _REQUIRED.sub("", operation.get("description", "")).strip():
             yield f"{text}\n"
+        contents = operation.get("requestBody", {}).get("content", {})
+        media_type, content = next(iter(contents.items()), ("", {}))
         body = _given(content)
         yield f"```http\n{self._request(route, media_type, content, body)}\n```\n"
-        examples = Examples(self._document["components"]["schemas"], body)
+        examples = Examples(self._document, body)
         for status, answer in operation["responses"].items():
-            if status.startswith("2"):
-                yield from self._response(status, self._resolved(answer), examples)
+            if status not in route.errors:
+                yield from self._response(status, answer, examples, page)
 
-    def _facts(self, route: _Route, media_type: str, content: Mapping[str, Any]) -> Iterator[str]:
+    def _facts(self, route: _Route, page: str) -> Iterator[str]:
+        yield f"* Operation: `{route.operation['operationId']}`"
         if route.scopes:
             yield f"* Scopes: {names(route.scopes)}"
-        parameters = [self._resolved(each) for each in route.operation.get("parameters", ())]
-        for place, title in (("query", "Query"), ("header", "Headers")):
-            if listed := [each["name"] for each in parameters if each["in"] == place and each["name"] != _EVERYWHERE]:
-                yield f"* {title}: {names(listed)}"
-        if media_type:
-            yield f"* Body: {self._body(content['schema'])}"
+        if route.credentials != self._usual_credentials:
+            yield f"* Credentials: {names(route.credentials) or 'none'}"
+        for place, title in (("path", "Path"), ("query", "Query"), ("header", "Headers")):
+            yield from self._parameters(route, place, title, page)
+        if body := route.operation.get("requestBody"):
+            yield self._body(route, body, page)
+        if errors := [status for status in route.errors if status not in self._usual_errors]:
+            yield f"* Errors: {', '.join(errors)}"
 
-    def _request(self, route: _Route, media_type: str, content: Mapping[str, Any], body: Any) -> str:
+    def _parameters(self, route: _Route, place: str, title: str, page: str) -> Iterator[str]:
+        """Returns the shared parameters by name, and the operation's own parameters with their types."""
+        shared, own = [], []
+        for parameter in route.operation["parameters"]:
+            described = resolved(parameter, self._document)
+            if described["in"] != place or name_of(parameter) in self._usual_parameters:
+                continue
+            if "$ref" in parameter:
+                shared.append(f"`{_named(described)}`")
+            elif (kind := self._type(described["schema"], page)) != "string" or place != "path":
+                own.append(". ".join([f"  * `{_named(described)}`: {kind}", *_meaning(described)]))
+        if shared or own:
+            yield f"* {title}: {', '.join(shared)}".rstrip()
+        yield from own
+
+    def _body(self, route: _Route, body: Schema, page: str) -> str:
+        [described] = {self._type(each["schema"], page) for each in body["content"].values()}
+        optional = "" if body.get("required") else " (optional)"
+        types = "" if route.body_types == self._usual_body_types else f" as {names(route.body_types)}"
+        return f"* Body: {described}{types}{optional}"
+
+    def _request(self, route: _Route, media_type: str, content: Schema, body: Any) -> str:
         line = f"{route.method} {_BASE}{path(route.path)}"
         if not media_type:
             return line
         if media_type == _JSON:
             return f"{line}\nContent-Type: {_JSON}\n\n{pretty(body)}"
-        field = next(iter(content["schema"]["properties"]))
+        field, *_ = content["schema"]["properties"]
         return f"{line}\nContent-Type: {media_type}; boundary=x\n\n--x\n{_PART.format(field=field)}\n--x--"
 
-    def _response(self, status: str, answer: Mapping[str, Any], examples: Examples) -> Iterator[str]:
+    def _response(self, status: str, answer: Schema, examples: Examples, page: str) -> Iterator[str]:
+        headers = [name for name in answer.get("headers", {}) if name not in self._usual_headers]
+        begin = f"Response {status}{f', with {names(headers)}' if headers else ''}"
         contents = answer.get("content", {})
         if not contents:
-            yield f"Response {status}, without a body.\n"
+            yield f"{begin}, without a body.\n"
         for media_type, content in sorted(contents.items()):
+            described = self._type(content["schema"], page)
             if media_type == _JSON:
-                yield f"Response {status}:\n\n{json_block(examples.body(content['schema']))}"
+                yield f"{begin}, {described}:\n\n{json_block(examples.body(content['schema']))}"
             elif "examples" in content:
                 text = next(iter(content["examples"].values()))["value"].strip()
-                yield f"Response {status}, as `{media_type}`:\n\n```text\n{text}\n```\n"
+                yield f"{begin} as `{media_type}`, {described}:\n\n```text\n{text}\n```\n"
             else:
-                yield f"Response {status}: {answer['description'][0].lower()}{answer['description'][1:]}\n"
+                meaning = f"{answer['description'][0].lower()}{answer['description'][1:]}"
+                yield f"{begin} as `{media_type}`, {described}: {meaning}\n"
 
-    def _body(self, schema: Mapping[str, Any]) -> str:
-        """The fields; of a union, the shared ones, followed by a bullet for each variant."""
-        schema = self._resolved(schema)
-        options = (self._resolved(each) for each in schema.get("oneOf") or schema.get("anyOf") or [schema])
-        variants = [each for each in options if "properties" in each]
-        if len(variants) == 1:
-            return names(_fields(variants[0]))
-        by_variant = [_fields(each) for each in variants]
-        shared = [field for field in by_variant[0] if all(field in fields for fields in by_variant)]
-        lines = [f"{names(field for field in shared if field != 'type')}, and one of:"]
-        for variant, fields in zip(variants, by_variant, strict=True):
-            of_type = variant["properties"].get("type", {}).get("const")
-            own = names(field for field in fields if field not in shared)
-            lines.append(f"  * `type: {of_type}`: {own}" if of_type else f"  * {own}")
-        return "\n".join(lines)
 
-    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        while "$ref" in schema:
-            found: Any = self._document
-            for part in schema["$ref"].removeprefix("#/").split("/"):
-                found = found[part]
-            schema = found
-        return schema
+def _usual(lists: Iterable[list[str]]) -> list[str]:
+    [(usual, _)] = Counter(map(tuple, lists)).most_common(1)
+    return [*usual]
+
+
+def _in_all(lists: Iterable[list[str]]) -> list[str]:
+    first, *others = lists
+    return [each for each in first if all(each in other for other in others)]
+
+
+def _named(parameter: Schema) -> str:
+    return f"{parameter['name']}{'' if parameter.get('required') else '?'}"
+
+
+def _sent_as(scheme: Schema) -> str:
+    if scheme["type"] == "http":
+        return f"header `Authorization: {scheme['scheme'].capitalize()}`"
+    return f"{scheme['in']} `{scheme['name']}`"
+
+
+def _meaning(parameter: Schema) -> list[str]:
+    return [parameter["description"]] if "description" in parameter else []
+
+
+def _either(listed: list[str]) -> str:
+    *others, last = listed
+    return f"{names(others)} or `{last}`" if others else f"`{last}`"

@@ -1,4 +1,4 @@
-"""The tables of tables in docs/operate/data.md, from what each migration says of the tables that it creates."""
+"""Generates the tables of docs/operate/data.md from the descriptions in the migrations that create the tables."""
 
 import re
 import runpy
@@ -33,8 +33,8 @@ def _of_service(migrations: Path) -> str:
 
 
 def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:
-    """Raises ValueError unless exactly the tables that the source creates are described."""
+    """Raises ValueError unless the described tables are exactly those that the source creates."""
     if different := set(_CREATED.findall(source)) ^ described.keys():
-        raise ValueError(f"created and not described, or described and not created: {', '.join(sorted(different))}")
+        raise ValueError(f"created but not described, or described but not created: {', '.join(sorted(different))}")
     rows = ((f"`{name}`", each["row"], each["bytes"], each["removed"]) for name, each in described.items())
     return table(("table", "a row for", "bytes", "removed"), rows)

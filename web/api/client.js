@@ -1,6 +1,6 @@
 /**
  * The signed-in session, and requests to the public API with its credential. The key lives in the session storage of the
- * studio's tabs: it survives a reload and disappears with the last tab. A new tab asks the open ones for it.
+ * studio's tabs, so it survives a reload and disappears with the last tab. A new tab requests it from the open tabs.
  */
 import { Store } from "../store.js";
 import { ApiError, randomKey, requestsTo, sleep } from "./requests.js";
@@ -16,11 +16,11 @@ export const ROOT = "/api/v1";
 // Requests before sign-in, without a credential.
 const anonymous = requestsTo(ROOT);
 
-/** `state` is `out`, `checking`, `resuming` or `in`; `problem` says why the tab is signed out. */
+/** `state` is `out`, `checking`, `resuming` or `in`. `problem` explains why the tab is signed out. */
 export const session = new Store({ state: "out", me: null, problem: "" });
 
 let stored = readStored();
-// The open request to the other tabs; null once answered, or once this tab has its own session.
+// The pending request to the other tabs, or null once it's answered or this tab has its own session.
 let asked = null;
 
 function readStored() {
@@ -48,7 +48,7 @@ export function allows(scope) {
 
 /** Signs in with an API key. */
 export async function signIn(key, keyId = null) {
-  // An HTTP header cannot carry such a key.
+  // Other characters can't be sent in an HTTP header.
   const isKey = /^[!-~]+$/.test(key);
   session.set({ state: isKey ? "checking" : "out", me: null, problem: isKey ? "" : "Invalid API key." });
   if (isKey) await enter({ key, keyId }, whoIs);
@@ -61,7 +61,7 @@ function whoIs({ key }) {
 async function enter(given, ask) {
   try {
     const me = await ask(given);
-    // Drafts written for another company must not appear here.
+    // Drafts written for another company mustn't appear here.
     if ((sessionStorage.getItem(COMPANY) ?? me.company_id) !== me.company_id) sessionStorage.clear();
     sessionStorage.setItem(COMPANY, me.company_id);
     keep(given);
@@ -85,7 +85,7 @@ async function signInByLink(token) {
   session.set({ state: "checking", me: null, problem: "" });
   const expiresAt = new Date(Date.now() + LINK_KEY_HOURS * 3_600_000).toISOString();
   try {
-    // Name each scope: a key created without scopes gets none of the installation's.
+    // List the scopes explicitly: by default, a key gets none of the installation's scopes.
     const { scopes } = await anonymous.get("/me/", {}, { headers: { authorization: `Bearer ${token}` } });
     const wanted = { name: "Studio, signed in by link", scopes, expires_at: expiresAt };
     const made = await anonymous.write("POST", "/api-keys/", wanted, {
@@ -93,7 +93,7 @@ async function signInByLink(token) {
     });
     await signIn(made.secret, made.id);
   } catch (problem) {
-    // 422: the same idempotency key with another expiry, so another body.
+    // 422 means that the idempotency key was used with another expiry, and thus another body.
     const used = problem.status === 409 || problem.status === 422;
     const old = problem.status === 401;
     const again = "Run ./aes up to print a new one, or sign in with a key.";
@@ -106,13 +106,13 @@ async function signInByLink(token) {
 export async function resume() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) {
-    // First remove the token from the address bar and the history.
+    // Remove the token from the address bar and the history before anything else.
     history.replaceState(null, "", location.pathname + location.search);
     await signInByLink(token);
   } else if (session.value.state !== "in") {
     session.set({ ...session.value, state: "resuming" });
     const given = stored ?? (await askTabs());
-    // A link may have been opened in this tab in the meantime.
+    // In the meantime, a link may have been opened in this tab.
     if (session.value.state !== "resuming") return;
     if (!given) {
       session.set({ ...session.value, state: "out" });
@@ -128,7 +128,7 @@ async function takeUp(given) {
   await enter(given, () => persist(() => whoIs(given)));
 }
 
-/** The credential of another tab; null if none answers in time. */
+/** Resolves to another tab's credential, or to null if no tab answers in time. */
 function askTabs() {
   return new Promise((resolve) => {
     asked = { id: randomKey(), resolve };
@@ -154,7 +154,7 @@ tabs.addEventListener("message", ({ data }) => {
   session.set({ state: "out", me: null, problem: "You were signed out in another tab." });
 });
 
-/** Ends the session in every tab and revokes a key created by a link. Drafts survive unless the person signed out. */
+/** Ends the session in all tabs and revokes a key created by a link. Drafts survive unless the person signed out. */
 export async function signOut(problem = "") {
   const ended = stored;
   keep(null);
@@ -166,7 +166,7 @@ export async function signOut(problem = "") {
   }
 }
 
-/** Ends the session after a 401; the first one supplies the reason. */
+/** Ends the session after a 401. The first 401 supplies the reason. */
 export function endWith(problem) {
   if (problem.status === 401 && session.value.state === "in") signOut(`You were signed out: the key is no longer valid. ${problem.message}`);
 }
@@ -174,7 +174,7 @@ export function endWith(problem) {
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 8_000;
 
-/** Tracks requests and streams that wait for a connection, so that the frame can say so. */
+/** Tracks the requests and streams that are waiting for a connection, so that the frame can show this. */
 export const waitingStreams = new Store(new Set());
 
 export function setWaiting(stream, waits) {
@@ -186,8 +186,8 @@ export function setWaiting(stream, waits) {
 }
 
 /**
- * Retries a read or an idempotent write while the service is unreachable. Resolves as `attempt` does; rejects with an
- * error that is not transient, or after `attempts` attempts.
+ * Retries a read or an idempotent write while the service is unreachable. Resolves like `attempt`. Rejects with an
+ * error that isn't transient, or after `attempts` attempts.
  */
 export async function persist(attempt, { signal, attempts = Infinity } = {}) {
   const waiting = {};
@@ -226,12 +226,12 @@ export async function download(path, name, query = {}) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-/** Reads the first `most` bytes as text, and whether more follow. */
+/** Resolves to the first `most` bytes as text, and whether more follow. */
 export async function readText(path, most, { query = {}, signal } = {}) {
   const response = await send("GET", path, { query, headers: { range: `bytes=0-${most - 1}` }, signal });
   const bytes = new Uint8Array(await response.arrayBuffer());
   const whole = Number(response.headers.get("content-range")?.split("/")[1] ?? bytes.length);
-  // The cut may split a character; drop its bytes.
+  // The limit may split a character, whose bytes are dropped.
   const text = new TextDecoder().decode(bytes.subarray(0, most), { stream: whole > bytes.length });
   return { text, isWhole: whole <= bytes.length };
 }

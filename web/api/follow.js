@@ -1,4 +1,4 @@
-/** Streams of the tab. While one reconnects, the frame says so; a rejected key ends the session. */
+/** The tab's streams. The frame shows when one of them reconnects, and a rejected key ends the session. */
 import { allows, endWith, send, setWaiting } from "./client.js";
 import { beginning, followBy } from "./requests.js";
 
@@ -19,7 +19,7 @@ export async function follow({ signal, open, ...options }) {
 
 /**
  * Follows the timeline from a position, or from now on. Resolves to true after minutes in the background or without a
- * connection: so much may have happened that the caller should read everything again.
+ * connection, after which the caller should read everything again.
  */
 export function followEvents(query, { after, longestMs = LONGEST_AWAY_MS, ...options }) {
   const open = (lastId) => ({ path: "/events/", query: lastId === null ? { ...query, after } : query });
@@ -109,11 +109,11 @@ async function read(signal) {
   };
   const onEvent = ({ data: { type } }) => void tell(type.split(".")[0]);
   try {
-    // After a long absence anything may have changed.
+    // After a long absence, anything may have changed.
     while (await followEvents({ type: TYPES }, { signal, onEvent })) tell();
   } catch (problem) {
-    // Lists stay as they were read; the next caller tries again.
-    console.info("Changes made elsewhere are not shown.", problem.message);
+    // Lists aren't updated until the next caller tries again.
+    console.info("Changes made elsewhere aren't shown.", problem.message);
     if (reading?.signal === signal) reading = null;
   }
 }

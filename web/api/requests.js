@@ -1,6 +1,6 @@
 /** Requests to the public API, and streams that resume after a lost connection. */
 const SECONDS = 130;
-// The gateway's limit for one request; services behind it have their own.
+// The gateway's limit for one request. The services behind it have limits of their own.
 const MOST_FILE_BYTES = 256 * 1024 * 1024;
 // The service sends a comment after 15 s without an event.
 const SILENCE_MS = 40_000;
@@ -65,10 +65,10 @@ export function randomKey() {
   return [...crypto.getRandomValues(new Uint8Array(20))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** An error response, in the API's words. */
+/** An error response with the API's message. */
 export class ApiError extends Error {
   constructor(status, { type = "internal_error", message = "", details = null, correlation_id = null } = {}, retryAfter = null) {
-    super(sentenceOf(message) || `The service answered ${status}.`);
+    super(sentenceOf(message) || `The service responded with status ${status}.`);
     this.status = status;
     this.type = type;
     this.details = details ?? [];
@@ -82,9 +82,9 @@ export class ApiError extends Error {
   }
 }
 
-/** Throws `ApiError` for a file over the limit of every installation, before it is sent. */
+/** Throws `ApiError` for a file that exceeds every installation's limit, before it's sent. */
 export function checkSize({ size }) {
-  if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "It is larger than 256 MB." });
+  if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "The file is larger than 256 MB." });
 }
 
 /** Capitalises the API's messages, except names of fields and types. */
@@ -92,7 +92,7 @@ function sentenceOf(message) {
   return /^[a-z]+[ ,]/.test(message) ? message[0].toUpperCase() + message.slice(1) : message;
 }
 
-/** The service could not be reached. */
+/** Thrown if the service can't be reached. */
 export class Unreachable extends Error {
   constructor(cause) {
     super("Couldn't reach the service.", { cause });
@@ -103,7 +103,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** Reads a successful response. Throws `Unreachable` when the connection breaks. */
+/** Reads a successful response. Throws `Unreachable` if the connection breaks. */
 async function bodyOf(response) {
   try {
     return response.status === 204 ? null : await response.json();
@@ -113,17 +113,17 @@ async function bodyOf(response) {
   }
 }
 
-/** Reads an error response. One that the API did not write, such as a proxy's page, is described by its status. */
+/** Reads an error response. If it isn't the API's, such as a proxy's page, describes it by its status. */
 async function errorOf(response) {
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   try {
     return new ApiError(response.status, (await response.json()).error, retryAfter);
   } catch {
-    return new ApiError(response.status, { message: `The service answered ${response.status} ${response.statusText}`.trim() + "." }, retryAfter);
+    return new ApiError(response.status, { message: `The service responded with ${response.status} ${response.statusText}`.trim() + "." }, retryAfter);
   }
 }
 
-/** Waits for some time, or until the signal aborts. */
+/** Waits for that long, or until the signal aborts. */
 export function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
@@ -187,7 +187,7 @@ function mayPass(problem) {
   return problem instanceof Unreachable || (problem instanceof ApiError && problem.passes);
 }
 
-/** One connection, closed after a silence longer than the service ever keeps. */
+/** One connection. Closes it after a silence that is longer than the service's keep-alive interval. */
 class Reading {
   #abort = new AbortController();
   #timer = 0;
@@ -241,14 +241,14 @@ class Reading {
   }
 }
 
-/** Parses server-sent events from chunks of text that end anywhere. */
+/** Parses server-sent events from chunks of text, which can end anywhere. */
 export class SseParser {
   #rest = "";
   #data = [];
   #event = "";
   #id = null;
 
-  /** Returns the events that are complete: `{id, event, data}`. An event without data only carries an id. */
+  /** Returns the complete events as `{id, event, data}`. An event without data only has an id. */
   feed(text) {
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop();

@@ -4,7 +4,7 @@ import { credential, endWith, persist, randomKey, ROOT, session, write } from ".
 import { ApiError, checkSize, Unreachable } from "./requests.js";
 
 const AT_ONCE = 3;
-// Two minutes in all: a gateway that restarts on a busy machine can be away for more than one.
+// Two minutes in total, since a gateway on a busy machine can take more than a minute to restart.
 const ATTEMPTS = 20;
 
 /** Each upload is `{id, name, size, collectionId, state, sent, problem, record}`; `state` is `waiting`, `uploading`, `stored` or `failed`. */
@@ -30,7 +30,7 @@ export function isUnderWay({ state }) {
   return state === "waiting" || state === "uploading";
 }
 
-/** Queues files for upload; once stored, those for a collection are added to it. */
+/** Queues files for upload. Once stored, files for a collection are added to it. */
 export function addUploads(chosen, collectionId = null) {
   const added = chosen.map((file) => {
     const id = (last += 1);
@@ -42,7 +42,7 @@ export function addUploads(chosen, collectionId = null) {
 }
 
 export function uploadAgain(id) {
-  // The service rejected the request that this idempotency key stands for.
+  // The service rejected the request with this idempotency key.
   files.get(id).key = randomKey();
   change(id, { state: "waiting", sent: 0, problem: "" });
   next();

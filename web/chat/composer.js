@@ -1,4 +1,4 @@
-/** The message composer: text, and files by button, drop or paste; Enter sends. */
+/** The message composer. Accepts text, and files by button, drop or paste. Enter sends. */
 import { html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 const HIGHEST_PX = 220;
@@ -10,7 +10,7 @@ const HIGHEST_PX = 220;
 export function Composer({ text, onText, files, running, disabled, readOnly = false, mayAttach = true, placeholder = "Write a message", onSend, onStop }) {
   const field = useRef();
   const chooser = useRef();
-  // Resize in the same frame in which text is sent: the conversation moves with the field.
+  // Resize in the same frame in which text is sent, since the conversation moves with the field.
   useLayoutEffect(() => {
     const { style } = field.current;
     style.height = "auto";

@@ -15,7 +15,7 @@ const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.can
 export class Conversation {
   turns = [];
   #byId = new Map();
-  /** Adds messages that belong to no turn. */
+  /** Adds messages that don't belong to a turn. */
   given = null;
 
   turn(id) {
@@ -32,7 +32,7 @@ export class Conversation {
     return this.#byId.has(id);
   }
 
-  /** Adds a message that is being sent; its turn has no id yet. */
+  /** Adds a message that is being sent. Its turn doesn't have an id yet. */
   add(message) {
     const sent = new Turn(null);
     Object.assign(sent, { ...message, status: "sending" });
@@ -48,12 +48,12 @@ export class Conversation {
     this.turns = this.turns.filter((each) => !ended.has(each));
   }
 
-  /** Removes a message that did not become a turn. */
+  /** Removes a message that didn't become a turn. */
   drop(turn) {
     this.turns = this.turns.filter((each) => each !== turn);
   }
 
-  /** Gives a pending turn the id that the service assigned. */
+  /** Sets the id that the service assigned to a pending turn. */
   name(turn, id) {
     if (turn.id === id) return;
     const known = this.#byId.get(id);
@@ -62,7 +62,7 @@ export class Conversation {
     this.#byId.set(id, turn);
   }
 
-  /** Takes messages in order, the first at `offset`, and inserts turns that were unknown so far. */
+  /** Takes messages in order, the first at `offset`, and inserts new turns. */
   takeMessages(messages, offset = 0) {
     let given = null;
     for (const [at, message] of messages.entries()) {
@@ -96,14 +96,14 @@ function byTime({ at: a }, { at: b }) {
 export class Turn {
   static #last = 0;
   content = null;
-  /** The content as it can be sent again; null if the text is all of it. */
+  /** The content in the form in which it can be sent again, or null if it's only text. */
   blocks = null;
-  /** Files of the message, `{id, name, artifact}`. The artifact's record comes later, or never if it was deleted. */
+  /** Files of the message, `{id, name, artifact}`. The artifact's record is loaded later, unless it was deleted. */
   attachments = [];
   at = null;
-  /** Set for messages that this page sends. */
+  /** Set for messages sent by this page. */
   idempotencyKey = null;
-  /** The session that holds its files; null: this one. */
+  /** The session that holds the message's files, or null for this session. */
   sessionId = null;
   /** Whether an event of the turn is known, not only its messages. */
   hasEvents = false;
@@ -111,7 +111,7 @@ export class Turn {
   attempt = 1;
   answer = null;
   problem = "";
-  /** Lets operators look up why the turn failed. */
+  /** A reference with which operators can look up why the turn failed. */
   reference = null;
   usage = null;
   citations = [];
@@ -121,7 +121,7 @@ export class Turn {
 
   constructor(id) {
     this.id = id;
-    // Stable while shown: a pending message has no id yet.
+    // Stable while the turn is shown, unlike the id, which a pending message doesn't have yet.
     this.key = Turn.#last += 1;
   }
 
@@ -140,7 +140,7 @@ export class Turn {
     this.blocks = blocks.flatMap((block) => SENT[block.type]?.(block) ?? []);
   }
 
-  /** Applies an event of this turn; returns true for its last one. */
+  /** Applies an event of this turn. Returns true for the last event. */
   take(type, data) {
     this.hasEvents = true;
     const act = this[type];
@@ -168,7 +168,7 @@ export class Turn {
     if (attempt < this.attempt) return;
     const step = this.stepOf(number);
     if (offset > step.length) return;
-    // Offsets count code points; JavaScript counts UTF-16 units.
+    // Offsets count code points, whereas JavaScript counts UTF-16 units.
     const fresh = [...text].slice(step.length - offset);
     step.text += fresh.join("");
     step.length += fresh.length;
@@ -188,7 +188,7 @@ export class Turn {
 
   ["turn.action_required"]({ step, action }) {
     const { id, name, arguments: given } = action.tool_call;
-    // The service names a call to visitors only once their page has to run it.
+    // The service reveals a call's name to visitors only once their page has to run it.
     Object.assign(this.callOf(step, id, name), { name, arguments: given, status: "waiting", action });
     this.status = "waiting";
   }
@@ -208,7 +208,7 @@ export class Turn {
     return this.steps.flatMap(({ calls }) => calls);
   }
 
-  /** The answer's text so far. */
+  /** The reply's text so far. */
   get text() {
     return this.answer ?? this.steps.findLast(({ calls }) => !calls.length)?.text ?? "";
   }
@@ -277,18 +277,18 @@ export class Talk {
     this.abort.abort();
   }
 
-  /** Reads messages from `offset` on; returns the total count. */
+  /** Reads messages from `offset` on. Returns the total count. */
   async loadMessages(offset, limit = PAGE) {
     const { signal } = this.abort;
     const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
     this.conversation.takeMessages(messages, offset);
     this.changed();
-    // Without its record, a file only has a name.
+    // If its record can't be loaded, a file is shown with its name only.
     this.#loading = this.#loading.then(() => this.#loadAttached()).catch(() => null);
     return total;
   }
 
-  /** Reads the records of the files that messages name, in a single attempt. */
+  /** Reads the records of the files in messages, with a single attempt. */
   async #loadAttached() {
     const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact && !this.#gone.has(id));
     if (!unknown.length) return;
@@ -317,7 +317,7 @@ export class Talk {
     return total;
   }
 
-  /** Follows a turn from its start, or from the request that starts it. */
+  /** Follows a turn from its start. `begin` is the request that starts the turn, if this page does. */
   async followTurn(turn, begin = null) {
     if (turn.id) {
       this.followed.add(turn.id);
@@ -379,7 +379,7 @@ export class Talk {
     });
   }
 
-  /** Sends a refused message again. */
+  /** Sends a rejected message again. */
   sayAgain(turn) {
     if (!this.turns.includes(turn)) return undefined;
     this.conversation.drop(turn);
@@ -390,7 +390,7 @@ export class Talk {
     try {
       await this.api.write("POST", `/runtime/${this.sessionId}/turns/${turn.id}/cancel/`);
     } catch (problem) {
-      // The turn had already ended.
+      // A 409 means that the turn had already ended.
       if (!(problem instanceof ApiError) || problem.status !== 409) throw problem;
     }
   }
@@ -401,7 +401,7 @@ export class Talk {
   }
 }
 
-/** The text of an error, without details that the message repeats. */
+/** Returns an error's text, without details that repeat the message. */
 export function sentenceOf(problem) {
   const whole = problem.message.toLowerCase();
   const details = (problem.details ?? []).map(({ message }) => message).filter((each) => each && !whole.includes(each.toLowerCase()));

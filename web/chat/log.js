@@ -26,7 +26,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
     onEarlier();
   };
   useEffect(() => {
-    // Follow changes of height: a loaded image, an opened table.
+    // Follow changes in height, such as when an image loads or a table opens.
     const watch = new ResizeObserver(stay);
     watch.observe(inner.current);
     return () => watch.disconnect();
@@ -53,7 +53,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
     </div>`;
 }
 
-/** The index from which turns are rendered as Markdown immediately. */
+/** Returns the index from which turns are rendered as Markdown immediately. */
 function nearFrom(turns) {
   let length = 0;
   let at = turns.length;
@@ -84,7 +84,7 @@ function stampOf({ status, content, attachments, answer, usage, citations, artif
   return JSON.stringify([status, content === null, attached, answer?.length, usage, citations.length, artifacts.length, calls.map((call) => [call.status, call.output?.length])]);
 }
 
-/** `beginsNear`: it is among the last turns when it first appears. */
+/** `beginsNear`: whether the turn is among the last turns when it first appears. */
 function Turn({ beginsNear, ...given }) {
   const { turn, mount } = given;
   const { text } = turn;
@@ -110,7 +110,7 @@ function Turn({ beginsNear, ...given }) {
     </article>`;
 }
 
-/** Shows plain text until the reader scrolls near; only then is it rendered as Markdown. */
+/** Shows plain text until the reader scrolls near it, and then renders it as Markdown. */
 function Text({ isNear, ...given }) {
   return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
 }
@@ -122,12 +122,12 @@ function State({ turn, mount }) {
   return (said || link) && html`<p class=${`turn-facts ${turn.status}`}>${said && html`<span>${said}</span>`}${link}</p>`;
 }
 
-/** Where a passage is in its file. */
+/** Describes where a passage is in its file. */
 export function placeOf({ file_name: name, page, row }) {
   return [name ?? "Passage", page != null && `page ${page}`, row != null && `row ${row}`].filter(Boolean).join(", ");
 }
 
-/** `[ref, isNear]`: whether an element is or has been near the visible part of its container; starts as `begins`. */
+/** Returns `[ref, isNear]`: whether an element is or was near its container's visible part, initially `begins`. */
 function useNear(container, begins) {
   const element = useRef();
   const [hasBeen, setHasBeen] = useState(begins);

@@ -5,9 +5,9 @@
 import { Marked } from "marked";
 import { html, useLayoutEffect, useMemo, useRef } from "../html.js";
 
-// Formulas become code, or Markdown would interpret their backslashes and underscores.
+// Formulas become code. Otherwise, Markdown would interpret their backslashes and underscores.
 const BLOCK_FORMULA = /^(?:\$\$(?!\s*\$)[^]+?\$\$|\\\[[^]+?\\\])[ \t]*(?:\n+|$)/;
-// Amounts of money aren't formulas: a formula touches both dollar signs and no letter or digit follows it.
+// Distinguishes formulas from amounts of money: both dollar signs touch the formula, and no letter or digit follows.
 const INLINE_FORMULA = /^(?:\$\$[^$]+?\$\$|\\\[[^]+?\\\]|\\\([^]+?\\\)|\$(?![\s$])(?:\\.|[^$\\\n])*?(?<![\s\\])\$(?![\w$]))/;
 
 const formula = (level, type, start, whole) => ({
@@ -29,7 +29,7 @@ const marked = new Marked({ extensions, gfm: true, breaks: true });
 // Characters to render before yielding to the browser.
 const PORTION = 20_000;
 
-/** Shows a text in a box. While the text grows, finished blocks are left alone, so that selections survive. */
+/** Shows a text in a box. While the text grows, finished blocks aren't re-rendered, so that selections survive. */
 export class Blocks {
   #shown = [];
   #unread = [];
@@ -52,12 +52,12 @@ export class Blocks {
     this.#read();
   }
 
-  /** Text that is not rendered yet is shown as written. */
+  /** Ends rendering. Shows text that isn't rendered yet as written. */
   end() {
     clearTimeout(this.#timer);
   }
 
-  /** Renders one part, and the next once the browser has painted. */
+  /** Renders one part, and the next part once the browser has painted. */
   #read() {
     let [count, length] = [0, 0];
     while (count < this.#unread.length && length < PORTION) length += this.#unread[count++].raw.length;
@@ -82,7 +82,7 @@ const isShown = ({ type }) => type !== "space" && type !== "def";
 const blocks = (tokens) => tokens.filter(isShown).map(block);
 
 const BLOCKS = {
-  // The page's only first-level heading is not the model's.
+  // The page's only first-level heading must not come from the model.
   heading: ({ tokens, depth }) => element(`h${Math.min(6, depth + 2)}`, {}, inline(tokens)),
   code: ({ text }) => element("pre", { tabIndex: 0 }, element("code", {}, text)),
   blockquote: ({ tokens }) => element("blockquote", {}, blocks(tokens)),
@@ -102,7 +102,7 @@ function block(token) {
   return BLOCKS[token.type]?.(token) ?? element("p", {}, inlineOf(token));
 }
 
-/** The text after the marker of a tight list item is not wrapped in a block. */
+/** Renders a list item. In a tight list, the text after the marker isn't wrapped in a block. */
 function item({ tokens }) {
   const isInline = ({ type }) => type === "text" || type === "checkbox";
   return element("li", {}, tokens.filter(isShown).flatMap((each) => (isInline(each) ? inlineOf(each) : block(each))));
@@ -128,14 +128,14 @@ function inlineOf(token) {
   return token.tokens ? inline(token.tokens) : plain(token.text ?? token.raw);
 }
 
-/** Web and mail addresses become links; all others stay text. */
+/** Turns web and mail addresses into links. Other addresses remain text. */
 function link(address, children) {
   const href = plain(address);
   if (!/^(?:https?:|mailto:)/i.test(href)) return children;
   return element("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
 }
 
-// From U+00A0 on, without the letters that follow them.
+// The names of characters from U+00A0 on, except the letters after them.
 const LATIN =
   "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil " +
   "sup1 ordm raquo frac14 frac12 frac34 iquest";
@@ -156,7 +156,7 @@ function plain(text) {
   });
 }
 
-/** `growing`: more text follows. */
+/** Renders a text. `growing`: whether more text follows. */
 export function Markdown({ text, growing = false }) {
   const box = useRef();
   const blocks = useMemo(() => new Blocks(), []);

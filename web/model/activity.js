@@ -1,11 +1,11 @@
-/** Turns of the last hour minute by minute, computed from their events. */
+/** The last hour's turns by minute, computed from their events. */
 import { timeOf, timeOfId } from "./format.js";
 
 export const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
 
-/** The event types that the activity needs. */
+/** The event types from which the activity is computed. */
 export const ACTIVITY_TYPES = ["turn.queued", "turn.started", "turn.restarted", "turn.action_required", "turn.action_resolved", ...Object.keys(ENDS)].join(",");
 
 export class Activity {
@@ -33,12 +33,12 @@ export class Activity {
     }
   }
 
-  /** Forgets turns that ended before the hour. */
+  /** Forgets turns that ended before the last hour. */
   forget(now) {
     for (const [id, { ended }] of this.turns) if (ended !== null && ended < now - HOUR_MS - MINUTE_MS) this.turns.delete(id);
   }
 
-  /** Turns with that status, newest first. */
+  /** Returns the turns with these statuses, newest first. */
   of(...states) {
     return [...this.turns.values()].filter(({ status }) => states.includes(status)).sort((a, b) => b.at - a.at);
   }

@@ -1,4 +1,4 @@
-/** Events of the timeline as text, search in them, and reading the newest first. */
+/** Describes and searches the timeline's events, and reads the newest of them. */
 import { clockText, countText, durationText, sizeText } from "./format.js";
 
 const SAY = {
@@ -64,10 +64,10 @@ function lengthText(from, to) {
   return durationText(to - from);
 }
 
-/** Filters events by text in any of their fields, and by failure. */
+/** A filter for events by text in any field, and by failure. */
 export const NO_WISH = { text: "", failures: false };
 
-// Cached per event, since every keystroke searches the same events.
+// Cached by event, since every keystroke searches the same events.
 const texts = new WeakMap();
 
 function textOf(event) {
@@ -76,7 +76,7 @@ function textOf(event) {
   return text;
 }
 
-/** Events that contain every word of the query in any field. */
+/** Returns the events that contain every word of the query in any field. */
 export function found(events, { text, failures }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => JSON.stringify(word).slice(1, -1));
   if (!words.length && !failures) return events;
@@ -97,7 +97,7 @@ export async function newestEvents(page, isEnough, { pages = 25, before, onPart 
   let isCut = true;
   for (let read = 0; read < pages; read += 1) {
     const { events, has_more: hasMore, next: reached } = await page({ order: "desc", before });
-    // No event can appear between the newest one and those read after it.
+    // No event can appear between the newest event and those read after it.
     if (read === 0) next = events[0]?.position ?? Math.max(0, reached - 1);
     found.push(...events);
     before = reached;
@@ -111,13 +111,13 @@ export async function newestEvents(page, isEnough, { pages = 25, before, onPart 
 const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 
-/** Time of day with milliseconds; with the date unless it is today. */
+/** Formats the time of day with milliseconds, and with the date unless it's today. */
 export function whenText(milliseconds, now = Date.now()) {
   const [day, today] = [milliseconds, now].map((each) => DATE.format(new Date(each)));
   return day === today ? clockText(milliseconds) : `${DAY.format(new Date(milliseconds))}, ${clockText(milliseconds)}`;
 }
 
-/** Date and time with milliseconds. */
+/** Formats the date and time with milliseconds. */
 export function exactText(milliseconds) {
   return `${DATE.format(new Date(milliseconds))}, ${clockText(milliseconds)}`;
 }

@@ -1,4 +1,4 @@
-/** Numbers, sizes and times in readable form. */
+/** Formats numbers, sizes and times for people. */
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const NUMBER = new Intl.NumberFormat();
@@ -15,7 +15,7 @@ export function plainText(sentence) {
   return sentence.replace(TIMESTAMPS, momentText);
 }
 
-/** Time of day with milliseconds. */
+/** Formats the time of day with milliseconds. */
 export function clockText(milliseconds) {
   const date = new Date(milliseconds);
   return `${CLOCK.format(date)}.${String(date.getMilliseconds()).padStart(3, "0")}`;
@@ -25,12 +25,12 @@ export function numberText(value) {
   return NUMBER.format(value);
 }
 
-/** A short number: `12.35M`. */
+/** Formats a short number, such as `12.35M`. */
 export function shortText(value) {
   return value < 100_000 ? numberText(value) : COMPACT.format(value);
 }
 
-/** A duration in its two largest units. */
+/** Formats a duration in its two largest units. */
 export function durationText(milliseconds) {
   const ms = Math.max(0, milliseconds);
   if (ms === 0) return "0 s";
@@ -53,7 +53,7 @@ function pair(value, base, large, small) {
   return rest ? `${Math.floor(whole / base)} ${large} ${rest} ${small}` : `${Math.floor(whole / base)} ${large}`;
 }
 
-/** A count with its noun: `1 file`, `2 files`. */
+/** Formats a count with its noun: `1 file`, `2 files`. */
 export function countText(count, one, many = `${one}s`) {
   return `${numberText(count)} ${count === 1 ? one : many}`;
 }
@@ -70,7 +70,7 @@ export function sizeText(bytes) {
   return `${trimmed(value, value < 10 ? 1 : 0)} ${units[unit]}`;
 }
 
-/** The age of something, in words. */
+/** Describes how long ago something happened. */
 export function agoText(timestamp, now = Date.now()) {
   const seconds = Math.round((now - new Date(timestamp).getTime()) / 1000);
   if (seconds < 5) return "now";
@@ -82,18 +82,18 @@ export function agoText(timestamp, now = Date.now()) {
 
 const DAY_MS = 86_400_000;
 
-/** The last `count` days, oldest first, ending with that of `now`. */
+/** Returns the last `count` days, oldest first, up to that of `now`. */
 export function lastDays(count, now = Date.now()) {
   return Array.from({ length: count }, (_, at) => new Date(now - (count - 1 - at) * DAY_MS).toISOString().slice(0, 10));
 }
 
-/** A list per field: its values by day, 0 for a day without any. */
+/** Returns a list per field with its values by day, 0 for a day without a value. */
 export function byDay(days, items, fields) {
   const known = new Map(items.map((item) => [item.day, item]));
   return Object.fromEntries(fields.map((field) => [field, days.map((day) => Number(known.get(day)?.[field] ?? 0))]));
 }
 
-/** Milliseconds since 1970, with the microseconds of the API's timestamps as a fraction. */
+/** Returns milliseconds since 1970, with the microseconds of the API's timestamps as a fraction. */
 export function timeOf(timestamp) {
   const fraction = timestamp.indexOf(".");
   if (fraction < 0) return Date.parse(timestamp);
@@ -101,8 +101,8 @@ export function timeOf(timestamp) {
 }
 
 /**
- * The creation time of an id, or null. Ids are UUIDs of version 7, which start with it. A turn's id is that of its
- * command, so it tells when the gateway accepted the message.
+ * Returns an id's creation time, or null. Ids are UUIDs of version 7, which start with the time. A turn's id is that of
+ * its command, so its time is when the gateway accepted the message.
  */
 export function timeOfId(id) {
   if (!/^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(id ?? "")) return null;

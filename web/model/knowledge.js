@@ -1,4 +1,4 @@
-/** Knowledge bases: settings as a form holds them, ingestion progress, and passages in texts. */
+/** Knowledge bases: form values of their settings, ingestion progress, and passages in texts. */
 import { countText, numberText } from "./format.js";
 
 export const ENGINES = [["", "installation default"], ["pgvector", "pgvector"], ["weaviate", "Weaviate"]];
@@ -6,7 +6,7 @@ export const STRATEGIES = ["recursive", "fixed_size", "sentence", "paragraph", "
 export const UNITS = ["token", "word", "sentence", "passage", "page", "line", "character"];
 const SEPARATORS = ["\n\n", "\n", ". ", " "];
 
-/** The form's values, all texts; the defaults of a new knowledge base when `given` is null. */
+/** Returns the form's values, all as text. If `given` is null, returns a new knowledge base's defaults. */
 export function formOf(given) {
   const chunking = given?.chunking_strategy ?? {};
   const embedding = given?.embedding_config ?? {};
@@ -25,7 +25,7 @@ export function formOf(given) {
   };
 }
 
-/** The request body. Throws an error with `details`, like the service's, for an invalid number or list. */
+/** Returns the request body. For an invalid number or list, throws an error with `details`, like the service. */
 export function bodyOf(form, { collectionIds, fileIds }) {
   const chunking = { strategy: form.strategy, chunk_size: numberIn(form.size, "chunking_strategy", "chunk_size"), split_by: form.unit };
   if (form.overlap.trim()) chunking.chunk_overlap = numberIn(form.overlap, "chunking_strategy", "chunk_overlap");
@@ -64,16 +64,16 @@ function invalid(group, name, message) {
   return Object.assign(new Error("Some settings are invalid."), { details: [{ loc: [group, name], message, hint: null }] });
 }
 
-/** The problems of one setting: details located at `group.name`. */
+/** Returns the problems of one setting, which are the details located at `group.name`. */
 export function problemAt(problem, group, name) {
   const details = (problem?.details ?? []).filter(({ loc }) => loc[0] === group && (loc[1] === name || (loc[1] === undefined && name === null)));
   return details.length ? { details: details.map((each) => ({ ...each, loc: [name] })) } : null;
 }
 
-/** Ingestion progress, from a knowledge base's record and the events after it. */
+/** The phases of an ingestion, in order. */
 export const PHASES = ["queued", "parsing", "chunking", "embedding", "indexing"];
 
-/** The record after an event: the same one for events of other knowledge bases, null when it has to be read again. */
+/** Applies an event to a record. Returns the record, or null if it has to be read again. */
 export function after(knowledgeBase, { type, data }) {
   const id = data.knowledge_base_id ?? data.knowledge_base?.id;
   if (id !== knowledgeBase.id) return knowledgeBase;
@@ -99,7 +99,7 @@ export function stageText({ status, progress, datasource_count: done, total_data
   return `${said || `${numberText(done)} of ${countText(total, "file")} done.`}${passages} ${progress} %`;
 }
 
-/** `[from, to]` of a passage in a text, or null. White space may differ, since texts come from pages and cells. */
+/** Returns a passage's `[from, to]` in a text, or null. Ignores white space, which differs between pages and cells. */
 export function locate(text, passage) {
   const wanted = passage.trim();
   if (!wanted) return null;
@@ -112,7 +112,7 @@ export function locate(text, passage) {
   return [loose.places[found], loose.places[last] + 1];
 }
 
-/** The text without white space, and the position of each remaining character. */
+/** Returns the text without white space, and the position of each remaining character. */
 function squeezed(text) {
   const places = [];
   let kept = "";
@@ -124,7 +124,7 @@ function squeezed(text) {
   return { text: kept, places };
 }
 
-// Stop words; a query with nothing else is still highlighted.
+// Stop words aren't highlighted, unless the query contains nothing else.
 const STOP_WORDS = new Set(
   ("a about all am an and any are as at be been but by can could did do does for from had has have he her his how i if in into is it its " +
     "may me might must my no not of on or our shall she should so than that the their them then there these they this to us was we were what " +
@@ -132,7 +132,7 @@ const STOP_WORDS = new Set(
 );
 const ENDINGS = /(?:ies|ing|ed|es|s|y)$/u;
 
-/** The text in pieces `{text, marked}`: words of the query are marked, inflected forms included. */
+/** Splits the text into pieces `{text, marked}`. The query's words and their inflected forms are marked. */
 export function marked(text, query) {
   const all = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [])];
   const telling = all.filter((word) => !STOP_WORDS.has(word));
@@ -149,13 +149,13 @@ export function marked(text, query) {
   return pieces;
 }
 
-/** A pattern for a word and its usual endings. */
+/** Returns a pattern that matches a word with its usual endings. */
 function formsOf(word) {
   const stem = word.replace(ENDINGS, "");
   return stem.length >= 3 ? `${stem}(?:ies|ing|ed|es|s|y|${word.slice(stem.length)})?` : word;
 }
 
-/** The length in code points, as the service counts; JavaScript counts UTF-16 units. */
+/** Returns the length in code points, like the service. JavaScript counts UTF-16 units. */
 export function characters(text) {
   let count = 0;
   for (const _ of text) count += 1;

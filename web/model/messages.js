@@ -1,4 +1,4 @@
-/** Messages without a turn: those of imported conversations, and those not accepted yet. */
+/** Messages without a turn: imported messages, and messages that aren't accepted yet. */
 import { Turn } from "../chat/conversation.js";
 
 /** Messages of an imported conversation, which have no turns and no events. */
@@ -13,14 +13,14 @@ export class GivenMessages {
     this.#byPlace.clear();
   }
 
-  /** Inserts a message at its position, once, and returns its turn: that of the preceding user message. */
+  /** Inserts a message at its position, once. Returns its turn, which is that of the preceding user message. */
   take(conversation, before, message, place) {
     const known = this.#byPlace.get(place);
     if (known) return known;
     let turn = before;
     if (!turn || message.role === "user") {
       turn = Object.assign(new Turn(null), { at: message.timestamp, status: "completed", content: "" });
-      // All may have the same time: messages read before may belong after these.
+      // All messages may have the same time, so messages that were read earlier may belong after these.
       const [, next] = [...this.#byPlace].filter(([at]) => at > place).sort(([a], [b]) => a - b)[0] ?? [];
       conversation.turns.splice(next ? conversation.turns.indexOf(next) : conversation.turns.length, 0, turn);
     }
@@ -52,7 +52,7 @@ function add(turn, { id, role, content, content_blocks: blocks = [] }) {
 }
 
 const PREFIX = "aes.studio.unsent.";
-// Messages whose session does not exist yet.
+// The key for messages whose session doesn't exist yet.
 const NEW = "new";
 
 /** Messages as `{idempotencyKey, at, content, blocks, attachments}`, in the order in which they were written. */
@@ -78,6 +78,6 @@ function put(sessionId, messages) {
     if (messages.length) sessionStorage.setItem(name, JSON.stringify(messages));
     else sessionStorage.removeItem(name);
   } catch {
-    // Session storage holds a few megabytes; longer messages only live on the page.
+    // Session storage is limited to a few megabytes, so longer messages don't survive a reload.
   }
 }

@@ -1,4 +1,4 @@
-/** Spans of everything except turns (sessions, knowledge bases, artifacts, files, keys): bars and marks of their events. */
+/** Spans of sessions, knowledge bases, artifacts, files and keys, with bars and marks for their events. */
 import { timeOf, timeOfId } from "./format.js";
 
 const LONGEST_ON_THE_BUS = 86_400_000;
@@ -25,7 +25,7 @@ function base(kind, id, events) {
   };
 }
 
-/** When the command behind the event was sent. The time of any other cause says nothing about waiting. */
+/** Returns when the event's command was sent. The time of other causes says nothing about waiting. */
 function commandOf(event, moment) {
   const sent = timeOfId(event.causation_id);
   const isOutcome = /\.(created|updated|deleted|rejected|accepted|queued)$/.test(event.type);
@@ -60,7 +60,7 @@ function knowledgeBaseSpan(id, events, now) {
     span.children.push(ingestionSpan(run, own, queued, now));
   });
   for (const child of span.children) span.segments.push(...child.segments);
-  // Events of its ingestions have their own rows.
+  // The events of ingestions have rows of their own.
   span.marks = events.filter(({ data }) => !data.ingestion_id).map((event) => timeOf(event.time));
   if (span.children.some(({ end }) => end === null)) Object.assign(span, { end: null, state: "running" });
   return span;

@@ -33,7 +33,7 @@ function piece(from, to, left, right, gap = false) {
   return { from, to, left, right, gap };
 }
 
-/** Stretches as `[from, to, isGap]`; short pauses belong to the activity around them. */
+/** Returns stretches as `[from, to, isGap]`. Short pauses count as part of the activity around them. */
 function withGaps(active, longest) {
   const stretches = [];
   for (const [from, to] of active) {
@@ -50,7 +50,7 @@ function laidOut(stretches) {
   const gapWidth = gaps ? Math.min(GAP_WIDTH, MOST_GAPS_WIDTH / gaps) : 0;
   const worked = stretches.reduce((sum, [from, to, gap]) => sum + (gap ? 0 : to - from), 0);
   const count = stretches.length - gaps;
-  // Moments have no length, and short stretches should stay visible.
+  // Keeps moments, which have no length, and short stretches visible.
   const least = (0.15 * (1 - gaps * gapWidth)) / count;
   const share = (1 - gaps * gapWidth - least * count) / (worked || 1);
   let left = 0;
@@ -74,7 +74,7 @@ class Scale {
     return this.pieces.filter(({ gap }) => gap);
   }
 
-  /** The position of a moment, from 0 to 1. */
+  /** Returns a moment's position, from 0 to 1. */
   at(moment) {
     if (moment <= this.start) return 0;
     const found = this.pieces[this.#indexOf(moment)];
@@ -82,7 +82,7 @@ class Scale {
     return length ? found.left + ((moment - found.from) / length) * (found.right - found.left) : found.left;
   }
 
-  /** The moment at a position. */
+  /** Returns the moment at a position. */
   momentAt(place) {
     const found = this.pieces.find(({ right }) => place <= right) ?? this.pieces.at(-1);
     const width = found.right - found.left;
@@ -100,7 +100,7 @@ class Scale {
     return low;
   }
 
-  /** Marks at round intervals, about `count` in the part of the scale from `left` to `right`. */
+  /** Returns marks at round intervals, about `count` of them between `left` and `right`. */
   ticks(count, left = 0, right = 1) {
     const shown = this.pieces.filter((each) => !each.gap && each.right > left && each.left < right && each.to > each.from);
     return shown.flatMap((each) => ticksWithin(each, this.start, (right - left) / count, left, right));
@@ -154,7 +154,7 @@ export function drawnSegments(segments, place, width) {
   return drawn;
 }
 
-/** Positions of marks, in percent, without overlaps. */
+/** Returns the positions of marks in percent, without overlaps. */
 export function drawnMarks(moments, place, width) {
   const inSight = moments.map(place).filter((at) => at >= 0 && at <= 100);
   if (inSight.length <= FEW) return inSight;

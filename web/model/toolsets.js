@@ -1,4 +1,4 @@
-/** Toolsets as text, tools by name in a configuration, and forms for their arguments. */
+/** Toolsets as text, the tools that a configuration lists, and forms for tools' arguments. */
 import { toYaml } from "./yaml.js";
 
 export const TEMPLATES = {
@@ -36,10 +36,10 @@ tools:
 const SETTINGS = ["safe_to_repeat", "approval", "timeout_seconds", "retries"];
 const FIELDS = ["description", "url", "document_url", "document", "base_url", "operations", "allowed_tools", "headers", "tools", ...SETTINGS, "tool_settings"];
 const DEFAULTS = { approval: "never", timeout_seconds: 30, retries: 2 };
-// Optional, but never null.
+// These fields are optional, but can't be null.
 const EMPTY = { description: '""', headers: "{}", tool_settings: "{}" };
 
-/** The configuration without defaults. */
+/** Returns the configuration as text, without defaults. */
 export function textOf(toolset) {
   const shown = FIELDS.filter((field) => !isEmpty(toolset[field]) && (field !== "tools" || toolset.type === "http"));
   const written = Object.fromEntries(shown.map((field) => [field, field === "tools" ? toolset.tools.map(writtenTool) : toolset[field]]));
@@ -55,7 +55,7 @@ function isEmpty(value) {
   return value === null || value === undefined || value === "" || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
-/** The body of a PATCH: fields removed from the text are emptied. */
+/** Returns the body of a PATCH, which clears fields that were removed from the text. */
 export function changeOf(toolset, text) {
   const named = new Set([...text.matchAll(/^["']?(\w+)["']?\s*:/gm)].map(([, name]) => name));
   const gone = FIELDS.filter((field) => field !== "tools" && !isEmpty(toolset[field]) && !named.has(field));
@@ -84,7 +84,7 @@ function nameOf(written) {
   return written.trim().replace(/^(["'])(.*)\1$/, "$2");
 }
 
-/** The text with its tools replaced by these. */
+/** Returns the text with other tools. */
 export function withTools(text, names) {
   const { from, to } = toolsIn(text);
   const before = text.slice(0, from);
@@ -131,7 +131,7 @@ export function argumentsOf(fields, written) {
   const problems = {};
   for (const { name, kind, required } of fields) {
     const text = written[name] ?? "";
-    // An empty text counts as a value only for required texts.
+    // An empty text is a value only if the field is a required text.
     if (text === "" && !(kind === "text" && required)) {
       if (required) problems[name] = "is required";
       continue;

@@ -1,9 +1,9 @@
-/** The events of a timeline as a tree of spans over all services. */
+/** Builds a tree of spans, across all services, from the events of a timeline. */
 import { otherSpan } from "./other_spans.js";
 import { merged } from "./scale.js";
 import { turnSpan } from "./turn_span.js";
 
-/** `{roots, start, end, totals, running}` from events in the order of their positions. */
+/** Returns `{roots, start, end, totals, running}` for events in the order of their positions. */
 export function traceOf(events, now = Date.now()) {
   const subjects = bySubject(events);
   const spans = [...subjects.values()].map(({ kind, id, events: own }) =>
@@ -16,12 +16,12 @@ export function traceOf(events, now = Date.now()) {
   return { roots, start, end, totals: totalsOf(all), running: all.some((span) => span.end === null) };
 }
 
-/** The intervals of activity that the scale covers. */
+/** Returns the intervals of activity that the scale covers. */
 export function activityOf(trace, now) {
   const intervals = [];
   for (const span of walk(trace.roots)) {
     for (const { from, to, kind } of span.segments) {
-      // Waiting for a person may take a day without events.
+      // Waiting for a person can take days, so only its start and end count as activity.
       if (kind === "person") intervals.push([from, from], [to, to]);
       else intervals.push([from, to]);
     }
@@ -38,7 +38,7 @@ export function* walk(spans) {
   }
 }
 
-/** Total times of work and waiting; overlaps count once. */
+/** Returns the total times of work and waiting. Overlaps count once. */
 function totalsOf(spans) {
   const segments = spans.filter(({ kind }) => kind !== "session").flatMap((span) => span.segments);
   const lengthOf = (...kinds) => {
@@ -67,13 +67,13 @@ function bySubject(events) {
   return subjects;
 }
 
-/** An event's type begins with its subject; a refused command names its verb. */
+/** Returns the kind of an event's subject, with which event types start, except that of a cancel command's outcome. */
 function kindOf({ type }) {
   if (type === "cancel_turn.accepted") return "turn";
   return type.slice(0, type.indexOf("."));
 }
 
-/** Nests turns and artifacts below their session if there are several, or the session itself has events. */
+/** Nests turns and artifacts below their session if it has several of them, or events of its own. */
 function inSessions(spans, subjects) {
   const keys = [...subjects.values()];
   const members = new Map();

@@ -4,7 +4,7 @@ import { timeOf, timeOfId } from "./format.js";
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
 const LONGEST_ON_THE_BUS = 86_400_000;
 
-/** `events` belong to one turn and are in order; bars that are still open extend to `now`. */
+/** Returns a turn's span. `events` are the turn's, in order. Bars that are still open extend to `now`. */
 export function turnSpan(id, events, now) {
   const building = new TurnBuilding(id, events[0]);
   for (const event of events) building.take(event);
@@ -96,7 +96,7 @@ class TurnBuilding {
     this.modelFrom = moment;
   }
 
-  /** The step with that number in the current attempt; a new one starts with the model call that requested its tools. */
+  /** Returns a step of the current attempt. A new step starts with the model call that requested its tools. */
   stepOf(number, moment) {
     const attempt = this.attempts.at(-1) ?? this.joined(moment);
     let step = attempt.steps.find((each) => each.number === number);
@@ -109,7 +109,7 @@ class TurnBuilding {
     return step;
   }
 
-  /** The timeline may begin in the middle of a turn. */
+  /** Returns the current attempt. Creates one if the timeline begins in the middle of the turn. */
   joined(moment) {
     this.begin(moment, 1);
     return this.attempts.at(-1);
@@ -127,7 +127,7 @@ class TurnBuilding {
     }
   }
 
-  /** Closes open bars at the end of the worker or of the turn. */
+  /** Closes open bars when the worker or the turn ends. */
   cut(moment) {
     const attempt = this.attempts.at(-1);
     if (!attempt) return;
@@ -153,7 +153,7 @@ class TurnBuilding {
 
   end(moment, state, data) {
     if (!this.attempts.length) {
-      // Unknown when its events are filtered out.
+      // The reason is unknown if the events are filtered out.
       if (this.waitsAs === "bus") this.waitsAs = "unknown";
       this.wait(moment);
     }

@@ -34,7 +34,7 @@ function isBlock(value) {
   return value.includes("\n") && !/^\s|[^\S\n]\n|\n\n$|[^\n\x20-\x7e\u00a0-\uffff]/.test(value);
 }
 
-/** The line, from 1, of the value at `path`; null if it is written in a style that this search does not cover. */
+/** Returns the line of the value at `path`, counted from 1, or null if this search doesn't support the YAML's style. */
 export function lineOf(text, path) {
   const lines = text.split("\n");
   let from = 0;
@@ -71,7 +71,7 @@ function itemAt(lines, from, indent, index) {
   return null;
 }
 
-/** A line diff of two texts as `[" " | "-" | "+", line]`, keeping their longest common subsequence. */
+/** Returns a line diff of two texts as `[" " | "-" | "+", line]`, based on their longest common subsequence. */
 export function lineDiff(before, after) {
   const a = before.split("\n");
   const b = after.split("\n");

@@ -21,7 +21,7 @@ function Resuming() {
 }
 
 interceptLinks(document);
-// Opening a sign-in link in the studio's own tab only changes the fragment.
+// A sign-in link that is opened in the studio's own tab only changes the fragment.
 addEventListener("hashchange", resume);
 resume();
 document.getElementById("studio").replaceChildren();

@@ -1,4 +1,4 @@
-/** The pages: path, label in the navigation, module, and the scopes of which one is required. */
+/** The pages, with their path, navigation label, module, and scopes, one of which is required. */
 
 export const PAGES = [
   { path: "", label: "Overview", icon: "overview", load: () => import("./pages/overview.js"), scope: null },
@@ -18,12 +18,12 @@ export const PAGES = [
 
 const loaded = new Map();
 
-/** The component of a page; undefined until its modules are loaded. */
+/** Returns a page's component, or undefined until its modules are loaded. */
 export function componentOf(page) {
   return loaded.get(page);
 }
 
-/** Loads a page's modules on demand; resolves to its component. */
+/** Loads a page's modules on demand. Resolves to its component. */
 export async function fetchPage(page) {
   if (!loaded.has(page)) loaded.set(page, (await page.load()).default);
   return loaded.get(page);

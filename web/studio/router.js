@@ -1,4 +1,4 @@
-/** Addresses below `/studio/`: the page each one names, and navigation without a reload. */
+/** Maps addresses below `/studio/` to pages, and navigates without a reload. */
 import { Store } from "../store.js";
 
 export const BASE = "/studio/";
@@ -11,7 +11,7 @@ export const address = new Store(here());
 
 addEventListener("popstate", () => address.set(here()));
 
-/** Addresses are relative to the studio: `timeline/`, `chat/<id>/`. */
+/** Returns the address of a path relative to the studio, such as `timeline/` or `chat/<id>/`. */
 export function hrefOf(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = new URLSearchParams(given).toString();
@@ -25,7 +25,7 @@ export function go(path, query = {}, { replace = false } = {}) {
   address.set(here());
 }
 
-/** Handles plain clicks on links within the studio; others, such as those for a new tab, are left to the browser. */
+/** Handles plain clicks on links within the studio. Leaves others, such as those for a new tab, to the browser. */
 export function interceptLinks(root) {
   root.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
@@ -38,7 +38,7 @@ export function interceptLinks(root) {
   });
 }
 
-/** The page's name and the rest: `chat/1/` is `["chat", "1"]`. */
+/** Splits a path into the page's name and the rest: `chat/1/` becomes `["chat", "1"]`. */
 export function segmentsOf(path) {
   return path.slice(BASE.length).split("/").filter(Boolean).map(decoded);
 }

@@ -6,8 +6,8 @@ import { Memory, publicApi, Visitor } from "./visitor.js";
 
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
 const SAID = {
-  refused: `This chat doesn't work on this page: its key is invalid, or ${location.origin} isn't one of its allowed origins.`,
-  ended: "This chat has ended. It's no longer available on this page.",
+  refused: `This chat doesn't work on this page. Its key is invalid, or doesn't allow the origin ${location.origin}.`,
+  ended: "This chat has ended and is no longer available on this page.",
   unreachable: "Couldn't reach the chat. Retrying…",
 };
 const FIRST_PAUSE_MS = 1_000;
@@ -35,7 +35,7 @@ class Chat {
   #reach;
   #doubting = null;
   #painting = 0;
-  /** The panel's state. Its visitor stays after the end of the chat, so that the conversation can be read. */
+  /** The panel's state. The visitor is kept after the chat has ended, so that the conversation can still be read. */
   #shown = { isOpen: false, visitor: null, problem: "", isWaiting: false, takesMessages: true, mayAttach: null, text: "" };
 
   constructor(settings, key) {
@@ -93,7 +93,7 @@ class Chat {
     download: (artifact) => this.#guarded((visitor) => visitor.download(artifact)),
   };
 
-  /** Renders synchronously, so that the next focus finds its element and typed text is known. */
+  /** Renders synchronously, so that the next element to focus exists and typed text is known. */
   #show(changes) {
     Object.assign(this.#shown, changes);
     render(html`<${Widget} words=${this.words} on=${this.#on} ...${this.#shown} />`, this.root);
@@ -130,7 +130,7 @@ class Chat {
 
   /** Enables the composer, or makes it read-only so that its text can still be copied. */
   #takeMessages(takesMessages) {
-    // Disabling the focused field would move the focus to the page, away from the panel's keys.
+    // Disabling the focused field would move the focus to the page, and the panel's keys would stop working.
     if (!takesMessages && this.root.querySelector("form").contains(this.root.activeElement)) this.#focus(".close");
     this.#show({ takesMessages });
   }
@@ -152,7 +152,7 @@ class Chat {
   async #ask(signal) {
     const visitor = this.#visitor;
     await sleep(DOUBT_MS, signal);
-    // Twice: a service that starts between the two requests of one check looks like a refusal, too.
+    // Checks twice: if the service starts between the two requests of one check, that looks like a refusal, too.
     for (let times = 2; times > 0; times -= 1) {
       if (signal.aborted || this.#visitor !== visitor) return;
       if ((await this.#reach()).reach !== "refused") return;
@@ -184,7 +184,7 @@ class Chat {
       if (scopes) break;
       this.#show({ problem: SAID[reach] ?? problem });
       if (reach === "refused") {
-        // Asks again when it is next opened.
+        // The next opening asks again.
         this.#visitor = null;
         return;
       }

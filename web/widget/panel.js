@@ -1,4 +1,4 @@
-/** The button and the panel of the chat on a web page. */
+/** The chat's button and panel on a web page. */
 import { Composer, useAttachments } from "../chat/composer.js";
 import { Log, placeOf } from "../chat/log.js";
 import { html, Icon } from "../html.js";
@@ -27,7 +27,7 @@ function textOn(colour) {
     const part = value / 255;
     return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
   });
-  // Above this luminance black has more contrast than white.
+  // Above this luminance, black has more contrast than white.
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 
@@ -36,10 +36,10 @@ const STATES = {
   queued: "Queued…",
   running: "Working…",
   waiting: "Waiting for input…",
-  cancelled: "This answer was stopped.",
+  cancelled: "This reply was stopped.",
 };
 
-/** Hides tools from visitors: they only learn that an approval is pending. */
+/** Hides tools from visitors, who only see that an approval is pending. */
 const MOUNT = {
   Attached: ({ file: { name, artifact } }) => html`<p class="question-file">📎 ${artifact?.name || name || "file"}</p>`,
   Outcome: ({ turn: { artifacts, citations }, onDownload }) => html`
@@ -79,7 +79,7 @@ export function Widget({ isOpen, words, visitor, problem, isWaiting, takesMessag
     </section>`;
 }
 
-/** Attached files belong to one conversation. */
+/** The composer. Attached files belong to one conversation. */
 function Writing({ visitor, ...given }) {
   const files = useAttachments((file) => visitor.upload(file));
   return html`<${Composer} files=${files} ...${given} />`;

@@ -1,4 +1,4 @@
-/** A visitor's conversation: its session, calls of the page's own functions, and files. */
+/** A visitor's conversation, with its session, calls of the page's own functions, and files. */
 import { ApiError, checkSize, followBy, requestsTo, Unreachable } from "../api/requests.js";
 import { Talk } from "../chat/conversation.js";
 
@@ -40,7 +40,7 @@ async function reachOf(requests, origin) {
     const { scopes } = await requests.get("/me/", {}, { signal: AbortSignal.timeout(ANSWER_MS) });
     return { reach: "allowed", scopes, problem: "" };
   } catch (problem) {
-    // CORS lets a page read an error only where it may read everything.
+    // CORS lets a page read an error only if it may read all responses.
     if (problem instanceof ApiError) return { reach: "allowed", scopes: null, problem: problem.message };
     // An unreadable answer means a refusal if the service answers a public request. A proxy's error page in place of an
     // absent gateway is unreadable, too.
@@ -72,7 +72,7 @@ export class Visitor extends Talk {
     return this.turns.find(({ hasEnded, id }) => !hasEnded && id);
   }
 
-  /** Resumes the conversation from before a reload; forgets one that was deleted. */
+  /** Resumes the conversation from before a reload, or forgets it if it was deleted. */
   async resume() {
     if (!this.sessionId) return;
     try {
@@ -90,7 +90,7 @@ export class Visitor extends Talk {
     this.#forget();
   }
 
-  /** Aborts running requests; returns the texts of messages that were not accepted. */
+  /** Aborts running requests. Returns the texts of messages that weren't accepted. */
   giveUp() {
     this.end();
     const open = this.turns.filter(({ hasEnded }) => !hasEnded);
@@ -104,7 +104,7 @@ export class Visitor extends Talk {
     this.sessionId = null;
   }
 
-  /** The session, created by the first message or file. */
+  /** Resolves to the session, which the first message or file creates. */
   open() {
     if (this.sessionId) return this.sessionId;
     this.#opening ??= this.api
@@ -143,7 +143,7 @@ export class Visitor extends Talk {
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
   }
 
-  /** Calls the page's functions for calls that wait for their results, each once per page load. */
+  /** Runs the page's functions for calls that need results, each once per page load. */
   answerCalls() {
     for (const turn of this.turns) {
       for (const { action, name, arguments: given } of turn.hasEnded ? [] : turn.calls) {
@@ -179,7 +179,7 @@ export class Visitor extends Talk {
   }
 }
 
-/** What the page's storage keeps of a conversation: its session, by the connection's key. */
+/** Remembers a conversation's session in the page's storage, by the connection's key. */
 export class Memory {
   #name;
   #value = null;
@@ -189,7 +189,7 @@ export class Memory {
     try {
       this.#value = localStorage.getItem(this.#name);
     } catch {
-      // Storage may be missing, such as in a sandboxed frame; the conversation then ends with the page.
+      // Storage may be unavailable, such as in a sandboxed frame. The conversation then ends with the page.
     }
   }
 
@@ -203,7 +203,7 @@ export class Memory {
       if (session) localStorage.setItem(this.#name, session);
       else localStorage.removeItem(this.#name);
     } catch {
-      // Storage may be missing, as above, or full.
+      // Storage may be unavailable, as above, or full.
     }
   }
 }

@@ -1,4 +1,4 @@
-"""The two clients."""
+"""The blocking and the asynchronous client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_SECONDS = 60.0
 _USAGE_PAGE = 1000
-# Streams hold a connection each, for as long as they last.
+# Each open stream holds a connection.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
@@ -53,9 +53,10 @@ class _Service(operations.Service[R]):
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Request[Any]:
-        """Calls a route that this version of the client has no method for. ``path`` is relative to ``/api/v1``.
+        """Sends a request to any route, including routes that this version of the client has no method for.
 
-        Returns the JSON response, or ``None``. Retried like any other request, with an idempotency key.
+        ``path`` is relative to ``/api/v1``. Returns the JSON response, or ``None`` if it's empty. Retries like any
+        other request, with an idempotency key.
         """
         request: Request[Any] = Request(method.upper(), path, document_or_none, body=body, query=query or {})
         return request.with_key(idempotency_key)
@@ -64,9 +65,9 @@ class _Service(operations.Service[R]):
     def usage(
         self, *, begin: str | None = None, end: str | None = None, group_by: Iterable[str] = ()
     ) -> Flow[UsageReport]:
-        """Returns totals over turns, optionally grouped by ``day``, ``agent``, ``model``, ``user`` and ``key``.
+        """Returns usage totals, optionally grouped by ``day``, ``agent``, ``model``, ``user`` and ``key``.
 
-        ``begin`` and ``end`` are days (``2026-05-01``), which are both included, or timestamps; 30 days when left out.
+        ``begin`` and ``end`` are timestamps or days (``2026-05-01``, both included). The default is the last 30 days.
         """
         query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=_USAGE_PAGE)
         items: list[UsageItem] = []
@@ -78,16 +79,16 @@ class _Service(operations.Service[R]):
             query["offset"] = len(items)
 
     def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
-        """Returns a session handle without a request. ``tools`` run when its turns wait for them."""
+        """Returns a session handle without a request. Its turns call ``tools`` when they wait for a tool result."""
         return SessionHandle(self._runner, self._policy, session_id, tools)
 
 
 class Client(_Service[SyncRunner]):
-    """A blocking client. Threads can share it.
+    """A blocking client that can be shared between threads.
 
-    ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``; ``token`` is a bearer token instead of
-    a key. ``timeout``: seconds for one attempt of a request. ``retries`` says how requests are retried. ``http``:
-    a custom client, for proxies or certificates, which stays open.
+    ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``. ``token``: a bearer token instead of a
+    key. ``timeout``: seconds per attempt. ``retries``: the retry policy. ``http``: a custom ``httpx`` client, for
+    example for proxies or certificates; ``close`` doesn't close it.
     """
 
     def __init__(
@@ -117,9 +118,8 @@ class Client(_Service[SyncRunner]):
 
 
 class AsyncClient(_Service[AsyncRunner]):
-    """A client for asyncio. Await its operations, and iterate over lists with ``async for``.
-
-    It has the same parameters as ``Client``.
+    """An asyncio client with the parameters of ``Client``. Await its operations, and iterate over lists with ``async
+    for``.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """Errors of the client.
 
 AesError
-├── ApiError                 an error of the service, by its type in ``aes_client.api_errors``
-├── ConnectionFailed         no answer, after all attempts
-├── TimeLimitReached         the caller's time limit
-├── ActionRequired           a turn waits for an answer that this call doesn't give
-├── UnexpectedAnswer         an answer that isn't the service's
-└── NotConfigured            no address or no credential was given; a ``ValueError`` as well
+├── ApiError                 error returned by the service; see ``aes_client.api_errors`` for its subclasses
+├── ConnectionFailed         no response after all attempts
+├── TimeLimitReached         the caller's ``timeout`` passed
+├── ActionRequired           a turn waits for an action that the call can't resolve
+├── UnexpectedAnswer         a response that isn't from the service
+└── NotConfigured            address or credential missing; also a ``ValueError``
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _TRANSIENT = frozenset({"rate_limit_error", "service_unavailable", "timeout_erro
 
 
 class AesError(Exception):
-    """The base class of all errors of this client."""
+    """The base class of all client errors."""
 
 
 class ApiError(AesError):
-    """An error returned by the service. ``status`` is 0 if it was received as an event.
+    """An error returned by the service. ``status`` is 0 for an error received as an event.
 
-    ``details``: what is wrong where, for a ``ValidationError``. ``retry_after``: seconds.
+    ``details``: the invalid fields, for a ``ValidationError``. ``retry_after``: seconds.
     """
 
     type: str = "internal_error"
@@ -54,7 +54,7 @@ class ApiError(AesError):
         return self.type in _TRANSIENT
 
     def __str__(self) -> str:
-        # The message often says the first problem, or the only one, itself.
+        # The message often repeats the first detail.
         others = [each for each in self.details if each.loc and each.message not in self.message]
         return "\n  ".join([self.message, *(f"{'.'.join(map(str, each.loc))}: {each.message}" for each in others)])
 
@@ -64,7 +64,7 @@ class ConnectionFailed(AesError):
 
 
 class TimeLimitReached(AesError):
-    """The caller's time limit has passed. The turn ``turn_id`` keeps running in the service."""
+    """The caller's ``timeout`` passed. The turn ``turn_id`` keeps running in the service."""
 
     def __init__(self, message: str, *, session_id: str | None = None, turn_id: str | None = None) -> None:
         super().__init__(message)
@@ -73,9 +73,9 @@ class TimeLimitReached(AesError):
 
 
 class ActionRequired(AesError):
-    """A turn is waiting for answers that this call's tools and approvals don't give.
+    """A turn waits for actions that the call's ``tools`` and ``approve`` can't resolve.
 
-    It waits on: ``client.session(error.session_id).turn(error.turn_id).resolve(…)`` answers the ``actions``.
+    Resolve each of ``actions`` with ``client.session(error.session_id).turn(error.turn_id).resolve(…)``.
     """
 
     def __init__(self, session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> None:
@@ -87,7 +87,7 @@ class ActionRequired(AesError):
 
 
 class UnexpectedAnswer(AesError):
-    """The response isn't from the service. Check the address, and whether a proxy is in between."""
+    """The response isn't from the service. Check the address and any proxy in between."""
 
 
 class NotConfigured(AesError, ValueError):

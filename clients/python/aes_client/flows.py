@@ -1,7 +1,7 @@
-"""Flows: generators that yield the steps of what the client does, and get the outcome of each.
+"""Flows: generators that yield the client's steps and receive their outcomes.
 
-All logic stands in flows, once. Two runners carry the steps out, one for blocking and one for asynchronous programs. An
-exception of a step is raised at its place in the flow.
+All logic is written once, as flows. A blocking and an asynchronous runner execute the steps. An exception in a step is
+raised at its ``yield``.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Send:
-    """Sends a request once; the outcome is its ``httpx.Response``, whatever its status."""
+    """Sends a request once. The outcome is its ``httpx.Response``, whatever its status."""
 
     request: Request[Any]
 
 
 @dataclass(frozen=True)
 class Open:
-    """Sends a request once; the outcome is an ``OpenAnswer``, whose body has not been read."""
+    """Sends a request once. The outcome is an ``OpenAnswer`` with an unread body."""
 
     request: Request[Any]
 
 
 @dataclass
 class OpenAnswer:
-    """An answer that is read piece by piece."""
+    """A response whose body is read in pieces."""
 
     response: httpx.Response
     pieces: Any
@@ -43,14 +43,14 @@ class OpenAnswer:
 
 @dataclass(frozen=True)
 class Read:
-    """Reads on; the outcome is the next piece, empty at the end."""
+    """Reads the next piece of a body. The outcome is empty at the end."""
 
     answer: OpenAnswer
 
 
 @dataclass(frozen=True)
 class Close:
-    """Closes an answer that is not read to its end."""
+    """Closes a response before its end."""
 
     answer: OpenAnswer
 
@@ -62,7 +62,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Call:
-    """Calls a function of the user's program, which may be a coroutine function; the outcome is its result."""
+    """Calls a function of the user's program. The outcome is its result. It can be a coroutine function."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
@@ -71,7 +71,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Together:
-    """Runs flows side by side; the outcome is the list of their results and exceptions, in their order."""
+    """Runs flows concurrently. The outcome is the list of their results and exceptions, in the order of ``flows``."""
 
     flows: Sequence[Generator[Any, Any, Any]]
 
@@ -84,10 +84,10 @@ class Emit(Generic[T]):
 
 
 class NeverAnswered(httpx.ConnectError):
-    """The outcome of ``Send`` and ``Open`` when no connection is made and the service has never answered this client.
+    """The outcome of ``Send`` and ``Open`` if connecting fails and the service has never answered this client.
 
-    That may be a wrong address, unlike the same after an answer, which is an outage. ``timed_out``: the attempt has
-    waited for longer than a refusal takes.
+    This suggests a wrong address; after a first response, it would be an outage. ``timed_out``: the attempt timed out
+    instead of being refused.
     """
 
     def __init__(self, problem: httpx.TransportError) -> None:
@@ -101,7 +101,7 @@ Emitting = Generator[Step | Emit[T], Any, None]
 
 
 class Deadline:
-    """A time limit in seconds; without one it never comes."""
+    """A time limit in seconds. ``None`` never expires."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -112,17 +112,17 @@ class Deadline:
         return self._clock()
 
     def left(self, longest: float) -> float:
-        """The seconds that are left, at most ``longest``."""
+        """Returns the remaining seconds, at most ``longest``."""
         return longest if self._end is None else max(0.0, min(longest, self._end - self._clock()))
 
     def check(self, what: str, **ids: str | None) -> None:
-        """Raises ``TimeLimitReached`` when the time is over."""
+        """Raises ``TimeLimitReached`` once the time is over."""
         if self._end is not None and self._clock() >= self._end:
             raise TimeLimitReached(f"{what} took longer than {self._seconds:g} s", **ids)
 
 
 def batches(items: Iterable[T], size: int) -> Generator[list[T], None, None]:
-    """Cuts items into lists of that size."""
+    """Splits items into lists of up to ``size``."""
     batch: list[T] = []
     for item in items:
         batch.append(item)

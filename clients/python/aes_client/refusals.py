@@ -1,4 +1,4 @@
-"""Reads the errors in answers of the service, and of proxies on the way to it."""
+"""Parses error responses of the service and of proxies."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _OF_PROXIES: dict[int, type[ApiError]] = {
 
 
 def refusal(response: httpx.Response, body: bytes) -> ApiError:
-    """Returns the error of an answer with that body, together with its ``Retry-After``."""
+    """Returns the error in a response, with its ``Retry-After``."""
     given = response.headers.get("retry-after", "")
     seconds = float(given) if given.isascii() and given.isdigit() else None
     return error_in(body, status=response.status_code, retry_after=seconds)
 
 
 def error_in(content: bytes, *, status: int = 0, retry_after: float | None = None) -> ApiError:
-    """Returns the error in a body, which a proxy in between may have written."""
+    """Returns the error in a body, which may come from a proxy."""
     try:
         info = ErrorInfo.model_validate(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
         kind = _OF_PROXIES.get(status, ApiError)
-        return kind(f"The answer has status {status} and no error body.", status=status, retry_after=retry_after)
+        return kind(f"The response has status {status} and no error body.", status=status, retry_after=retry_after)
     return error_of(info, status=status, retry_after=retry_after)
 
 
 def error_of(info: ErrorInfo, *, status: int = 0, retry_after: float | None = None) -> ApiError:
-    """Returns the error for an error body of the service."""
+    """Returns the exception for an error body of the service."""
     return _BY_TYPE.get(info.type, ApiError)(
         info.message,
         type=info.type,

@@ -1,4 +1,4 @@
-"""One request of the API, with the type of its answer. Nothing here sends anything."""
+"""A request of the API with its response type. This module sends nothing."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from aes_client.errors import UnexpectedAnswer
 T = TypeVar("T")
 Answer = Callable[[httpx.Response], T]
 Content = Union["str | os.PathLike[str]", bytes, BinaryIO]
-"""A file to upload: its path, its bytes, or an open file."""
+"""A file to upload: a path, bytes, or an open file."""
 Repeat = Literal["always", "unless_sent", "gone_is_done"]
 TRANSFER_SECONDS = 300.0
-"""For one attempt to transfer a file, and between two pieces of it."""
+"""The timeout of an attempt to transfer a file, and between two pieces of it."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file to send. ``name`` may be left out for one that has a name."""
+    """A file to send. ``name`` is optional if the content has a file name."""
 
     content: Content
     name: str | None = None
 
     @contextmanager
     def opened(self) -> Iterator[tuple[str, Any]]:
-        """Yields name and content from its beginning; each attempt sends it anew."""
+        """Yields the file's name and its content from the start. Each attempt reads the content again."""
         if isinstance(self.content, bytes):
             yield self._name(None), self.content
         elif isinstance(self.content, (str, os.PathLike)):
@@ -50,7 +50,7 @@ class Upload:
     def _name(self, own: object) -> str:
         name = self.name or (Path(own).name if isinstance(own, str) else "")
         if not name:
-            raise ValueError("content without a file name needs a name: its extension says what it is")
+            raise ValueError("The content has no file name. Pass name, with an extension such as .pdf.")
         return name
 
 
@@ -58,9 +58,9 @@ class Upload:
 class Request(Generic[T]):
     """A request and the reader of its response.
 
-    ``path`` is relative to ``/api/v1``; ``body`` is a document or YAML text. ``repeat`` says when to retry: ``always``
-    for reads and requests with an idempotency key, ``unless_sent`` for others, ``gone_is_done`` for deletions without a
-    key, where a 404 of a retry means success. ``timeout``: seconds for one attempt.
+    ``path`` is relative to ``/api/v1``. ``body`` is JSON data or YAML text. ``repeat`` says when to retry: ``always``
+    for reads and requests with an idempotency key, ``unless_sent`` for others. With ``gone_is_done``, for deletions
+    without a key, a 404 after a retry means success. ``timeout``: seconds per attempt.
     """
 
     method: str
@@ -74,28 +74,28 @@ class Request(Generic[T]):
     timeout: float | None = None
 
     def with_key(self, key: str | None = None) -> Request[T]:
-        """The request with an idempotency key: that one, its own, or a new one."""
+        """Returns the request with an idempotency key: ``key``, the one it has, or a new one."""
         if self.method == "GET" or "Idempotency-Key" in self.headers:
             return self
         return replace(self, headers={**self.headers, "Idempotency-Key": key or str(uuid4())})
 
 
 def path_of(template: str, *parts: str) -> str:
-    """Fills in a path. Raises ``ValueError`` for an empty part, which would name another thing."""
+    """Fills in a path. Raises ``ValueError`` for an empty part, since the path would address another resource."""
     names = re.findall(r"\{(\w+)\}", template)
     for name, part in zip(names, parts, strict=True):
         if not part:
-            raise ValueError(f"{name} is empty")
+            raise ValueError(f"{name} is empty. Pass the ID.")
     return template.format(**{name: quote(part, safe="") for name, part in zip(names, parts, strict=True)})
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The values that are not ``None``."""
+    """Returns the values that aren't ``None``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def nothing(_: httpx.Response) -> None:
-    """Reads an answer without a body."""
+    """Reads a response without a body."""
 
 
 def content(response: httpx.Response) -> bytes:
@@ -103,11 +103,11 @@ def content(response: httpx.Response) -> bytes:
 
 
 def document(response: httpx.Response) -> Any:
-    """Reads JSON of any kind. Raises ``UnexpectedAnswer``."""
+    """Reads any JSON. Raises ``UnexpectedAnswer``."""
     try:
         return response.json()
     except ValueError:
-        raise UnexpectedAnswer(f"{response.request.url} answered {response.status_code} without JSON") from None
+        raise UnexpectedAnswer(f"{response.request.url} returned {response.status_code} without JSON") from None
 
 
 def document_or_none(response: httpx.Response) -> Any:
@@ -124,14 +124,14 @@ def one(kind: type[T]) -> Answer[T]: ...
 @overload
 def one(kind: Any) -> Answer[Any]: ...
 def one(kind: Any) -> Answer[Any]:
-    """Returns the reader of an answer of that type, which raises ``UnexpectedAnswer`` for any other."""
+    """Returns a reader for responses of a type. It raises ``UnexpectedAnswer`` for anything else."""
 
     def read(response: httpx.Response) -> Any:
         try:
             return _adapter(kind).validate_json(response.content)
         except pydantic.ValidationError as problem:
-            place = f"{response.request.method} {response.request.url} answered {response.status_code}"
-            raise UnexpectedAnswer(f"{place} with something else: {problem}") from problem
+            place = f"{response.request.method} {response.request.url} returned {response.status_code}"
+            raise UnexpectedAnswer(f"{place} with an unexpected body: {problem}") from problem
 
     return read
 
@@ -146,13 +146,13 @@ class Page(Generic[T]):
 
 
 def page(kind: Any, name: str) -> Answer[Page[Any]]:
-    """Returns the reader of a page whose items stand under that name."""
+    """Returns a reader for pages with their items in the field ``name``."""
 
     def read(response: httpx.Response) -> Page[Any]:
         found = document(response)
         try:
             return Page(_adapter(list[kind]).validate_python(found[name]), bool(found["has_more"]), found.get("next"))
         except (KeyError, TypeError, pydantic.ValidationError) as problem:
-            raise UnexpectedAnswer(f"{response.request.url} answered with no page of {name}") from problem
+            raise UnexpectedAnswer(f"{response.request.url} didn't return a page of {name}") from problem
 
     return read

@@ -1,7 +1,7 @@
-"""Operations describe requests; their client's runner sends them.
+"""Base class and decorators of the API's operations.
 
-An operation is written once, as a method that returns a ``Request`` or a flow. Of a resource of ``Client`` it returns
-the answer, of one of ``AsyncClient`` an awaitable of it, and the type checker knows.
+An operation is written once, as a method that returns a ``Request`` or a flow. On ``Client``, a call returns the
+response; on ``AsyncClient``, an awaitable of it. Type checkers see the difference.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PAGE = 200
 
 
 class Resource(Generic[R]):
-    """A part of the API, in the hands of a runner."""
+    """A part of the API, bound to a runner."""
 
     def __init__(self, runner: R, policy: RetryPolicy) -> None:
         self._runner = runner
         self._policy = policy
 
     def _send(self, request: Request[T]) -> Flow[T]:
-        """The answer to a request, which is repeated while that may help."""
+        """Sends a request, retries it while that can help, and returns its response."""
         return attempts(request, self._policy)
 
     def _pages(
         self, path: str, name: str, kind: Any, query: Mapping[str, Any], shown: Callable[[Any], Any] = lambda item: item
     ) -> Emitting[Any]:
-        """All items of a list, page by page, each as it is ``shown``."""
+        """Yields all items of a list, page by page, mapped by ``shown``."""
         offset, wanted = 0, {**query, "limit": PAGE}
         while True:
             found = yield from self._send(Request("GET", path, page(kind, name), query=wanted))
@@ -47,14 +47,14 @@ class Resource(Generic[R]):
                 yield Emit(shown(item))
             if not found.has_more or (found.next is None and not found.items):
                 return
-            # Short lists have no cursors.
+            # Some lists are paged by offset instead of a cursor.
             offset += len(found.items)
             behind = {"offset": offset} if found.next is None else {"after": found.next}
             wanted = {**query, "limit": PAGE, **behind}
 
 
 class operation(Generic[P, T]):  # noqa: N801 - read as a keyword
-    """Decorator: the method describes one call of the API."""
+    """Decorator for a method that describes one API call."""
 
     def __init__(self, described: Callable[Concatenate[Any, P], Request[T] | Flow[T]]) -> None:
         @functools.wraps(described)
@@ -75,7 +75,7 @@ class operation(Generic[P, T]):  # noqa: N801 - read as a keyword
 
 
 class iteration(Generic[P, T]):  # noqa: N801 - read as a keyword
-    """Decorator: the method describes a series of items, which are fetched as they are taken."""
+    """Decorator for a method that describes an iterator. Items are fetched as needed."""
 
     def __init__(self, described: Callable[Concatenate[Any, P], Emitting[T]]) -> None:
         @functools.wraps(described)

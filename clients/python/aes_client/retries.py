@@ -1,4 +1,4 @@
-"""Repeats requests that met a passing problem."""
+"""Retries requests after temporary failures."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """``retries`` after the first attempt, with pauses in seconds that double from ``first`` to ``longest``.
+    """Up to ``retries`` after the first attempt, with pauses in seconds that double from ``first`` to ``longest``.
 
-    A part of each pause is random, so that clients that failed together do not come back together. ``Retry-After`` of
-    an answer makes a pause longer; with one beyond ``longest_retry_after`` the client gives up at once.
+    Jitter keeps clients that failed together from returning together. A response's ``Retry-After`` extends the pause.
+    If it exceeds ``longest_retry_after``, the client gives up immediately.
 
-    ``first_contact``: retries while nothing has ever answered. The usual ones take about six seconds, in which a
-    gateway restarts; a program that starts long before its service sets more.
+    ``first_contact``: retries before the service has ever answered. The default allows about six seconds, enough for a
+    gateway's restart. Increase it if your program starts long before the service.
     """
 
     retries: int = 7
@@ -37,16 +37,16 @@ class RetryPolicy:
     first_contact: int = 4
 
     def pause(self, failures: int, retry_after: float | None = None) -> float | None:
-        """The pause after so many failures in a row; ``None`` to give up."""
+        """Returns the pause after this many consecutive failures, or ``None`` to give up."""
         if failures > self.retries or (retry_after or 0.0) > self.longest_retry_after:
             return None
         backoff = min(self.first * 2.0 ** (failures - 1), self.longest)
         jittered = backoff * random.uniform(0.5, 1.0)
-        # Jitter on top, since all clients with the same Retry-After would return at the same moment.
+        # Jitter is added since all clients with the same Retry-After would return at the same moment.
         return jittered if not retry_after else retry_after + jittered / 2
 
     def pause_after(self, failures: int, problem: Exception) -> float | None:
-        """The pause after that problem; ``None`` when a repetition is of no use."""
+        """Returns the pause after a failure, or ``None`` if a retry can't help."""
         if isinstance(problem, ApiError):
             return self.pause(failures, problem.retry_after) if problem.is_transient else None
         if isinstance(problem, NeverAnswered) and (problem.timed_out or failures > self.first_contact):
@@ -55,9 +55,9 @@ class RetryPolicy:
 
 
 def attempts(request: Request[T], policy: RetryPolicy) -> Flow[T]:
-    """Sends a request until it is answered for good, with the same idempotency key every time.
+    """Sends a request until it succeeds or fails for good, always with the same idempotency key.
 
-    Raises ``ApiError``, and ``ConnectionFailed`` when there is no answer.
+    Raises ``ApiError``, or ``ConnectionFailed`` if the service doesn't respond.
     """
     request = request.with_key()
     failures, may_be_done = 0, False
@@ -93,7 +93,7 @@ def _pause_after_refusal(request: Request[T], error: ApiError, failures: int, po
 def _explained(request: Request[T], problem: httpx.TransportError, attempts: int) -> str:
     times = "once" if attempts == 1 else f"{attempts} times"
     url = problem.request.url
-    # Without the user and password that an address may hold.
+    # Without the user and password that the URL may contain.
     place = f"{url.scheme}://{url.netloc.decode()}"
     reason = str(problem) or type(problem).__name__
-    return f"{request.method} {request.path} got no answer from {place}, tried {times}: {reason}"
+    return f"{place} didn't respond to {request.method} {request.path}, tried {times}: {reason}"

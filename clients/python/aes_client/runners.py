@@ -1,4 +1,4 @@
-"""The two runners: they carry out the steps of flows, blocking or asynchronously, and decide nothing."""
+"""The blocking and the asynchronous runner. They execute the steps of flows and contain no other logic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Address:
-    """The service, and how to authenticate there. ``timeout``: seconds for one attempt of a request."""
+    """The service's address and the credential. ``timeout``: seconds per attempt."""
 
     base_url: str
     headers: dict[str, str] = field(repr=False)
@@ -55,14 +55,14 @@ class Address:
         key = None if token else api_key or os.environ.get("AES_API_KEY")
         if not (key or token):
             raise NotConfigured(
-                "The credential is missing: give api_key or token, or set AES_API_KEY. `./aes up` prints the key of "
-                "the development company, and keeps it in .aes/development-key."
+                "The credential is missing. Pass api_key or token, or set AES_API_KEY. `./aes up` prints the key of "
+                "the development company and stores it in .aes/development-key."
             )
         headers = {"Authorization": f"Bearer {token}"} if token else {"x-api-key": str(key)}
         return cls(url.rstrip("/").removesuffix("/api/v1") + "/api/v1", headers, timeout)
 
     def arguments(self, request: Request[Any], files: list[Any] | None) -> dict[str, Any]:
-        """The arguments of ``httpx``'s ``build_request``."""
+        """Returns the arguments of ``httpx``'s ``build_request``."""
         seconds = request.timeout or self.timeout
         is_yaml = isinstance(request.body, str)
         headers = {**self.headers, **request.headers}
@@ -79,14 +79,14 @@ class Address:
 
 
 class _Contact:
-    """Whether the service has ever answered this client."""
+    """Remembers whether the service has ever answered this client."""
 
     def __init__(self) -> None:
         self._made = False
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watches one attempt. Raises ``NeverAnswered`` when no connection is made and nothing has answered yet."""
+        """Watches an attempt. Raises ``NeverAnswered`` if connecting fails and the service has never answered."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
@@ -98,13 +98,13 @@ class _Contact:
 
 @dataclass(frozen=True)
 class _End:
-    """A flow has ended, with this result."""
+    """The end of a flow, with its result."""
 
     value: Any
 
 
 def _resumed(flow: Generator[Any, Any, Any], outcome: Any = None, *, problem: Exception | None = None) -> Any:
-    """The flow's next step, or its end."""
+    """Resumes the flow and returns its next step, or its end."""
     try:
         return flow.send(outcome) if problem is None else flow.throw(problem)
     except StopIteration as end:
@@ -112,7 +112,7 @@ def _resumed(flow: Generator[Any, Any, Any], outcome: Any = None, *, problem: Ex
 
 
 class SyncRunner:
-    """Runs flows in the caller's thread."""
+    """Runs flows in the calling thread."""
 
     awaits = False
 

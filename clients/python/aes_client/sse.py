@@ -1,4 +1,4 @@
-"""Server-sent events: reads them from pieces of a body."""
+"""Parses server-sent events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """``id`` is empty for an event without one; a comment with an id has neither ``name`` nor ``data``."""
+    """An event. ``id`` is empty if it has none. A comment with an ID has neither ``name`` nor ``data``."""
 
     name: str
     data: bytes
@@ -16,13 +16,13 @@ class ServerEvent:
 
 
 class EventParser:
-    """Takes bytes as they come, and gives the events that are complete."""
+    """Receives bytes in pieces and yields the complete events."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, piece: bytes) -> Iterator[ServerEvent]:
-        # The service ends lines with a line feed alone; lines of text may hold other characters that end lines.
+        # The service ends lines with a line feed only. A line's text can contain other line separators.
         *blocks, self._rest = (self._rest + piece.replace(b"\r\n", b"\n")).split(b"\n\n")
         for block in blocks:
             event = _event_in(block)

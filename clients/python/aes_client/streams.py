@@ -1,4 +1,4 @@
-"""Follows streams of server-sent events through lost connections: nothing is missing and nothing comes twice."""
+"""Follows streams of server-sent events across lost connections, without losing or repeating an event."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from aes_client.requests import Request, nothing
 from aes_client.retries import RetryPolicy
 from aes_client.sse import EventParser, ServerEvent
 
-# The service sends a comment after 15 s without an event; longer silence is a lost connection.
+# The service sends a comment after 15 s without an event. Longer silence means that the connection is lost.
 SILENCE_SECONDS = 45.0
-# Longer than the longest pause between two attempts: what breaks off again and again is given up.
+# Longer than the longest pause between attempts, so a stream that keeps breaking is eventually given up.
 LASTING_SECONDS = 10.0
 Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 
 @dataclass
 class Source:
-    """The position in a stream: the request to resume with, and the id of the last event.
+    """A position in a stream: the request to resume with, and the ID of the last event.
 
-    ``request`` begins the stream. Once ``Location`` in its response names the turn, the turn's own events are the
-    source. Before that, the same request with the same key finds the turn that it created. ``stayed`` says that the
-    last connection still sent something, if only a comment, after ten seconds.
+    ``request`` starts the stream. Once the ``Location`` header names the turn, the stream resumes from the turn's
+    events. Until then, the same request with the same idempotency key finds the turn it created. ``stayed``: the last
+    connection still received data, if only a comment, after ten seconds.
     """
 
     request: Request[Any]
@@ -52,7 +52,7 @@ class Source:
 
 
 class _Lost(Exception):
-    """A connection did not get to the stream's end; ``problem`` says why."""
+    """The connection was lost before the end of the stream, because of ``problem``."""
 
     def __init__(self, problem: Exception) -> None:
         super().__init__(str(problem))
@@ -66,10 +66,10 @@ def follow(
     deadline: Deadline,
     on_lost: Callable[[Exception], Any] | None = None,
 ) -> Generator[Any, Any, None]:
-    """Gives events to ``take`` until that says to stop, or the stream is at its end.
+    """Passes events to ``take`` until it returns true or the stream ends.
 
-    Resumes after a lost connection and calls ``on_lost``. Raises the error of a refused request, and
-    ``ConnectionFailed`` when the service stays unreachable.
+    Resumes after a lost connection and calls ``on_lost``. Raises the error of a rejected request, and
+    ``ConnectionFailed`` if the service remains unreachable.
     """
     source.request = source.request.with_key()
     failures = 0
@@ -94,7 +94,7 @@ def follow(
 
 
 def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, Any, None]:
-    """Reads one connection to the stream's end. Raises ``_Lost``."""
+    """Reads a connection until the stream ends. Raises ``_Lost``."""
     opened: OpenAnswer = yield from _kept(Open(source.next_request(deadline.left(SILENCE_SECONDS) or 0.001)))
     response = opened.response
     if response.status_code == 204:
@@ -113,7 +113,7 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
                 yield Close(opened)
                 return
         deadline.check("The stream")
-    raise _Lost(ConnectionFailed("the stream broke off"))
+    raise _Lost(ConnectionFailed("the stream was interrupted"))
 
 
 def _refused(opened: OpenAnswer) -> Generator[Any, Any, None]:
@@ -123,7 +123,7 @@ def _refused(opened: OpenAnswer) -> Generator[Any, Any, None]:
         body += piece
     response = opened.response
     if response.status_code < 400:
-        raise UnexpectedAnswer(f"{response.request.url} answered {response.status_code} without a stream of events")
+        raise UnexpectedAnswer(f"{response.request.url} returned {response.status_code} without an event stream")
     raise _Lost(refusal(response, body))
 
 

@@ -1,4 +1,4 @@
-"""Functions as client tools: the schema comes from the signature, the description from the docstring."""
+"""Functions as client tools. The signature becomes the schema, the docstring the description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Exampl
 
 
 class _Plain(GenerateJsonSchema):
-    """Schemas without titles, which tell a model nothing that names do not."""
+    """Generates schemas without titles, which tell a model nothing beyond the names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
@@ -49,23 +49,23 @@ class ClientTool(Generic[P, T]):
 
     @property
     def definition(self) -> models.ClientTool:
-        """The tool as an agent's ``client_tools`` have it."""
+        """The tool's definition, as in an agent's ``client_tools``."""
         schema = self._arguments.model_json_schema(schema_generator=_Plain)
         schema.pop("title", None)
         return {"name": self.name, "description": self.description, "parameters": schema}
 
     def answer(self, call: RequestedToolCall) -> Generator[Any, Any, models.ResolveActionBody]:
-        """Calls the function as the model asked; the model gets an exception as the call's error."""
+        """Calls the function with the model's arguments. Returns an exception to the model as the call's error."""
         try:
             checked = self._arguments.model_validate(call.arguments)
         except pydantic.ValidationError as problem:
-            return {"error": f"The arguments are not valid: {problem}"}
+            return {"error": f"Invalid arguments: {problem}"}
         arguments = {name: getattr(checked, name) for name in type(checked).model_fields if name in call.arguments}
         try:
             output = yield Call(self.function, (), arguments)
             return {"output": pydantic.TypeAdapter(Any).dump_python(output, mode="json")}
         except Exception as problem:
-            _log.exception("The client tool %s failed; the model gets the error.", self.name)
+            _log.exception("Client tool %s failed. The model receives the error.", self.name)
             return {"error": f"{type(problem).__name__}: {problem}"}
 
 
@@ -78,8 +78,8 @@ def tool(
 def tool(function: Callable[P, T] | None = None, /, *, name: str | None = None, description: str | None = None) -> Any:
     """Turns a function into a tool that agents can call.
 
-    Parameters are described by their annotations, by ``Annotated[…, Field(description=…)]``, or in an ``Args:`` section
-    of the docstring. With ``AsyncClient`` it may be a coroutine function; an ordinary one runs in a thread there.
+    Describe parameters by annotations, by ``Annotated[…, Field(description=…)]``, or in the docstring's ``Args:``
+    section. With ``AsyncClient``, the function can be a coroutine function; others run in a thread.
     """
     if function is not None:
         return ClientTool(function)
@@ -88,12 +88,12 @@ def tool(function: Callable[P, T] | None = None, /, *, name: str | None = None, 
 
 Tools = Iterable[ClientTool[Any, Any] | Callable[..., Any]]
 Approval = Callable[[RequiredAction], Any]
-"""Decides about a call that needs approval: true allows it. With ``AsyncClient`` it may be a coroutine function."""
+"""Decides whether to allow a call that needs approval. With ``AsyncClient``, it can be a coroutine function."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers that a program gives to the actions of a turn. ``given``: the ids of actions that it has answered."""
+    """Resolves a turn's actions with a program's tools and approvals. ``given``: the IDs of resolved actions."""
 
     tools: dict[str, ClientTool[Any, Any]]
     approve: Approval | None = None
@@ -101,11 +101,11 @@ class Answers:
 
     @classmethod
     def by(cls, tools: Tools, approve: Approval | None = None, *, awaits: bool = True) -> Answers:
-        """Raises ``TypeError`` for a coroutine function when nothing awaits it."""
+        """Creates the answers. Raises ``TypeError`` for a coroutine function unless ``awaits``."""
         made = [each if isinstance(each, ClientTool) else ClientTool(each) for each in tools]
         for function in (approve, *(each.function for each in made)):
             if not awaits and inspect.iscoroutinefunction(function):
-                raise TypeError(f"{function.__name__} is a coroutine function, which needs AsyncClient")
+                raise TypeError(f"{function.__name__} is a coroutine function. Use AsyncClient, or a plain function.")
         return cls({each.name: each for each in made}, approve)
 
     @property
@@ -113,7 +113,7 @@ class Answers:
         return [each.definition for each in self.tools.values()]
 
     def to(self, action: RequiredAction) -> Generator[Any, Any, models.ResolveActionBody | None]:
-        """The answer to an action, or ``None`` when there is nobody for it here."""
+        """Returns the answer to an action, or ``None`` if this program can't resolve it."""
         if action.kind == "tool_result" and action.tool_call.name in self.tools:
             return (yield from self.tools[action.tool_call.name].answer(action.tool_call))
         if action.kind == "approval" and self.approve is not None:
@@ -128,7 +128,7 @@ def _arguments_model(function: Callable[..., Any], described: dict[str, str]) ->
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(
-                f"{function.__name__}: a tool's parameters have names, and {parameter.name} cannot be given by one"
+                f"{function.__name__}: {parameter.name} can't be passed by name. Declare it as a named parameter."
             )
         default = ... if parameter.default is parameter.empty else parameter.default
         if parameter.name in described:
@@ -139,7 +139,7 @@ def _arguments_model(function: Callable[..., Any], described: dict[str, str]) ->
 
 
 def _described_arguments(docstring: str) -> dict[str, str]:
-    """Names and texts of the ``Args:`` section."""
+    """Returns the descriptions in the ``Args:`` section, by parameter."""
     parts: Sequence[str] = _SECTION.split(docstring)
     sections = dict(zip(parts[1::2], parts[2::2], strict=True))
     text = sections.get("Args") or sections.get("Arguments") or sections.get("Parameters") or ""

@@ -1,4 +1,4 @@
-"""Verifies deliveries of webhooks, signed as https://www.standardwebhooks.com says."""
+"""Verifies webhook deliveries, signed as described at https://www.standardwebhooks.com."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WebhookNotVerified(AesError):
 
 
 class WebhookEvent(Model):
-    """A delivery. ``data`` is the event as the timeline has it; its ``id`` stays the same when it comes again."""
+    """A delivery. ``data`` is the event as in the timeline. ``id`` stays the same when it's delivered again."""
 
     type: str
     timestamp: datetime
@@ -31,7 +31,7 @@ class WebhookEvent(Model):
 def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> WebhookEvent:
     """Verifies a delivery and returns its event.
 
-    ``secret`` is the webhook's ``whsec_…``; ``body`` the bytes as they came. Raises ``WebhookNotVerified``.
+    ``secret``: the webhook's ``whsec_…`` secret. ``body``: the unmodified bytes. Raises ``WebhookNotVerified``.
     """
     given = {name.lower(): value for name, value in headers.items()}
     try:
@@ -39,11 +39,12 @@ def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now:
         age = (time.time() if now is None else now) - int(sent)
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except (KeyError, ValueError) as problem:
-        raise WebhookNotVerified("A header is missing or malformed, or the secret is none.") from problem
+        message = "A header or the secret is missing or malformed. Pass all headers and the whsec_… secret."
+        raise WebhookNotVerified(message) from problem
     if abs(age) > _TOLERANCE_SECONDS:
-        raise WebhookNotVerified("The delivery is too old, or one of the clocks is wrong.")
+        raise WebhookNotVerified("The delivery is too old, or a clock is wrong. Check this machine's clock.")
     digest = hmac.new(key, b".".join([delivery.encode(), sent.encode(), body]), hashlib.sha256).digest()
     expected = b"v1," + base64.b64encode(digest)
     if not any(hmac.compare_digest(each.encode(), expected) for each in signatures.split()):
-        raise WebhookNotVerified("No signature fits.")
+        raise WebhookNotVerified("No signature matches. Check the secret, and pass the body unmodified.")
     return WebhookEvent.model_validate_json(body)

@@ -1,8 +1,8 @@
-"""``python -m deploy.images.fallback_images [NAME …] [--replace]`` builds images where none can be pulled.
+"""Builds images that can't be pulled: ``python -m deploy.images.fallback_images [NAME …] [--replace]``.
 
 They have the names used by the Dockerfile and docker-compose.yml, and contain the same programs, built from Debian
-packages, wheels, Maven jars and Go modules. Requires the project's environment, root (debootstrap), a Docker engine,
-and Go for programs written in it. Keeps existing images.
+packages, wheels, Maven JAR files and Go modules. Requires the project's environment, root (for debootstrap), a Docker
+engine, and Go for the programs written in it. Keeps existing images.
 """
 
 import argparse
@@ -14,7 +14,7 @@ try:
     from deploy.images.fallback_images.recipes import RECIPES, wanted_images
 except ModuleNotFoundError as missing:
     sys.exit(
-        f"No module named '{missing.name}' here. Make the project's environment once by ./aes --version, then run "
+        f"No module named '{missing.name}' here. Create the project's environment with ./aes --version, then run "
         ".aes/venv/bin/python -m deploy.images.fallback_images."
     )
 
@@ -22,20 +22,20 @@ except ModuleNotFoundError as missing:
 def main() -> None:
     wanted = wanted_images()
     parser = argparse.ArgumentParser(prog="python -m deploy.images.fallback_images", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"which of {', '.join(RECIPES)}; all when none is named")
-    parser.add_argument("--replace", action="store_true", help="make them anew")
+    parser.add_argument("names", nargs="*", help=f"any of {', '.join(RECIPES)}; defaults to all")
+    parser.add_argument("--replace", action="store_true", help="rebuild existing images")
     arguments = parser.parse_args()
     if unknown := {*arguments.names} - RECIPES.keys():
-        parser.error(f"there is no recipe for {', '.join(sorted(unknown))}")
+        parser.error(f"unknown image {', '.join(sorted(unknown))}")
     for name in arguments.names or wanted:
         image = wanted[name]
         if exists(image) and not arguments.replace:
-            print(f"{image} is there", file=sys.stderr)
+            print(f"{image} already exists", file=sys.stderr)
             continue
         debian.ensure()
         with RECIPES[name](image.rpartition(":")[2]) as context:
             build(image, context)
-        print(f"{image} made, a stand-in", file=sys.stderr)
+        print(f"{image} built", file=sys.stderr)
 
 
 if __name__ == "__main__":

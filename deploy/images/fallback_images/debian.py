@@ -13,7 +13,7 @@ _CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
 
 
 def ensure() -> None:
-    """Builds the base image unless it exists; takes a minute."""
+    """Builds the base image unless it exists. Takes a minute."""
     if exists(IMAGE):
         return
     with tempfile.TemporaryDirectory(prefix="aes-debian-") as temporary:

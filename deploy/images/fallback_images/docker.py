@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 LABEL = "org.opencontainers.image.description"
-DESCRIPTION = "A stand-in made from packages, not the image of this name"
+DESCRIPTION = "A fallback image built from packages, not the original image of this name"
 
 
 def exists(image: str) -> bool:
@@ -14,7 +14,7 @@ def exists(image: str) -> bool:
 
 
 def build(image: str, context: Path) -> None:
-    """Runs docker. Raises CalledProcessError after docker has printed the reason."""
+    """Runs docker. If it fails, docker prints the reason, and CalledProcessError is raised."""
     command = [
         "docker",
         "build",

@@ -1,4 +1,4 @@
-"""Builds programs from Go modules once and keeps them in the user's cache directory."""
+"""Builds programs from Go modules once and stores them in the user's cache directory."""
 
 import fcntl
 import os
@@ -13,12 +13,12 @@ _BUILD_SECONDS = 1800
 
 
 class NotBuilt(Exception):
-    """The program couldn't be built, with the reason."""
+    """The program couldn't be built, for the reason in the message."""
 
 
 @dataclass(frozen=True)
 class GoProgram:
-    """A program in a Go module, in one version."""
+    """A program in a specific version of a Go module."""
 
     name: str
     package: str
@@ -29,7 +29,7 @@ class GoProgram:
 
     @property
     def path(self) -> Path:
-        """The program's path in the cache, whether built or not."""
+        """The program's path in the cache, even if it isn't built."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         # Go names a program after its package, without the major version.
         executable = Path(re.sub(r"/v\d+$", "", self.package)).name
@@ -37,16 +37,16 @@ class GoProgram:
 
 
 def built(program: GoProgram) -> Path:
-    """Returns the program's path, after building it if missing, which may take minutes. Raises NotBuilt."""
+    """Returns the program's path. Builds the program if it's missing, which may take minutes. Raises NotBuilt."""
     if program.path.exists():
         return program.path
     go = shutil.which("go")
     if go is None:
-        raise NotBuilt(f"{program} has to be built, and Go is not installed")
+        raise NotBuilt(f"{program} has to be built, but Go isn't installed")
     directory = program.path.parent
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "lock").open("w") as lock:
-        # One process builds; the others wait for it.
+        # One process builds while the others wait.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not program.path.exists():
             _build(go, program)
@@ -63,8 +63,8 @@ def _build(go: str, program: GoProgram) -> None:
             )
         except subprocess.TimeoutExpired:
             # Go's own cache keeps the compiled packages.
-            raise NotBuilt(f"{program} was not built within {_BUILD_SECONDS} s; the next attempt resumes") from None
+            raise NotBuilt(f"{program} wasn't built within {_BUILD_SECONDS} s; the next attempt resumes") from None
         if outcome.returncode != 0:
-            raise NotBuilt(f"{program} could not be built: {outcome.stderr.strip()[-500:]}")
+            raise NotBuilt(f"{program} couldn't be built: {outcome.stderr.strip()[-500:]}")
         # An interrupted build leaves nothing under the final name.
         (Path(unfinished) / program.path.name).replace(program.path)

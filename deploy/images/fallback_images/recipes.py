@@ -31,7 +31,7 @@ def _context(name: str) -> Iterator[Path]:
 @contextmanager
 def _kafka(tag: str) -> Iterator[Path]:
     if tag != KAFKA_VERSION:
-        raise SystemExit(f"Kafka {tag} is wanted; the jars that are pinned are of {KAFKA_VERSION}")
+        raise SystemExit(f"Kafka {tag} is required, but the pinned JAR files are version {KAFKA_VERSION}")
     cache = Home.from_environment().cache
     cache.mkdir(parents=True, exist_ok=True)
     jars = installed_jars(cache) or fetch_jars(cache, lambda _: None)
@@ -66,7 +66,7 @@ def _collector(tag: str) -> Iterator[Path]:
     builder = built(GoProgram("otel-builder", "go.opentelemetry.io/collector/cmd/builder", tag))
     with _context("otel-collector") as context:
         if f"v{tag}" not in (context / "builder.yaml").read_text():
-            raise SystemExit(f"builder.yaml is not for the collector {tag}, which is wanted")
+            raise SystemExit(f"builder.yaml isn't for the required collector version {tag}")
         subprocess.run([builder, "--config", "builder.yaml"], cwd=context, check=True)
         shutil.move(context / "build" / "otelcol", context / "otelcol")
         shutil.rmtree(context / "build")
@@ -89,7 +89,7 @@ _OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collect
 
 
 def wanted_images() -> dict[str, str]:
-    """Images by recipe, read from the files that use them, so that names can't differ."""
+    """Returns images by recipe, read from the files that use them, so that names can't differ."""
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yml").read_text())
     images = {service["image"] for service in compose["services"].values() if "build" not in service}
     images.add(_python())

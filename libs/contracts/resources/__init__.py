@@ -1,4 +1,4 @@
-"""A module for each resource: its bodies and views, its commands and events, and examples of them.
+"""A module per resource: its bodies, views, commands, events and examples.
 
-Services import those that they use; ``registry`` has all.
+Services import the modules they use; ``registry`` imports all.
 """

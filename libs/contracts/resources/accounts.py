@@ -1,4 +1,4 @@
-"""Accounts: the caller, and the limits of its company."""
+"""Accounts: the caller and the company's limits."""
 
 from pydantic import BaseModel
 
@@ -7,7 +7,9 @@ from libs.contracts.timestamps import Timestamp
 
 
 class LimitOfCompany(BaseModel):
-    """`limit` is null if the company has none. `used` is null while the service that counts it doesn't respond."""
+    """A limit of the company. `limit` is null if there's none. `used` is null while the counting service is
+    unavailable.
+    """
 
     limit: int | None
     used: int | None
@@ -16,7 +18,7 @@ class LimitOfCompany(BaseModel):
 class Me(BaseModel):
     """The caller's user and permissions, and the company's limits with their current use.
 
-    For rates, `used` counts recent requests or turns: a sixtieth of the limit is refilled every second. Each gateway
+    For rates, `used` counts recent requests or turns. A sixtieth of the limit is refilled every second. Each gateway
     reserves up to a twentieth of a rate in advance, and that share may go unused.
     """
 

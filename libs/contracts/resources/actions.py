@@ -26,15 +26,15 @@ class ActionPage(WireModel, ListPage):
 class ResolveActionBody(StrictModel):
     """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval; a denial may give a ``reason``. ``output`` and ``error`` are the result of a tool
-    call that you ran. ``output`` may be any JSON value, including null.
+    ``decision`` answers an approval; a denial can give a ``reason``. ``output`` and ``error`` are the result of a tool
+    call that you ran. ``output`` can be any JSON value, including null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "approval": {"decision": "approve"},
         "denial": {"decision": "deny", "reason": "Refunds above 100 need a second opinion."},
-        "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
-        "failure of a tool of the caller": {"error": "The printer is out of paper."},
+        "tool result": {"output": {"seat": "12A", "price": 49.5}},
+        "tool error": {"error": "The printer is out of paper."},
     }
 
     decision: Literal["approve", "deny"] | None = None
@@ -48,12 +48,12 @@ class ResolveActionBody(StrictModel):
         if len(given) > 1 or not (given or "output" in self.model_fields_set):
             raise ValueError("give exactly one of decision, output and error")
         if self.reason is not None and self.decision != "deny":
-            raise ValueError("a reason is for a denial")
+            raise ValueError("only a denial can have a reason")
         return self
 
 
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
-    """An answer to an action was accepted, now or by an earlier request. ``turn`` is the turn's resulting state."""
+    """An answer to an action was accepted, now or earlier. ``turn`` is the turn's resulting state."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}
 

@@ -1,4 +1,4 @@
-"""Agents: configurations of models, tools and knowledge, and their versions."""
+"""Agents: configurations of models, tools and knowledge, with their versions."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -9,6 +9,8 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.models import JsonObject, Name, SearchMode, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 AgentType = Literal["llm_agent", "react_agent"]
 
@@ -66,7 +68,7 @@ class ClientTool(StrictModel):
 
 ToolPolicies = Annotated[dict[ToolPattern, ToolPolicy], Field(max_length=64)]
 MOST_CLIENT_TOOLS: Final = 128
-"""The same maximum as OpenAI's."""
+"""The same limit as OpenAI's."""
 ClientTools = Annotated[list[ClientTool], Field(max_length=MOST_CLIENT_TOOLS)]
 
 
@@ -133,7 +135,7 @@ class UpdateAgentBody(StrictModel):
     """``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes the schema."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "other instructions": {"system_prompt": "You answer in one sentence."},
+        "new instructions": {"system_prompt": "You answer in one sentence."},
         "shared with the company": {"is_shared": True},
     }
 
@@ -251,7 +253,7 @@ class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
 class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
     """An agent was deleted."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"by its owner": {"agent_key": "harbour-desk"}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"deleted by its owner": {"agent_key": "harbour-desk"}}
 
     agent_id: str
     agent_key: str

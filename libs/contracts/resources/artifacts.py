@@ -14,7 +14,7 @@ ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
 ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
 BYTES_MISSING: Final = "bytes_missing"
-"""The type of the error detail when an artifact's content is lost, as opposed to an unreachable store."""
+"""The type of the error detail if an artifact's content is lost. An unreachable store is a different error."""
 
 
 class ArtifactRecord(BaseModel):
@@ -69,7 +69,7 @@ class ArtifactPage(ListPage):
 
 
 class ArtifactState(BaseModel):
-    """``progress`` is a percentage."""
+    """The processing status of an artifact. ``progress`` is a percentage."""
 
     artifact_id: str
     processing_status: ProcessingStatus
@@ -117,7 +117,7 @@ class ArtifactText(BaseModel):
 
 
 class ArtifactSearchBody(StrictModel):
-    """A search in a session's documents. Without ``artifact_ids``, it covers all of them."""
+    """A search in a session's documents, or in those given by ``artifact_ids``."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     artifact_ids: Annotated[list[str], Field(max_length=10_000)] | None = None
@@ -143,7 +143,7 @@ class ArtifactPassages(BaseModel):
 
 
 class ArtifactLinkBody(StrictModel):
-    """A download link of an artifact, valid or expired."""
+    """A valid or expired download link of an artifact."""
 
     url: Annotated[str, Field(min_length=1, max_length=4000)]
 
@@ -162,7 +162,7 @@ class ArtifactEvent(Event):
 
 
 class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1"):
-    """Processing of an artifact has progressed. ``progress`` is a percentage."""
+    """Processing of an artifact progressed. ``progress`` is a percentage."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"of a document": {"progress": 40}}
 
@@ -181,7 +181,7 @@ class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
     """Processing of an artifact failed. You can still download the artifact."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with a password": {"error": {"type": "validation_error", "message": "The file is protected by a password."}}
+        "password-protected": {"error": {"type": "validation_error", "message": "The file is password-protected."}}
     }
 
     error: ErrorInfo
@@ -211,7 +211,7 @@ class ArtifactIndexEvent(Event):
 
 
 class ArtifactIndexing(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing.v1"):
-    """Indexing of an artifact has progressed. ``progress`` is a percentage."""
+    """Indexing of an artifact progressed. ``progress`` is a percentage."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"half-way": {"progress": 40}}
 
@@ -231,7 +231,7 @@ class ArtifactIndexingFailed(ArtifactIndexEvent, type="aes.ingestion.artifact.in
     """Indexing of an artifact failed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with a password": {"error": {"type": "validation_error", "message": "The file is protected by a password."}}
+        "password-protected": {"error": {"type": "validation_error", "message": "The file is password-protected."}}
     }
 
     error: ErrorInfo

@@ -11,6 +11,8 @@ from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": ""}
+
 MAX_BUDGETS: Final = 100
 """The maximum number of budgets of a company."""
 DEFAULT_WARNING: Final = 80
@@ -26,7 +28,7 @@ def _amount(text: str) -> str:
         raise ValueError("must be a decimal, such as 12.50") from None
     exponent = amount.as_tuple().exponent
     if not isinstance(exponent, int) or not 0 < amount <= _HIGHEST or -exponent > _PLACES:
-        raise ValueError(f"must be above 0, at most {_HIGHEST:,}, with up to {_PLACES} places")
+        raise ValueError(f"must be above 0, at most {_HIGHEST:,}, with up to {_PLACES} decimal places")
     return decimal_text(amount)
 
 
@@ -44,8 +46,8 @@ class CreateBudgetBody(StrictModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of the company, by the month": {"period": "month", "cost": "250", "description": "All agents"},
-        "of a key, in tokens, by the day": {
+        "the company's monthly budget": {"period": "month", "cost": "250", "description": "All agents"},
+        "a key's daily budget, in tokens": {
             "period": "day",
             "tokens": 2_000_000,
             "key_id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
@@ -63,16 +65,16 @@ class CreateBudgetBody(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.cost is None) == (self.tokens is None):
-            raise ValueError("a budget has either cost or tokens")
+            raise ValueError("give either cost or tokens")
         if self.user_id is not None and self.key_id is not None:
-            raise ValueError("a budget is of a user or of a key, not of both")
+            raise ValueError("give user_id or key_id, not both")
         return self
 
 
 class UpdateBudgetBody(StrictModel):
     """``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"more of it": {"cost": "400", "warning_percent": 90}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a higher limit": {"cost": "400", "warning_percent": 90}}
 
     description: Description | None = None
     cost: Amount | None = None
@@ -82,23 +84,23 @@ class UpdateBudgetBody(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.cost is not None and self.tokens is not None:
-            raise ValueError("a budget has either cost or tokens")
+            raise ValueError("give either cost or tokens")
         if {"description", "cost", "tokens"} & {name for name in self.model_fields_set if getattr(self, name) is None}:
             raise ValueError("only warning_percent may be null")
         if not self.model_fields_set:
-            raise ValueError("nothing is to be changed")
+            raise ValueError("give at least one field")
         return self
 
 
 class BudgetUse(BaseModel):
-    """The usage that counts towards a budget in its current period."""
+    """The usage that counts toward a budget in its current period."""
 
     cost: str = "0"
     tokens: int = 0
 
 
 class Budget(BaseModel):
-    """A budget in its current period. ``renews_at`` is null for ``total``. A budget without a user and key is the
+    """A budget in its current period. ``renews_at`` is null for ``total``. Without a user and key, the budget is the
     company's.
     """
 
@@ -178,7 +180,7 @@ class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
 
 
 class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
-    """A turn used up the budget. New turns are rejected until it renews or you change it."""
+    """A turn used up the budget. New turns are rejected until the budget renews or you change it."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"of the company": {"budget": Budget.EXAMPLES["used up"]}}
 
@@ -186,14 +188,14 @@ class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
 
 
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit the tokens or cost of turns of the company, a user or a key. The budget's ID is the command's.
+    """Limit the tokens or cost of turns of the company, a user or a key. The budget's ID is the command's ID.
 
-    ``used`` is the usage so far in the day or month that started at ``period_started_at``; later periods ignore it.
-    ``owner_id`` is the budget's user or the owner of its key, and empty for the company's budgets.
+    ``used``: the usage so far in the day or month that started at ``period_started_at``. Later periods ignore it.
+    ``owner_id``: the budget's user or the owner of its key; empty for the company's budgets.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of the company, by the month": {
+        "the company's monthly budget": {
             "used": {"cost": "12.3456", "tokens": 8_120_334},
             "period_started_at": "2026-05-01T00:00:00.000000Z",
         }

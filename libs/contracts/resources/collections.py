@@ -1,6 +1,6 @@
 """Collections: groups of files."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -9,6 +9,8 @@ from libs.contracts.models import Name, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.files import FileIds, FileResult
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 CollectionStatus = Literal["pending", "running", "completed", "failed"]
 
@@ -32,7 +34,7 @@ class UpdateCollectionBody(StrictModel):
 
 
 class Collection(BaseModel):
-    """A group of files. ``status`` and ``progress`` are those of parsing its files; ``total_size`` is in bytes."""
+    """A group of files. ``status`` and ``progress`` describe the parsing of its files; ``total_size`` is in bytes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a file": {
@@ -46,7 +48,7 @@ class Collection(BaseModel):
             "created_at": "2026-05-04T08:14:05.310022Z",
             "updated_at": "2026-05-04T08:14:12.004411Z",
         },
-        "being read": {
+        "parsing": {
             "id": "01980f4f-7a53-738b-a4a5-92a3b4c5d6eb",
             "name": "Passenger documents",
             "description": "What passengers may ask about",
@@ -120,7 +122,7 @@ class AvailableCollections(BaseModel):
 class CollectionCreated(Event, type="aes.ingestion.collection.created.v1"):
     """A collection was created."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"being read": {"collection": Collection.EXAMPLES["being read"]}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"parsing": {"collection": Collection.EXAMPLES["parsing"]}}
 
     collection: Collection
 
@@ -164,7 +166,7 @@ class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outco
 class UpdateCollection(
     Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,), subject="collection_id"
 ):
-    """Rename or describe a collection."""
+    """Change a collection's name or description."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = UpdateCollectionBody.EXAMPLES
 

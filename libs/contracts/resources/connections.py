@@ -33,7 +33,7 @@ class CreateConnectionBody(StrictModel):
     """``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "help on a web site": {
+        "website help": {
             "name": "help widget",
             "agent_key": "support",
             "allowed_origins": ["https://www.example.com"],
@@ -92,9 +92,7 @@ class ConnectionPage(ListPage):
 class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
     """A connection was created: a public key that web pages use to chat with one agent."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "help on a web site": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"website help": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}}
 
     connection_id: str
     agent_id: str
@@ -104,8 +102,6 @@ class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
 class ConnectionDeleted(Event, type="aes.gateway.connection.deleted.v1"):
     """A connection was revoked. Every gateway removes its key from the cache and ends the streams of its end users."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "help on a web site": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"website help": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}}
 
     connection_id: str

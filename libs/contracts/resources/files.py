@@ -1,6 +1,6 @@
 """Files of a company."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -9,6 +9,8 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.models import Id, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 FileStatus = Literal["active", "inactive"]
 BulkOperation = Literal["delete", "update_tags", "change_status"]
@@ -81,7 +83,9 @@ class UploadedFiles(BaseModel):
 
 
 class BulkParameters(StrictModel):
-    """``tags`` for ``update_tags``, which replaces all tags; ``status`` for ``change_status``."""
+    """Parameters of a bulk operation. ``update_tags`` needs ``tags``, which replace all tags. ``change_status`` needs
+    ``status``.
+    """
 
     tags: list[Tag] | None = Field(default=None, max_length=100)
     status: FileStatus | None = None
@@ -91,12 +95,12 @@ class BulkBody(StrictModel):
     """``POST /files/bulk/``: one operation for many files."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "other tags": {
+        "new tags": {
             "operation": "update_tags",
             "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
             "parameters": {"tags": ["handbook"]},
         },
-        "leave out of retrieval": {
+        "exclude from retrieval": {
             "operation": "change_status",
             "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
             "parameters": {"status": "inactive"},
@@ -116,7 +120,7 @@ class BulkBody(StrictModel):
             raise ValueError(f"{self.operation} needs parameters.{needed}")
         unused = sorted(given.keys() - {needed})
         if unused:
-            raise ValueError(f"{self.operation} takes no parameters.{unused[0]}")
+            raise ValueError(f"{self.operation} doesn't accept parameters.{unused[0]}")
         return self
 
 
@@ -129,7 +133,7 @@ class FileResult(BaseModel):
 
 
 class BulkReply(BaseModel):
-    """``processed`` counts successes. ``success`` is false only if every file failed."""
+    """The response to a bulk operation. ``processed`` counts successes; ``success`` is false if every file failed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one of two files": {

@@ -1,6 +1,6 @@
 """API keys."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
@@ -9,6 +9,8 @@ from libs.contracts.messages import Event
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
 
 
 class CreateKeyBody(StrictModel):
@@ -36,12 +38,12 @@ class CreateKeyBody(StrictModel):
 class RotateKeyBody(StrictModel):
     """``POST /api-keys/{id}/rotate/``."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     expires_at: Moment | None = Field(
         default=None, description="Expiry of the new key. Defaults to the lifetime of the old key."
     )
-    # At least as long as keys are cached: before that, the old key may still be accepted.
+    # At least as long as keys are cached, since gateways accept a cached key.
     grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 

@@ -1,6 +1,6 @@
 """Knowledge bases, their ingestion and search."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -11,6 +11,8 @@ from libs.contracts.models import Id, Name, SearchMode, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.files import FileStatus
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None}
 
 Engine = Literal["pgvector", "weaviate"]
 KnowledgeBaseStatus = Literal["pending", "running", "completed", "failed"]
@@ -43,7 +45,7 @@ class ChunkingStrategy(StrictModel):
 
 
 class EmbeddingConfig(StrictModel):
-    """``provider`` is ``wordllama`` (in process) or ``openai`` (any OpenAI-compatible server)."""
+    """Embedding settings. ``provider`` is ``wordllama`` (in process) or ``openai`` (any OpenAI-compatible server)."""
 
     provider: str = Field(default="wordllama", min_length=1, max_length=100)
     model: str = Field(default="", max_length=200)
@@ -56,7 +58,7 @@ class CreateKnowledgeBaseBody(StrictModel):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of a collection": {"name": "Handbooks", "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        "from a collection": {"name": "Handbooks", "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
         "with settings": {
             "name": "Handbooks",
             "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
@@ -95,9 +97,9 @@ class UpdateKnowledgeBaseBody(StrictModel):
 
 
 class IngestBody(StrictModel):
-    """No fields are required."""
+    """The body of an ingestion request. All fields are optional."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"no settings": {}}
 
 
 class Datasource(BaseModel):
@@ -228,7 +230,7 @@ class SearchBody(StrictModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "hybrid": {"query": "How much is a ticket?"},
-        "by words, in one collection": {
+        "keyword search in one collection": {
             "query": "ticket price",
             "mode": "keyword",
             "top_k": 3,
@@ -293,7 +295,7 @@ class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.que
 
 
 class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.progress.v1"):
-    """An ingestion has progressed. Published at most once per second.
+    """An ingestion progressed. Published at most once per second.
 
     ``metadata`` contains ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
     """
@@ -323,12 +325,12 @@ class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.f
     """A file couldn't be ingested. ``error`` says why."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "with a password": {
+        "password-protected": {
             "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
             "file_name": "timetable.pdf",
             "error": {
                 "code": "encrypted",
-                "message": "The document is protected by a password; upload it without.",
+                "message": "The document is password-protected. Upload it without a password.",
                 "phase": "parsing",
                 "attempt": 1,
                 "retryable": False,

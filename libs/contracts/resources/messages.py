@@ -10,7 +10,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TextBlock(StrictModel):
-    """Text."""
+    """A text block."""
 
     type: Literal["text"]
     text: Annotated[str, Field(min_length=1)]
@@ -61,7 +61,7 @@ ContentBlock = Annotated[TextBlock | ImageUrlBlock | FileBlock | ImageBlock, Fie
 
 def _not_blank(text: str) -> str:
     if not text.strip():
-        raise ValueError("the text is nothing but white space")
+        raise ValueError("must not be blank")
     return text
 
 
@@ -86,7 +86,7 @@ class RequestedToolCall(WireModel):
 
 
 class SaidFile(FileBlock):
-    """Internal: a file of the session in a message of its history, with details from its artifact's record."""
+    """Internal: a file of the session in a message of its history, with details from its record."""
 
     name: str
     content_type: str
@@ -96,8 +96,7 @@ class SaidFile(FileBlock):
 class HistoryMessage(WireModel):
     """A message that the session starts with.
 
-    An assistant's message can request ``tool_calls``. A tool's message is the result of an earlier call,
-    ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message is the result of the earlier call ``tool_call_id``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"of a user": {"role": "user", "content": "When does the ferry leave?"}}
@@ -119,8 +118,7 @@ class GivenToolCall(StrictModel):
 class GivenMessage(StrictModel):
     """A message of an imported conversation.
 
-    An assistant's message can request ``tool_calls``. A tool's message is the result of an earlier call,
-    ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message is the result of the earlier call ``tool_call_id``.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -131,9 +129,9 @@ class GivenMessage(StrictModel):
     @model_validator(mode="after")
     def _fits_its_role(self) -> "GivenMessage":
         if self.tool_calls and self.role != "assistant":
-            raise ValueError("only messages of the assistant have tool_calls")
+            raise ValueError("only assistant messages can have tool_calls")
         if (self.tool_call_id is None) is (self.role == "tool"):
-            raise ValueError("a tool's message has a tool_call_id, and no other has one")
+            raise ValueError("tool messages need a tool_call_id, and other messages can't have one")
         return self
 
 

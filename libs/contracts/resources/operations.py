@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class Replica(BaseModel):
-    """One process. ``reason``: what it waits for, or why it couldn't be asked."""
+    """A process. ``reason``: what it's waiting for, or why it couldn't be queried."""
 
     address: str
     status: Literal["ready", "not ready", "unreachable"]
@@ -17,7 +17,7 @@ class Replica(BaseModel):
 
 
 class ServiceState(BaseModel):
-    """``ready`` of ``total`` replicas; ``replicas`` are listed for operators of the installation only."""
+    """A service with ``ready`` of ``total`` replicas. ``replicas`` are listed only for the installation's operators."""
 
     service: str
     status: Literal["ready", "degraded", "unavailable"]
@@ -34,7 +34,7 @@ class ServiceStates(BaseModel):
 
 
 class PartitionState(BaseModel):
-    """``committed`` is null before the group's first commit."""
+    """A consumer group's position in a partition. ``committed`` is null before the group's first commit."""
 
     partition: int
     committed: int | None
@@ -54,7 +54,7 @@ class ConsumerState(BaseModel):
 
 
 class ConsumerStates(BaseModel):
-    """The lag of every consumer group. ``lag`` is the sum."""
+    """The lag of every consumer group. ``lag`` is the sum of them."""
 
     consumers: list[ConsumerState]
     lag: int
@@ -81,7 +81,9 @@ class FailureList(BaseModel):
 
 
 class DeadLetterCause(BaseModel):
-    """``code`` is the error's name, or ``poison_message`` for an unreadable message."""
+    """The cause of a dead-lettered message. ``code`` is the error's name, or ``poison_message`` for an unreadable
+    message.
+    """
 
     code: str
     message: str
@@ -114,7 +116,9 @@ class TopicLetters(BaseModel):
 
 
 class DeadLetterList(BaseModel):
-    """Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is for operators only."""
+    """Dead-lettered messages. Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is
+    for operators only.
+    """
 
     dead_letters: list[DeadLetter]
     has_more: bool
@@ -123,7 +127,7 @@ class DeadLetterList(BaseModel):
 
 
 class DeadLetterPayload(BaseModel):
-    """``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
+    """A dead-lettered payload. ``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
 
     value: Any
     note: str | None

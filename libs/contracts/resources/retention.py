@@ -7,14 +7,17 @@ from pydantic import BaseModel, Field
 from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "company_id"}
+
 MOST_DAYS: Final = 36_500
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 
 
 class Retention(BaseModel):
-    """Sessions without a turn for ``session_retention_days`` are deleted. null keeps them forever.
+    """A company's retention. Sessions without a turn for ``session_retention_days`` are deleted. null keeps them
+    forever.
 
-    The value is the company's own setting, or ``default_session_retention_days``, the installation's default.
+    The value is the company's setting, or the installation's default (``default_session_retention_days``).
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -1,6 +1,6 @@
 """Secrets: values for the headers of toolsets."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
@@ -8,6 +8,8 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
+
+EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-4a10-7b21-8d3e-5c6d7e8f9a0b"}
 
 
 def secret_place(company_id: str, name: str) -> str:
@@ -27,7 +29,7 @@ class Secret(BaseModel):
     """A secret without its value, which can't be read back."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of the ticket office": {
+        "the ticket office's secret": {
             "name": "TICKETS_TOKEN",
             "created_at": "2026-05-04T08:19:40.900000Z",
             "updated_at": "2026-05-04T08:19:40.900000Z",
@@ -52,7 +54,7 @@ class SecretStored(Event, type="aes.registry.secret.stored.v1"):
 class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
     """A secret was deleted."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the ticket office's secret": {"name": "TICKETS_TOKEN"}}
 
     name: str
 
@@ -71,6 +73,6 @@ class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStor
 class DeleteSecret(Command, type="aes.registry.delete_secret.v1", outcomes=(SecretDeleted,)):
     """Delete a secret."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the ticket office's secret": {"name": "TICKETS_TOKEN"}}
 
     name: str

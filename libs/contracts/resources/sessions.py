@@ -37,7 +37,7 @@ class ForkSessionBody(StrictModel):
     @model_validator(mode="after")
     def _names_one_turn(self) -> "ForkSessionBody":
         if self.up_to_turn_id is not None and self.before_turn_id is not None:
-            raise ValueError("a fork goes up to a turn or ends before one, not both")
+            raise ValueError("give up_to_turn_id or before_turn_id, not both")
         return self
 
 
@@ -53,7 +53,7 @@ class Session(BaseModel):
     """A conversation with the agent it was created with. ``forked_from`` is the session that its history was copied
     from.
 
-    ``metadata`` is set by clients of other protocols; it's omitted if empty.
+    ``metadata`` is set by clients of other protocols. It's omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -101,7 +101,7 @@ class ReferencedSession(AgentReference, GivenHistory):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {"agent_key": "support"},
-        "with a conversation from elsewhere": {
+        "with an imported conversation": {
             "agent_key": "support",
             "messages": [
                 {"role": "user", "content": "Does the ferry to Vardo run today?"},
@@ -117,8 +117,8 @@ CreateSessionBody = ConfiguredSession | ReferencedSession
 class SessionCreated(Event, type="aes.runtime.session.created.v1"):
     """A session was created. ``forked_from`` is the session that its history was copied from.
 
-    The event has no causation ID if the session was created by its first turn. ``listed`` is omitted unless it's false:
-    unlisted sessions don't appear in lists, but can be read by ID.
+    The event has no causation ID if the session was created by its first turn. ``listed`` is omitted unless it's false.
+    Unlisted sessions don't appear in lists, but can be read by ID.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -158,8 +158,8 @@ class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
 class SessionBeginning(WireModel):
     """A session's validated and normalized agent configuration, and its initial messages.
 
-    ``messages`` precede its first turn. Sessions that aren't ``listed`` can only be read by ID. ``expires_after`` is
-    the session's lifetime in seconds; deletion waits until none of its turns is queued or running.
+    ``messages`` precede the first turn. Sessions that aren't ``listed`` can only be read by ID. ``expires_after`` is
+    the session's lifetime in seconds. It isn't deleted while a turn is queued or running.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -229,10 +229,10 @@ class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(Session
 
 
 class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
-    """Create a session with another session's agent and a copy of its completed turns, up to or before one of them.
+    """Create a session with another session's agent and a copy of its completed turns, up to or before a given turn.
 
-    ``session_id`` is the new session. Without a turn, all completed turns are copied. ``listed`` and ``expires_after``
-    are as in ``SessionBeginning``.
+    ``session_id`` is the new session. If no turn is given, all completed turns are copied. ``listed`` and
+    ``expires_after`` work as in ``SessionBeginning``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -249,6 +249,6 @@ class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(Session
 
 
 class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,), subject="session_id"):
-    """Delete a session: reject new turns, cancel the running one, and delete the history."""
+    """Delete a session: reject new turns, cancel the running turn, and delete the history."""
 
     session_id: str

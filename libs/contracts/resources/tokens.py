@@ -14,7 +14,7 @@ LONGEST_TOKEN_SECONDS: Final = 3600
 class TokenBody(StrictModel):
     """``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
     expires_in: int = Field(

@@ -12,12 +12,14 @@ from libs.contracts.pages import ListPage
 from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
 from libs.contracts.timestamps import Timestamp
 
+EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-1c3e-7a4d-9b2f-6e7d8c9b0a1f"}
+
 MAX_DOCUMENT_BYTES: Final = 2_000_000
 MAX_TOOLS: Final = 500
 DEFAULT_SECONDS: Final = 30.0
 DEFAULT_RETRIES: Final = 2
 SECRET_REFERENCE: Final = re.compile(r"\$\{secret:([A-Za-z][A-Za-z0-9_-]{0,63})\}")
-"""``${secret:NAME}`` in the value of a header."""
+"""A reference in a header's value: ``${secret:NAME}``."""
 
 ToolsetType = Literal["mcp", "openapi", "http"]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
@@ -37,14 +39,15 @@ class _CallSettings(BaseModel):
 
 
 class CallSettings(_CallSettings, StrictModel):
-    """Settings for tool calls. Omitted settings have the tool's defaults.
+    """Settings for tool calls. Omitted settings use the tool's defaults.
 
-    ``safe_to_repeat`` defaults to true for GET requests, or to the MCP hints ``idempotentHint`` and ``readOnlyHint``.
+    ``safe_to_repeat`` defaults to true for GET requests and for tools with the MCP hints ``idempotentHint`` or
+    ``readOnlyHint``.
     """
 
 
 class _Body(CallSettings):
-    """The fields that all types of toolsets have. Call settings apply to every tool that doesn't override them.
+    """The common fields of toolsets. Call settings apply to every tool that doesn't override them.
 
     ``description`` is for human readers. ``tool_settings`` overrides call settings by tool name.
     """
@@ -176,10 +179,9 @@ class ToolsetTool(BaseModel):
 
 
 class ConnectedTool(ToolsetTool):
-    """Internal: a tool as created by its connector in the runtime.
+    """Internal: a tool created by a connector in the runtime.
 
-    ``binding`` is the connector's own data for calls, such as the compiled request of an OpenAPI operation. Other code
-    doesn't read it.
+    ``binding``: the connector's private data for calls, such as the compiled request of an OpenAPI operation.
     """
 
     binding: JsonObject | None = None
@@ -188,9 +190,9 @@ class ConnectedTool(ToolsetTool):
 class ConnectedToolset(BaseModel):
     """Internal: a version of a toolset for the runtime (``GET /internal/toolsets``, discovery, test calls).
 
-    ``config`` has the fields of the toolset's body, except name and type. ``document`` is included only for discovery,
-    since calls use the tools' bindings. ``secrets`` maps the names of secrets in headers to their ciphertexts in
-    base64, bound to ``secret_place``. Secrets that don't exist are missing.
+    ``config`` contains the fields of the toolset's body except name and type. ``document`` is included only for
+    discovery, since calls use the tools' bindings. ``secrets`` maps the names of secrets in headers to their base64
+    ciphertexts, bound to ``secret_place``. Secrets that don't exist are omitted.
     """
 
     name: str
@@ -208,7 +210,7 @@ class ConnectedToolsets(BaseModel):
 
 
 class LeftOutTool(BaseModel):
-    """Internal: a tool that can't be used, and why. Its name may be the reason."""
+    """Internal: a tool that can't be used, with the reason. Its name may be the reason."""
 
     name: str
     reason: str
@@ -219,7 +221,7 @@ class LeftOutTool(BaseModel):
 
 
 class DiscoveredTools(BaseModel):
-    """Internal: the tools that a target offers or that a description compiles to.
+    """Internal: the tools that a target offers or that a document describes.
 
     Their settings are the target's defaults. The registry overrides them with the toolset's settings.
     """

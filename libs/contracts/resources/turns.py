@@ -72,8 +72,8 @@ class TurnOptions(ModelSettings):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
     ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
-    call, until the first one. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata`` is stored
-    with the turn and doesn't affect it.
+    call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
+    is stored with the turn and doesn't affect it.
     """
 
     instructions: str | None = Field(default=None, min_length=1, max_length=100_000)
@@ -82,15 +82,12 @@ class TurnOptions(ModelSettings):
 
     @property
     def change_something(self) -> bool:
-        """Whether the options change how the agent runs."""
+        """Returns whether the options change how the agent runs."""
         return any(value is not None for name, value in self if name != "metadata")
 
 
 class ExecuteBody(StrictModel):
-    """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
-
-    Text must not be blank.
-    """
+    """``POST /runtime/{session_id}/execute/``: a text that isn't blank, or a list of blocks."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
@@ -166,7 +163,7 @@ class TurnToolset(WireModel):
 class Turn(WireModel):
     """The state of a turn: ``reply`` once completed, ``error`` once failed, ``required_actions`` while waiting.
 
-    ``blocked_by`` is set while it's queued behind a waiting turn.
+    ``blocked_by`` is set while the turn is queued behind a waiting turn.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -212,7 +209,7 @@ class Turn(WireModel):
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=operator.not_)
     """The agent's toolsets. Omitted if there are none, and until the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
-    """The given ``TurnOptions``. Omitted if there were none."""
+    """The turn's ``TurnOptions``. Omitted if there were none."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
@@ -234,9 +231,9 @@ class TurnCancelledReply(BaseModel):
 
 
 class WatchedTurn(WireModel):
-    """Internal: a turn whose text is being streamed. ``sequence`` is that of its latest event.
+    """Internal: a turn whose text is being streamed. ``sequence`` is its latest event's number.
 
-    ``texts``: the text of each recorded step that requested tools, by step number; empty texts are omitted.
+    ``texts``: the text of each recorded step that requested tools, by step number. Empty texts are omitted.
     """
 
     status: TurnStatus
@@ -279,7 +276,7 @@ class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
 
 
 class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
-    """Another worker took over the turn. Discard text of steps after ``resumed_from_step``."""
+    """Another worker took over the turn. Discard the text of steps after ``resumed_from_step``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"after the first step": {"attempt": 2, "resumed_from_step": 1}}
 
@@ -295,9 +292,9 @@ class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
     """A turn failed. ``usage`` covers the model responses recorded before or with the failure."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "no model": {
+        "model error": {
             **Attribution.EXAMPLES["of a user's key"],
-            "error": {"type": "model_error", "message": "The model provider answered 529 four times."},
+            "error": {"type": "model_error", "message": "The model provider returned 529 four times."},
             "usage": Usage.EXAMPLES["of two model calls"],
         }
     }
@@ -422,8 +419,8 @@ class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
 
 
 class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
-    """The model's response doesn't match the output schema. The model is asked again. ``text_length`` is the length of
-    the response's text.
+    """The model's response doesn't match the output schema, so the model is called again. ``text_length`` is the length
+    of the response's text.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -475,22 +472,24 @@ SESSION_MOVED_ON: Final = "session_moved_on"
 
 
 class ClientCalls(WireModel):
-    """For callers that keep the conversation themselves: the turn ends with client tool calls instead of waiting for
+    """For callers that keep the conversation themselves. The turn ends with client tool calls instead of waiting for
     them.
 
-    ``answered`` follows the turn's message: the calls of earlier turns, and their results.
+    ``answered`` follows the turn's message. It contains the calls of earlier turns and their results.
     """
 
     answered: list[HistoryMessage] = []
 
 
 class TurnRequest(WireModel):
-    """The caller's request for a turn, apart from the message. It is stored with the turn.
+    """The caller's request for a turn, apart from the message.
+
+    The turn stores it without fields that have their default values, so defaults must never change.
 
     ``stream`` publishes deltas of the text. ``options`` override the agent's settings. Without ``client_calls``, the
-    turn waits for the results of client tools. ``position`` is the turn's expected number, from 0; on a mismatch, the
+    turn waits for the results of client tools. ``position`` is the turn's expected number, from 0. On a mismatch, the
     command is rejected as a conflict (``session_moved_on``). If the conversation exceeds the model's context,
-    ``whole_history`` fails the turn (``context_length_exceeded``); otherwise the oldest messages are dropped with a
+    ``whole_history`` fails the turn (``context_length_exceeded``). Without it, the oldest messages are dropped with a
     warning.
     """
 

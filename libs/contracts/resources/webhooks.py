@@ -20,7 +20,7 @@ _EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
 
 
 def _recorded_types() -> set[str]:
-    """Names of all events that the timeline records, in a process that has imported every resource."""
+    """The names of all recorded events, once every resource is imported."""
     events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
     rejections = {command.rejected_type() for command in command_models().values()}
     return set(map(public_name, events | rejections))
@@ -29,7 +29,7 @@ def _recorded_types() -> set[str]:
 def _event_type(text: str) -> str:
     known = _recorded_types()
     if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
-        raise ValueError("there is no recorded event of this name; a prefix ends in an asterisk")
+        raise ValueError("must be the name of a recorded event, or a prefix that ends in an asterisk")
     return text
 
 
@@ -62,7 +62,7 @@ class CreateWebhookBody(StrictModel):
     """``POST /webhooks/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "ends of turns": {
+        "finished turns": {
             "url": "https://example.com/hooks/agents",
             "event_types": ["turn.completed", "turn.failed"],
             "description": "Tickets",
@@ -81,7 +81,7 @@ class UpdateWebhookBody(StrictModel):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
-        "enabled again": {"status": "enabled"},
+        "enable again": {"status": "enabled"},
     }
 
     url: Url | None = None
@@ -95,7 +95,7 @@ class UpdateWebhookBody(StrictModel):
 class RotateWebhookBody(StrictModel):
     """``POST /webhooks/{id}/rotate/``."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     grace_seconds: int = Field(
         default=_DAY, ge=0, le=30 * _DAY, description="How long deliveries are also signed with the previous secret."
@@ -105,11 +105,11 @@ class RotateWebhookBody(StrictModel):
 class Webhook(BaseModel):
     """A webhook. If ``company_wide``, it receives events of all users' private sessions, like its creator.
 
-    ``failing_since`` is the time of the first failed attempt since the last success, or null.
+    ``failing_since``: the first failed attempt since the last success, or null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "ends of turns": {
+        "finished turns": {
             "id": "01980f5a-1c3e-7b20-9d41-2f6a8c0b7e13",
             "url": "https://example.com/hooks/agents",
             "event_types": ["turn.completed", "turn.failed"],
@@ -150,8 +150,8 @@ class WebhookPage(ListPage):
 class Delivery(BaseModel):
     """A delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null while it's waiting for an earlier event of the same subject. ``last_response`` is the
-    start of the last response, or the reason why there was none.
+    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response``:
+    the start of the last response, or the reason why there was none.
     """
 
     id: str
@@ -170,7 +170,7 @@ class DeliveryPage(ListPage):
 
 
 def secret_place(webhook_id: str, secret_id: str) -> str:
-    """The location that a secret's ciphertext is bound to."""
+    """Returns the location that a secret's ciphertext is bound to."""
     return f"webhook_secrets/{webhook_id}/{secret_id}"
 
 
@@ -178,7 +178,7 @@ class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
     """A webhook was created. ``secret_id`` is the ID of its signing secret."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "ends of turns": {
+        "finished turns": {
             "event_types": ["turn.completed", "turn.failed"],
             "secret_id": "01980f5a-1c3d-7c44-8e52-3a7b9d1c8f24",
             "created_at": "2026-05-04T08:20:11.402817Z",
@@ -260,7 +260,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
     """Create a webhook that receives new events of these types. Its ID is the command's ID."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "ends of turns": {
+        "finished turns": {
             "url": "https://example.com/hooks/agents",
             "event_types": ["turn.completed", "turn.failed"],
             "description": "Tickets",
@@ -278,9 +278,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
 class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,), subject="webhook_id"):
     """Update a webhook. null keeps a field's value."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {
-        "other events, enabled again": {"event_types": ["turn.*"], "status": "enabled"}
-    }
+    EXAMPLES: ClassVar[dict[str, Any]] = {"other events, enabled": {"event_types": ["turn.*"], "status": "enabled"}}
 
     webhook_id: str
     url: str | None = None
@@ -298,9 +296,9 @@ class DeleteWebhook(Command, type="aes.timeline.delete_webhook.v1", outcomes=(We
 class RotateWebhookSecret(
     Command, type="aes.timeline.rotate_webhook_secret.v1", outcomes=(WebhookUpdated,), subject="webhook_id"
 ):
-    """Sign with a new secret. The previous one also signs for ``grace_seconds``."""
+    """Sign with a new secret. For ``grace_seconds``, deliveries are also signed with the previous secret."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     webhook_id: str
     secret: SealedSecret

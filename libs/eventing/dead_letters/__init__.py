@@ -1,4 +1,4 @@
-"""Dead letters: messages that failed for good, stored with the reason for operators to inspect and replay."""
+"""Dead-lettered messages, which failed permanently. They're stored with the reason for operators to replay."""
 
 from libs.eventing.dead_letters._letter import DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
 from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken

@@ -1,4 +1,4 @@
-"""Dead-letter topics, their messages, and the record of replayed messages."""
+"""Dead-letter topics, their messages, and the record of replays."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -8,8 +8,8 @@ from libs.contracts.timestamps import format_time, parse_time
 
 REPLAY_GROUP: Final = "dead-letter-replay"
 MARK: Final = "dlq_"
-# The inbox retains rows for eight days; afterwards a consumer would process the message a second time. By default, a
-# broker retains committed offsets, which record replays, for at least seven days.
+# The inbox retains rows for eight days. Afterwards, a consumer would process the message again. By default, a broker
+# retains committed offsets, which record replays, for at least seven days.
 MAX_AGE: Final = timedelta(days=7)
 # The broker's default limit for an offset's metadata.
 _MAX_METADATA_LENGTH: Final = 4096
@@ -24,7 +24,7 @@ _SHOWN: Final = frozenset(
 
 @dataclass(frozen=True)
 class DeadLetterTopic:
-    """A dead-letter topic: its declared name, its source topic and the consumer that writes to it."""
+    """A dead-letter topic: its declared name, its source topic, and the consumer that writes to it."""
 
     name: str
     source: str
@@ -53,7 +53,7 @@ class DeadLetter:
 
     @property
     def company_id(self) -> str | None:
-        """The company of the message; None if it names none, or several."""
+        """The message's company. None if the message specifies none or several."""
         named = {value for name, value in self.headers if name == "ce_companyid"}
         return named.pop().decode(errors="replace") or None if len(named) == 1 else None
 
@@ -68,13 +68,13 @@ class DeadLetter:
 
     @property
     def original_position(self) -> tuple[int, int] | None:
-        """Partition and offset of the original message if its payload was too large to copy."""
+        """Partition and offset of the original message, if its payload was too large to copy."""
         if self.header("dlq_omitted_bytes") is None:
             return None
         return number_in(self.header("dlq_partition")) or 0, number_in(self.header("dlq_offset")) or 0
 
     def is_too_old(self, now: datetime) -> bool:
-        """Whether consumers may have deleted the inbox row that prevents processing it twice."""
+        """Returns whether consumers may have deleted the inbox row that prevents processing the message twice."""
         return now - self._made() > MAX_AGE
 
     def _made(self) -> datetime:
@@ -96,9 +96,9 @@ class DeadLetter:
         }
 
     def as_json(self, replayed: bool) -> dict[str, Any]:
-        """Renders everything but the payload.
+        """Renders everything except the payload.
 
-        Headers that may hold a secret, such as the signed identity, show their size.
+        Headers that may contain a secret, such as the signed identity, are replaced by their size.
         """
         return {
             **self.summary(replayed),
@@ -112,12 +112,12 @@ class DeadLetter:
 
 
 class MetadataTooLong(Exception):
-    """Too many messages were skipped; each gap takes space in the committed offset's metadata."""
+    """Too many messages were skipped. Each gap takes space in the committed offset's metadata."""
 
 
 @dataclass(frozen=True)
 class ReplayOffsets:
-    """Replayed offsets: all before ``position``, and those in ``beyond`` out of order."""
+    """Replayed offsets: all before ``position``, and those in ``beyond``."""
 
     position: int = 0
     beyond: frozenset[int] = frozenset()
@@ -126,7 +126,7 @@ class ReplayOffsets:
         return offset < self.position or offset in self.beyond
 
     def with_offset(self, offset: int, first: int) -> "ReplayOffsets":
-        """Adds one offset; ``first`` is the topic's oldest retained offset."""
+        """Adds an offset. ``first`` is the topic's oldest retained offset."""
         done = {*self.beyond, offset}
         position = max(self.position, first)
         while position in done:
@@ -153,7 +153,7 @@ class ReplayOffsets:
 
     @classmethod
     def read(cls, position: int, metadata: str) -> "ReplayOffsets":
-        """Parses a committed offset and its metadata; offset -1 means that nothing is committed yet."""
+        """Parses a committed offset and its metadata. Offset -1 means that nothing has been committed."""
         beyond: set[int] = set()
         for part in filter(None, metadata.split(",")):
             first, _, last = part.partition("-")
@@ -162,7 +162,7 @@ class ReplayOffsets:
 
 
 def number_in(text: str | None) -> int | None:
-    """Parses the number in a header; None if it has none."""
+    """Parses a header's number. Returns None if it has none."""
     return int(text) if text and text.isascii() and text.isdigit() else None
 
 

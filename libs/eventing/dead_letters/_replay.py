@@ -1,4 +1,4 @@
-"""Replays each dead letter once to its source topic."""
+"""Replays each dead-lettered message once to its source topic."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 class ReplayOutcome:
     offset: int
     refusal: str = ""
-    """Why the message was not replayed; empty on success."""
+    """Why the message wasn't replayed; empty on success."""
     repeated: bool = False
     """An earlier replay has already sent the message."""
 
@@ -34,11 +34,11 @@ class ReplayOutcome:
 
 
 class ReplayOvertaken(Conflict):
-    """Another replay of the topic has started; this one's current message was not sent."""
+    """Another replay of the topic has started. This replay's current message wasn't sent."""
 
 
 class Replay:
-    """Sends each message and records its replay in one Kafka transaction.
+    """Sends each message and records its replay in a single Kafka transaction.
 
     A later replay of the same topic fences this one, which then raises ``ReplayOvertaken``.
     """
@@ -55,7 +55,7 @@ class Replay:
     async def send(self, offset: int) -> ReplayOutcome:
         """Replays one message. Raises ``NotFound``, and ``Conflict`` if too many earlier messages were skipped."""
         if offset in self._replayed:
-            return ReplayOutcome(offset, "It was replayed before.", repeated=True)
+            return ReplayOutcome(offset, "It was already replayed.", repeated=True)
         message = await self._session.message(self._topic, offset)
         value, refusal = await self._full_payload(message)
         if not refusal:
@@ -65,9 +65,9 @@ class Replay:
         return ReplayOutcome(offset, refusal)
 
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
-        """Returns the message's payload, or the reason that it must not be sent."""
+        """Returns the message's payload, or the reason why it can't be sent."""
         if message.is_too_old(datetime.now(UTC)):
-            return b"", "It is more than 7 days old: consumers might process it a second time."
+            return b"", "It's more than 7 days old, so consumers might process it twice."
         if message.original_position is None:
             return message.value, ""
         original = await self._session.record(self._topic.source, *message.original_position)
@@ -100,7 +100,7 @@ class Replay:
 async def open_producer(
     connection: KafkaConnection, *, transactional_id: str, client_id: str
 ) -> AsyncIterator[AIOKafkaProducer]:
-    """Initialising the transactional id aborts another replay's open transaction and reveals what it committed."""
+    """Initializing the transactional ID aborts another replay's open transaction and reveals what it committed."""
     producer = AIOKafkaProducer(
         **connection.options(),
         client_id=client_id,

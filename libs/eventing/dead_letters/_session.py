@@ -1,4 +1,4 @@
-"""Reads and replays an installation's dead letters."""
+"""Reads and replays an installation's dead-lettered messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,13 +21,13 @@ from libs.retry import RetryPolicy
 
 _SECONDS: Final = 30.0
 _RETRIES: Final = RetryPolicy(first=0.2, longest=0.2)
-# Records read at a time: each may have 2 MiB, and all of them are in memory together.
+# The number of records per read. Each can be 2 MiB, and all of them are in memory together.
 _BATCH: Final = 10
 
 
 @dataclass(frozen=True)
 class TopicContent:
-    """The offsets of the topic's only partition: from ``first`` up to, but not including, ``end``."""
+    """The offsets in the topic's only partition: from ``first`` up to, but not including, ``end``."""
 
     first: int
     end: int
@@ -51,7 +51,7 @@ def dead_letter_topics(topics: Sequence[Topic] = TOPICS) -> list[DeadLetterTopic
 
 
 def dead_letter_topic_named(name: str) -> DeadLetterTopic:
-    """Finds a topic by name. Raises ``NotFound`` for an unknown one."""
+    """Returns the topic with this name. Raises ``NotFound``."""
     for topic in dead_letter_topics():
         if topic.name == name:
             return topic
@@ -97,14 +97,14 @@ class DeadLetterSession:
         return found[topic]
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Returns the message at the offset. Raises ``NotFound`` if there is none."""
+        """Returns the message at the offset. Raises ``NotFound``."""
         record = await self.record(topic.name, 0, offset)
         if record is None:
             raise NotFound(f"{topic.name} has no message at offset {offset}.")
         return _letter(record)
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> list[DeadLetter]:
-        """Messages from ``first`` up to, but not including, ``end``, oldest first, without payloads."""
+        """Returns messages from ``first`` up to, but not including, ``end``, oldest first, without payloads."""
         partition = self.partition(topic.name)
         self._go_to(partition, first)
         found: list[DeadLetter] = []
@@ -117,7 +117,7 @@ class DeadLetterSession:
         return found
 
     async def record(self, topic: str, partition: int, offset: int) -> Any:
-        """Reads one record; None if it has expired or doesn't exist yet."""
+        """Reads a record. Returns None if it has expired or doesn't exist yet."""
         at = self.partition(topic, partition)
         first = (await self._consumer.beginning_offsets([at]))[at]
         end = (await self._consumer.end_offsets([at]))[at]
@@ -129,9 +129,9 @@ class DeadLetterSession:
         return record if record.offset == offset else None
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Replays a message to its source topic, unless that has already happened.
+        """Replays a message to its source topic, unless it was already replayed.
 
-        Raises ``ReplayOvertaken`` if another process starts a replay of the topic; the message was not sent in this
+        Raises ``ReplayOvertaken`` if another process starts a replay of the topic. The message wasn't sent in this
         case.
         """
         async with self.replaying(topic) as replay:

@@ -13,19 +13,19 @@ _log = structlog.get_logger("eventing.dead_letters")
 
 
 class DeadLetters:
-    """Writes the dead letters of one consumer."""
+    """Writes a consumer's dead-lettered messages."""
 
     def __init__(self, producer: Producer, *, consumer: str) -> None:
         self._producer = producer
         self._consumer = consumer
 
     def expect(self, topics: Sequence[str]) -> None:
-        """Starts the counters of these topics at 0."""
+        """Initializes the counters of these topics to 0."""
         for topic in topics:
             metrics.dead_letters(self._consumer, topic)
 
     async def put(self, record: Record, *, reason: str, attempts: int) -> None:
-        """Returns when the broker has the dead letter. Raises ``BusUnavailable``."""
+        """Dead-letters a record. Returns once the broker has stored it. Raises ``BusUnavailable``."""
         topic = dead_letter_name(record.topic, self._consumer)
         headers = [
             *record.headers,
@@ -39,7 +39,8 @@ class DeadLetters:
         try:
             await (await self._producer.send(topic, record.key, record.value, headers))
         except MessageRefused:
-            # The added headers made it too large. The original stays available at the position in the headers.
+            # The added headers made the message too large. The original remains available at the position in the
+            # headers.
             headers.append(("dlq_omitted_bytes", str(len(record.value)).encode()))
             await (await self._producer.send(topic, record.key, b"", headers))
         metrics.dead_letters(self._consumer, record.topic).inc()

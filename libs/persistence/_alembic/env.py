@@ -1,4 +1,4 @@
-"""Alembic's environment: runs each pending revision in its own transaction."""
+"""Alembic's environment. Runs each pending revision in its own transaction."""
 
 from typing import Any
 

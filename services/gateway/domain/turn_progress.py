@@ -4,30 +4,16 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
-from libs.contracts.messages import Event
-from libs.contracts.resources import turns
+from libs.contracts.messages import Event, public_name
+from libs.contracts.registry import published_messages
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent
 
-_TYPES: Final[dict[str, type[Event]]] = {
-    event.TYPE: event
-    for event in (
-        turns.OutputTextDelta,
-        turns.OutputTextDone,
-        turns.TurnQueued,
-        turns.TurnStarted,
-        turns.TurnRestarted,
-        turns.ToolCallStarted,
-        turns.ToolCallCompleted,
-        turns.ToolCallFailed,
-        turns.TurnActionRequired,
-        turns.TurnActionResolved,
-        turns.OutputInvalid,
-        turns.CitationAdded,
-        turns.TurnCompleted,
-        turns.TurnFailed,
-        turns.TurnCancelled,
-    )
+TURN_EVENTS: Final = {
+    name: model
+    for name, (model, _) in published_messages().items()
+    if public_name(name).startswith("turn.") and issubclass(model, Event)
 }
+"""The events of turns by their types on Kafka."""
 
 
 class TurnProgress(NamedTuple):
@@ -44,7 +30,7 @@ class TurnProgress(NamedTuple):
 
 def typed(streamed: StreamedEvent) -> TurnProgress | None:
     """Parses an event. Returns None for a type that this release doesn't know."""
-    model = _TYPES.get(streamed.type)
+    model = TURN_EVENTS.get(streamed.type)
     return None if model is None else TurnProgress(streamed.id, model.decode(streamed.payload))
 
 

@@ -32,7 +32,6 @@ from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import OpenDeadLetters, VisibleDeadLetters
-from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import Health, ReadLag, ReadReplicas
 from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.keys import Keys
@@ -43,7 +42,6 @@ from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
 from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.reading.feeds import Feeds
-from services.gateway.use_cases.reading.turn_history import TurnHistory
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
@@ -94,8 +92,7 @@ class PublicApi:
         self.load = LoadShedding(on_refused=SHED.inc)
         self.places = StreamPlaces(outside.shared_limits, limits)
         self.feeds = Feeds(outside.timeline, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
-        history = TurnHistory(outside.timeline, upstreams)
-        reader = EventReader(outside.bus, outside.timeline, self.feeds, history)
+        reader = EventReader(outside.bus, outside.timeline, self.feeds, upstreams)
         self.in_flight = InFlightRequests()
         images = ImageUploads(upstreams)
         sessions = Sessions(commands, agents, upstreams, images)
@@ -117,14 +114,13 @@ class PublicApi:
         resources = Resources(
             keys=Keys(outside.keys, now, limits, self.credentials.changed),
             tokens=outside.tokens,
-            connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
+            connections=Connections(outside.connections, agents, upstreams, now, self.credentials.changed),
             webhooks=Webhooks(commands, outside.cipher),
             secrets=Secrets(commands, outside.cipher),
             budgets=Budgets(outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
-            health=Health(outside.read_replicas, outside.read_lag, now, monotonic),
+            health=Health(outside.read_replicas, outside.read_lag, upstreams, now, monotonic),
             dead_letters=VisibleDeadLetters(outside.open_dead_letters, monotonic),
-            failures=Failures(upstreams),
             now=now,
         )
         self.application = PublicApplication(door, resources)

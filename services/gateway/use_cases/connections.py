@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
-from libs.contracts.identifiers import is_agent_key, is_id, new_id
+from libs.contracts.identifiers import id_of, is_id, new_id
 from libs.contracts.identity import PUBLIC_SCOPES, Identity
 from libs.contracts.pages import Page
 from libs.contracts.resources.agents import Agent
@@ -16,6 +16,7 @@ from services.gateway.domain.accounts import Principal, check_scopes, expiry, li
 from services.gateway.domain.connections import Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore
+from services.gateway.use_cases.agents import Agents
 
 _ABOVE: Final = "A connection can't have a higher quota than its creator's rate limit"
 
@@ -25,6 +26,7 @@ class Connections:
     """Creates, reads and deletes connections. ``forget`` is called with the ID of each deleted connection."""
 
     store: ConnectionStore
+    agents: Agents
     upstreams: UpstreamClient
     now: Callable[[], datetime]
     forget: Callable[[str], None]
@@ -77,12 +79,10 @@ class Connections:
         self.forget(connection.id)
 
     async def _agent(self, maker: Identity, wanted: CreateConnectionBody) -> Agent:
-        if wanted.agent_id is not None and not is_id(wanted.agent_id):
-            raise NotFound("There is no agent with this ID.")
-        if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
-            raise NotFound("There is no agent with this key.")
-        place = wanted.agent_id or f"by-key/{wanted.agent_key}"
-        return await self.upstreams.read(Agent, "registry", f"/internal/agents/{place}", maker)
+        if wanted.agent_key is not None:
+            return await self.agents.find(maker, wanted.agent_key)
+        path = f"/internal/agents/{id_of(wanted.agent_id or '', 'agent')}"
+        return await self.upstreams.read(Agent, "registry", path, maker)
 
     async def _made_before(self, write: Write, reuse: KeyReused) -> Connection:
         reuse.require_same_body(write)

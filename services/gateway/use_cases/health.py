@@ -1,4 +1,4 @@
-"""Reports the services' health and their consumer groups' lag."""
+"""Reports the services' health, their consumer groups' lag, and the internal errors that they have recorded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -6,14 +6,26 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
+import orjson
 import structlog
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.contracts.resources.operations import ConsumerState, ConsumerStates, Replica, ServiceState, ServiceStates
+from libs.contracts.resources.operations import (
+    ConsumerState,
+    ConsumerStates,
+    Failure,
+    FailureList,
+    Replica,
+    ServiceState,
+    ServiceStates,
+)
 from libs.contracts.timestamps import format_time
 from libs.eventing.bus import BusUnavailable
 from libs.eventing.lag import GroupLag
+from libs.service_defaults import UpstreamClient
+from libs.service_defaults.internal_calls import checked
+from libs.service_defaults.internal_routes import FAILURES_PATH
 from services.gateway.domain.operations import view_of
 
 _log = structlog.get_logger("operations")
@@ -21,6 +33,9 @@ T = TypeVar("T")
 FRESH_SECONDS: Final = 2.0
 FRESH_LAG_SECONDS: Final = 5.0
 _LAG_SECONDS: Final = 12.0
+_FAILING: Final = ("runtime", "ingestion", "artifacts", "registry", "timeline")
+_MOST_FAILURES: Final = 100
+_FAILURES_SECONDS: Final = 4.0
 
 
 ReadReplicas = Callable[[], Awaitable[Mapping[str, Sequence[Replica]]]]
@@ -36,11 +51,13 @@ class Health:
         self,
         read_replicas: ReadReplicas,
         read_lag: ReadLag,
+        upstreams: UpstreamClient,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
         self._read_replicas = read_replicas
         self._read_lag = read_lag
+        self._upstreams = upstreams
         self._now = now
         self._replicas = SharedAnswer(self._look, seconds=FRESH_SECONDS, monotonic=monotonic)
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
@@ -56,6 +73,14 @@ class Health:
         """Returns the lag of consumer groups. Raises ``ServiceUnavailable``."""
         return await self._lag.get()
 
+    async def failures(self, reader: Identity, correlation_id: str | None) -> FailureList:
+        owners = [owner for owner in _FAILING if self._upstreams.installed(owner)]
+        found = await asyncio.gather(*(self._failures_of(owner, reader, correlation_id) for owner in owners))
+        failures = [failure for each in found if each is not None for failure in each]
+        failures.sort(key=lambda failure: failure.at, reverse=True)
+        unreachable = [owner for owner, each in zip(owners, found, strict=True) if each is None]
+        return FailureList(failures=failures[:_MOST_FAILURES], unreachable=unreachable)
+
     async def _look(self) -> tuple[Mapping[str, Sequence[Replica]], str]:
         return await self._read_replicas(), format_time(self._now())
 
@@ -65,6 +90,15 @@ class Health:
         consumers = [ConsumerState.model_validate(group, from_attributes=True) for group in groups]
         lag = sum(each.lag for each in consumers)
         return ConsumerStates(consumers=consumers, lag=lag, measured_at=format_time(self._now()))
+
+    async def _failures_of(self, owner: str, reader: Identity, correlation_id: str | None) -> list[Failure] | None:
+        params = {"limit": _MOST_FAILURES, **({} if correlation_id is None else {"correlation_id": correlation_id})}
+        try:
+            answer = await self._upstreams.get(owner, FAILURES_PATH, reader, params, deadline=_FAILURES_SECONDS)
+            return [Failure(**failure, service=owner) for failure in orjson.loads(checked(answer))]
+        except ServiceUnavailable as problem:
+            _log.warning("failures.not_read", service=owner, problem=problem.message)
+            return None
 
 
 class SharedAnswer(Generic[T]):

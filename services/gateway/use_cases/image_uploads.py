@@ -1,8 +1,8 @@
 """Stores the images in a request as artifacts of its session, and replaces them with references in the messages."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 from uuid import uuid4
 
 from libs.contracts.errors import ErrorDetail, PermissionDenied, UnsupportedMediaType, ValidationFailed
@@ -21,6 +21,9 @@ from libs.service_defaults.internal_calls import refusal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.inline_images import InlineImage, InlineImages
 
+B = TypeVar("B")
+F = TypeVar("F")
+
 
 @dataclass(frozen=True, slots=True)
 class ImageUploads:
@@ -34,14 +37,7 @@ class ImageUploads:
         """Returns a turn's content without inline images. Raises ``PermissionDenied`` and errors of uploads."""
         if isinstance(content, str):
             return content
-        blocks: list[ContentBlock] = []
-        for block in content:
-            artifact = await self._artifact(write, session_id, block)
-            if artifact is not None and isinstance(block, ImageUrlBlock):
-                blocks.append(_named(artifact, block))
-            else:
-                blocks.append(block)
-        return blocks
+        return [await self._stored(write, session_id, block, _named) for block in content]
 
     async def history(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
@@ -52,24 +48,22 @@ class ImageUploads:
     async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:
         if isinstance(message.content, str):
             return message
-        blocks: list[Any] = []
-        for block in message.content:
-            artifact = await self._artifact(write, session_id, block)
-            if artifact is not None and isinstance(block, ImageUrlBlock):
-                blocks.append(_said(artifact, block))
-            else:
-                blocks.append(block)
+        blocks = [await self._stored(write, session_id, block, _said) for block in message.content]
         return message.model_copy(update={"content": blocks})
 
-    async def _artifact(self, write: Write, session_id: str, block: ContentBlock | SaidFile) -> Artifact | None:
+    async def _stored(
+        self, write: Write, session_id: str, block: B, form: Callable[[Artifact, ImageUrlBlock], F]
+    ) -> B | F:
+        """The block, or its image's artifact in that form."""
         images = write.images
         if images is None or not isinstance(block, ImageUrlBlock):
-            return None
+            return block
         url = block.image_url.url
         if (image := images.waiting.get(url)) is not None:
             images.artifacts[url] = await self._upload(write.identity, session_id, image)
             await _forget(images, url)
-        return images.artifacts.get(url)
+        artifact = images.artifacts.get(url)
+        return block if artifact is None else form(artifact, block)
 
     async def _upload(self, caller: Identity, session_id: str, image: InlineImage) -> Artifact:
         if not caller.allows(Scope.ARTIFACTS_WRITE):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
@@ -56,20 +56,6 @@ _STATUS: Final[dict[str, TurnStatus]] = {
 }
 TurnPart = TurnProgress | Turn | None
 """An event, a waiting turn, or ``None`` as a keep-alive."""
-
-
-class TurnQuery(NamedTuple):
-    """A filter for an agent's turns, which matches all by default. ``changed_after``: a timestamp.
-
-    ``after``: the cursor from the previous page.
-    """
-
-    agent_id: str
-    session_id: str | None = None
-    status: TurnStatus | None = None
-    changed_after: str | None = None
-    after: str | None = None
-    limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,38 +171,28 @@ class Turns:
 
     @asynccontextmanager
     async def submit(
-        self, write: Write, session_id: str, content: str | list[ContentBlock], request: TurnRequest
+        self, write: Write, session: str | SessionBeginning, content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncIterator[SubmittedTurn]:
-        """Sends a message to the runtime. The turn's ID is the command's."""
-        if write.images is not None:
-            content = await self.images.content(write, session_id, content)
-        # The content was already validated as part of the body.
-        command = ExecuteTurn.model_construct(session_id=session_id, content=content, request=request)
-        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command) as replies:
-            yield SubmittedTurn(replies, session_id, self.reader)
+        """Sends a message to the runtime. The turn's ID is the command's.
 
-    @asynccontextmanager
-    async def begin(
-        self, write: Write, begins: SessionBeginning, content: str | list[ContentBlock], request: TurnRequest
-    ) -> AsyncIterator[SubmittedTurn]:
-        """Creates a session together with its first turn, in one command.
-
-        The session's ID is derived from the command's, so that a retry finds both. If there are images, the session is
+        ``session``: its ID, or the beginning of a session to create together with its first turn, in one command. That
+        session's ID is derived from the command's, so that a retry finds both. If there are images, the session is
         created first, because images are stored in a session.
         """
-        if write.has_images:
-            session_id = await self.sessions.begin(write.part("session"), begins)
-            async with self.submit(write.part("turn"), session_id, content, request) as submitted:
-                yield submitted
-            return
+        if not isinstance(session, str) and write.has_images:
+            session, write = await self.sessions.begin(write.part("session"), session), write.part("turn")
+        session_id, begins = (session, None) if isinstance(session, str) else (None, session)
+        if session_id is not None and write.images is not None:
+            content = await self.images.content(write, session_id, content)
 
         def make(command_id: str) -> ExecuteTurn:
+            # The content was validated with the body.
             return ExecuteTurn.model_construct(
-                session_id=_session_of(command_id), content=content, request=request, begins=begins
+                session_id=session_id or _session_of(command_id), content=content, request=request, begins=begins
             )
 
         async with self.commands.dispatch(write, ExecuteTurn, make) as replies:
-            yield SubmittedTurn(replies, _session_of(replies.command_id), self.reader)
+            yield SubmittedTurn(replies, session_id or _session_of(replies.command_id), self.reader)
 
     async def up_to_wait(
         self,
@@ -252,9 +228,9 @@ class Turns:
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
         return await self.upstreams.read(Turn, "runtime", path, identity)
 
-    async def page(self, identity: Identity, wanted: TurnQuery) -> TurnPage:
+    async def page(self, identity: Identity, **criteria: str | int | None) -> TurnPage:
         """Returns the caller's turns with an agent, most recently changed first."""
-        given = {name: value for name, value in wanted._asdict().items() if value is not None}
+        given = {name: value for name, value in criteria.items() if value is not None}
         return await self.upstreams.read(TurnPage, "runtime", "/internal/turns", identity, given)
 
     async def find(self, request: IdempotentRequest) -> str | None:
@@ -268,13 +244,6 @@ class Turns:
 
         Returns the turn's new state. Raises ``Conflict`` if the action was answered differently or is no longer open.
         """
-        accepted = await self.resolve(write, session_id, turn_id, action_id, answer)
-        return ResolveActionAccepted.decode(accepted.payload).turn
-
-    async def resolve(
-        self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
-    ) -> Received:
-        """Like ``answer``, but returns the event."""
         command = ResolveAction(
             session_id=id_of(session_id, "session"),
             turn_id=id_of(turn_id, "turn"),
@@ -284,7 +253,7 @@ class Turns:
             output=answer.output,
             error=answer.error,
         )
-        return await self.commands.run(write, command)
+        return ResolveActionAccepted.decode((await self.commands.run(write, command)).payload).turn
 
     async def cancel(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
         """Raises ``Conflict`` if the turn has ended."""

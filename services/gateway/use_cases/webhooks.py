@@ -29,20 +29,15 @@ from services.gateway.use_cases.secrets import SecretsUnavailable
 _SECRET_BYTES: Final = 32
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A new secret in the format of Standard Webhooks. ``id`` is empty until the secret is put into a command."""
+    """A new secret in the format of Standard Webhooks."""
 
     cipher: SecretCipher
+    id: str
     text: str
-    id: str = ""
-
-    @classmethod
-    def made(cls, cipher: SecretCipher) -> "NewSecret":
-        return cls(cipher, "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
 
     def sealed(self, webhook_id: str) -> SealedSecret:
-        self.id = new_id()
         ciphertext = self.cipher.encrypt(self.text, place=secret_place(webhook_id, self.id))
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
@@ -106,4 +101,6 @@ class Webhooks:
     def _new_secret(self) -> NewSecret:
         if self.cipher is None:
             raise SecretsUnavailable
-        return NewSecret.made(self.cipher)
+        return NewSecret(
+            self.cipher, new_id(), "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+        )

@@ -1,4 +1,4 @@
-"""Admission control: decides which submissions become turns, by ownership, session state and backlog."""
+"""Decides which submissions become turns, by ownership, session state and backlog."""
 
 import heapq
 from collections import Counter
@@ -15,16 +15,16 @@ from services.runtime.domain.turns import Submission
 T = TypeVar("T")
 _BESIDE: Final = 8
 CheckVision = Callable[[str], None]
-"""Raises VisionNotSupported for a model that is known to accept only text."""
+"""Raises VisionNotSupported if the model is known to accept only text."""
 CheckOptions = Callable[[TurnOptions, AgentSpec], None]
-"""Raises OptionNotSupported for options that the agent or its model would ignore."""
+"""Raises OptionNotSupported if the agent or its model would ignore an option."""
 
 
 class WorkerSlots:
-    """A snapshot of a worker's slots; ``running`` counts the occupied ones by company.
+    """A snapshot of a worker's slots. ``running`` counts occupied slots by company.
 
-    A company holds at most ``capacity`` slots. The worker has an eighth more in total, at least one more, so that a
-    company that uses all of its share can't block another.
+    A company can occupy at most ``capacity`` slots. The worker has an eighth more, and at least one more, so that a
+    company that uses its whole share can't block another.
     """
 
     def __init__(self, capacity: int, running: Mapping[str, int] | None = None) -> None:
@@ -33,7 +33,7 @@ class WorkerSlots:
         self._free = capacity + max(capacity // _BESIDE, 1) - self._running.total() if capacity else 0
 
     def take(self, company_id: str) -> bool:
-        """Takes another slot for the company; returns False if none is free."""
+        """Takes a slot for the company. Returns False if none is free."""
         if self._free <= 0 or self._running[company_id] >= self._each:
             return False
         self._free -= 1
@@ -41,11 +41,11 @@ class WorkerSlots:
         return True
 
     def in_turn(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
-        """Assigns slots to ``waiting`` items, always to the company with the fewest running."""
+        """Assigns slots to ``waiting`` items. The company with the fewest running turns is always next."""
         queues: dict[str, list[T]] = {}
         for company_id, each in waiting:
             queues.setdefault(company_id, []).append(each)
-        # Among companies with equally many, the one that has waited longest comes first.
+        # If several companies run equally many, the one that has waited longest comes first.
         order = [(self._running[company_id], number, company_id) for number, company_id in enumerate(queues)]
         heapq.heapify(order)
         served: Counter[str] = Counter()
@@ -93,10 +93,9 @@ class Excess(NamedTuple):
 class AdmissionView:
     """Database state under the locks of the affected sessions.
 
-    ``known``: commands with a turn or an outcome. Live turns are queued, running or being stopped; waiting turns also
-    count within their session. ``exhausted``: used-up budgets of the affected companies. ``excess``: companies above
-    their session limit, counting the sessions that the submissions create. ``blocked_by``: the waiting turns, by
-    session.
+    ``known``: commands with a turn or an outcome. Live turns are queued, running or being stopped; within a session,
+    waiting turns also count. ``exhausted``: exhausted budgets of the affected companies. ``excess``: companies above
+    their session limit, including the sessions that the submissions create. ``blocked_by``: waiting turns by session.
     """
 
     sessions: Mapping[str, SessionState]
@@ -110,7 +109,7 @@ class AdmissionView:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The submission becomes the turn at ``position``. If ``claimed``, this worker runs it immediately."""
+    """The submission becomes the turn at ``position``. If it's ``claimed``, this worker runs it immediately."""
 
     submission: Submission
     position: int
@@ -134,7 +133,7 @@ Decision = Admitted | Refused | Duplicate
 
 
 class AdmissionPolicy:
-    """Decides a batch in order; each submission sees the effects of earlier ones."""
+    """Decides on a batch in order. Each submission sees the effects of earlier ones."""
 
     def __init__(
         self,
@@ -186,7 +185,7 @@ class AdmissionPolicy:
         return session
 
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
-        """``detail``: the type of the error's detail, if it has one."""
+        """``detail``: the type of the error's detail, or None."""
         if live >= limit:
             message = f"The {of} has {limit} messages in progress."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
@@ -194,12 +193,12 @@ class AdmissionPolicy:
 
 
 def _moved_on() -> Conflict:
-    message = "The session has moved on. The turn would not be at this position."
+    message = "The session has moved on, so the turn can't have this position."
     return Conflict(message, details=[ErrorDetail(loc=["position"], type=SESSION_MOVED_ON, message=message)])
 
 
 class _Batch:
-    """The view, updated with the batch's admissions so far."""
+    """The view, updated with the admissions of the batch so far."""
 
     def __init__(self, view: AdmissionView, slots: WorkerSlots) -> None:
         self.sessions = view.sessions
@@ -213,7 +212,7 @@ class _Batch:
         self._slots = slots
 
     def check_excess(self, session: SessionState) -> None:
-        """Raises ``QuotaExceeded`` for turns of the company's excess new sessions."""
+        """Raises ``QuotaExceeded`` for turns in new sessions above the company's limit."""
         excess = self._excess.get(session.company_id)
         refused = self._refused.setdefault(session.company_id, set())
         if excess is not None and (session.id in refused or len(refused) < excess.by):

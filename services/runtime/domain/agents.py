@@ -1,4 +1,4 @@
-"""One turn of an agent: its configuration, task, journal and reply."""
+"""An agent's turn: its configuration, task, journal and reply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +25,7 @@ from services.runtime.domain.waits import NewWait
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """An agent's policy for some of its tools; None keeps the tool's own setting."""
+    """An agent's policy for some of its tools. None keeps the tool's own setting."""
 
     approval: Approval | None = None
     timeout_seconds: float | None = None
@@ -34,7 +34,7 @@ class ToolPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """The part of a session's agent configuration that the loop reads."""
+    """The part of a session's agent configuration that the agent loop reads."""
 
     agent_type: str
     system_prompt: str = ""
@@ -48,7 +48,7 @@ class AgentSpec:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the agent loops over model and tool calls. An `llm_agent` does so only with client tools."""
+        """Returns whether the agent loops over model and tool calls. An `llm_agent` only does so with client tools."""
         return self.agent_type == "react_agent" or bool(self.client_tools)
 
     def with_options(self, options: TurnOptions | None) -> Self:
@@ -70,7 +70,7 @@ class AgentSpec:
             agent_type=config["agent_type"],
             system_prompt=config.get("system_prompt") or "",
             model=llm.get("model") or DEFAULT_MODEL,
-            # Not validated again: what was valid once stays so. Names that aren't settings have no effect.
+            # Not validated again, since a valid configuration stays valid. Names that aren't settings have no effect.
             settings=ModelSettings.model_construct(**llm, output_schema=config.get("output_schema")),
             max_steps=llm.get("max_steps"),
             tools=tuple(config.get("tools") or ()),
@@ -105,7 +105,7 @@ def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
 class AgentTask:
     """The input of a turn. `history` is the conversation before `question`, oldest first.
 
-    `answered` follows the question: client tool calls that ended earlier turns, and their results.
+    `answered` follows the question and contains client tool calls that ended earlier turns, and their results.
     """
 
     turn_id: str
@@ -119,40 +119,43 @@ class AgentTask:
 
 
 class TurnLost(Exception):
-    """The worker has lost the turn: it was fenced off, cancelled or timed out. Stop and record nothing."""
+    """The worker has lost the turn: it was fenced off, cancelled or timed out. Stop, and record nothing."""
 
 
 class TurnJournal(Protocol):
-    """Records the loop's steps, each in one transaction that checks the turn's fencing token.
+    """Records the loop's steps, each in a transaction that checks the turn's fencing token.
 
-    Awaitables raise TurnLost. The final answer is part of the AgentReply, which the engine commits together with the
-    turn's completion. A final answer is recorded here only if it doesn't fit the output schema.
+    Awaitables raise TurnLost. The final answer is part of the AgentReply, which the engine commits when it completes
+    the turn. A final answer is only recorded here if it doesn't match the output schema.
     """
 
     @property
     def steps(self) -> Sequence[Step]:
-        """The turn's steps from earlier executions, in order; the loop resumes after them."""
+        """Returns the turn's steps from earlier executions, in order. The loop resumes after them."""
 
     @property
     def allowed_calls(self) -> Mapping[str, str]:
-        """The hashes of calls that a person has approved, by call id."""
+        """Returns the hashes of calls that a person has approved, by call ID."""
 
     @property
     def after_wait(self) -> bool:
-        """Whether calls without a result are known not to have started, because the turn resumes from a wait."""
+        """Returns whether calls without a result are known not to have started.
+
+        This is the case if the turn resumes from a wait.
+        """
 
     @property
     def wants_text(self) -> bool:
-        """Whether anyone streams this turn's text; checked before every model call."""
+        """Returns whether a reader streams this turn's text. Checked before every model call."""
 
     async def record(self, step: Step) -> None:
         """Records a step with its events. Called concurrently for the results of calls.
 
-        A model answer records its calls as started before any of them is made.
+        Recording a model answer marks its calls as started before any of them is made.
         """
 
     def output_text(self, piece: str, step: int) -> None:
-        """Streams a piece of text from the model call `step`, in order. Must not block; pieces may get lost."""
+        """Streams a piece of text from the model call `step`, in order. Must not block. Pieces may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +168,11 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """The turn's outcome. `usage` sums all model calls, including earlier attempts; `steps` counts them.
+    """The turn's reply. `usage` is the sum of all model calls, including earlier attempts; `steps` is their number.
 
-    `finish_reason` is from the last model answer, which isn't a recorded step. `requested` are its calls, which the
-    caller runs. `toolsets` are set for a turn with one step, since no earlier step has recorded them.
+    `finish_reason` is from the last model answer, which isn't a recorded step. `requested` are the calls in that
+    answer, which the caller runs. `toolsets` are set for a turn with one step, because no earlier step has recorded
+    them.
     """
 
     text: str
@@ -184,7 +188,7 @@ class AgentReply:
     requested: tuple[ToolCall, ...] = ()
 
     def to_json(self) -> JsonObject:
-        """The `response` object of execute: content, tool_calls, citations, artifacts."""
+        """Returns the `response` object of execute: content, tool_calls, citations and artifacts."""
         made = [(each.call, each.result.status, each.result.output) for each in self.tool_calls]
         calls = [*made, *((call, "requested", None) for call in self.requested)]
         return {
@@ -205,21 +209,21 @@ class ToolSource(Protocol):
     ) -> TurnTools:
         """Selects the tools for the turn's model. `any_files`: whether the session has files.
 
-        `toolsets`: the versions from the start of a resumed turn; None for a new turn. Raises ServiceUnavailable if the
-        definitions can't be loaded.
+        `toolsets`: the versions from the start of a resumed turn, or None for a new turn. Raises ServiceUnavailable if
+        the definitions can't be loaded.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class TurnWaits:
-    """The turn resumes when these waits are resolved; all other calls are recorded with their results."""
+    """The turn resumes when these waits are resolved. All other calls are recorded with their results."""
 
     waits: tuple[NewWait, ...]
 
 
 class AgentLoop(Protocol):
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
-        """Runs the turn. Raises an error of models.py, which fails the turn, and the journal's TurnLost.
+        """Runs the turn. Raises an error of models.py, which fails the turn, or the journal's TurnLost.
 
-        May be cancelled at any await, which also cancels running calls.
+        Can be cancelled at any await. This also cancels running calls.
         """

@@ -1,4 +1,4 @@
-"""New sessions: their agent, and optionally an imported conversation."""
+"""New sessions with their agent and, optionally, an imported conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,10 @@ from services.runtime.domain.conversation import (
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session to create. ``agent`` is parsed from ``config``; ``expires_after`` in seconds, None for no expiry."""
+    """A session to create. ``agent`` is parsed from ``config``.
+
+    ``expires_after`` is in seconds. None means that the session doesn't expire.
+    """
 
     id: str
     company_id: str
@@ -42,7 +45,7 @@ class NewSession:
 
     @property
     def next_position(self) -> int:
-        """The position of the first turn."""
+        """Returns the position of the first turn."""
         return places_of(self.messages)
 
     def created(self) -> SessionCreated:
@@ -56,23 +59,23 @@ class NewSession:
 
 
 def places_of(messages: Sequence[Message]) -> int:
-    """The number of turn positions that messages occupy; a turn holds two messages."""
+    """Returns the number of turn positions that messages occupy. A turn holds two messages."""
     return (len(messages) + 1) // 2
 
 
 def valid_new_id(session_id: str) -> str:
-    """Checks the id of a new session. Raises ValidationFailed."""
+    """Checks the ID of a new session. Raises ValidationFailed."""
     if not is_id(session_id):
-        raise ValidationFailed("The session ID is malformed.")
+        raise ValidationFailed("Invalid session ID. Use a UUID.")
     return session_id
 
 
 def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) -> NewSession:
-    """The session that a command creates. Raises ValidationFailed."""
+    """Returns the session that a command creates. Raises ValidationFailed."""
     try:
         agent = AgentSpec.from_config(beginning.agent_config)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ValidationFailed("The agent configuration is not normalized.") from problem
+        raise ValidationFailed("The agent configuration isn't normalized.") from problem
     return NewSession(
         id=valid_new_id(session_id),
         company_id=caller.company_id,
@@ -89,9 +92,9 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
 
 
 def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Converts messages to the model's format. Results may answer calls in the earlier messages ``asked``.
+    """Converts messages to the model's format. Results may belong to calls in the earlier messages ``asked``.
 
-    Raises ValidationFailed, mainly for the result of an unknown call.
+    Raises ValidationFailed, for example for the result of an unknown call.
     """
     open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
     history: list[Message] = []
@@ -105,7 +108,7 @@ def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()
         else:
             call = open_calls.pop(message.tool_call_id or "", None)
             if call is None:
-                reason = f"no earlier message has the call {message.tool_call_id!r}, or it already has a result"
+                reason = f"no earlier message contains the call {message.tool_call_id!r}, or it already has a result"
                 raise _invalid([place, "tool_call_id"], "unknown_call", reason)
             history.append(ToolMessage(ToolResult(call.id, call.name, _text(message, place))))
     return tuple(history)
@@ -124,7 +127,7 @@ def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
         elif block.image_url.url.lower().startswith(("https://", "http://")):
             parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
-            reason = "an image is given by its http or https URL"
+            reason = "an image must have an http or https URL"
             raise _invalid([place, "content", number, "image_url"], "not_supported", reason)
     return tuple(parts)
 
@@ -133,10 +136,10 @@ def _text(message: HistoryMessage, place: int) -> str:
     if isinstance(message.content, str):
         return message.content
     if not all(isinstance(block, TextBlock) for block in message.content):
-        raise _invalid([place, "content"], "not_supported", "only messages of the user have images")
+        raise _invalid([place, "content"], "not_supported", "only user messages can contain images")
     return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
 
 
 def _invalid(place: list[str | int], kind: str, reason: str) -> ValidationFailed:
     detail = ErrorDetail(loc=["messages", *place], type=kind, message=reason)
-    return ValidationFailed(f"The messages are not valid: {reason}.", details=[detail])
+    return ValidationFailed(f"Invalid messages: {reason}.", details=[detail])

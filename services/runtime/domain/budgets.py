@@ -1,4 +1,4 @@
-"""Budgets: limits on the tokens or cost of turns per period, and their use."""
+"""Budgets: limits on the tokens or cost of turns per period, and their usage."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,9 +18,9 @@ _PERCENT: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetState:
-    """A budget and its use in the current period. Either ``cost`` or ``tokens`` is its limit.
+    """A budget and its usage in the current period. Its limit is either ``cost`` or ``tokens``.
 
-    ``renews_in``: seconds until the next period, None without one.
+    ``renews_in``: seconds until the next period, or None if there is none.
     """
 
     id: str
@@ -47,7 +47,7 @@ class BudgetState:
 
     @property
     def used(self) -> Decimal:
-        """The use, in the limit's unit."""
+        """Returns the usage in the limit's unit."""
         return self.used_cost if self.cost is not None else Decimal(self.used_tokens)
 
     @property
@@ -56,7 +56,7 @@ class BudgetState:
 
     @property
     def is_warning(self) -> bool:
-        """Whether the use has reached the warning but not the limit."""
+        """Returns whether the usage has reached the warning but not the limit."""
         return (
             self.warning_percent is not None
             and not self.is_exceeded
@@ -71,7 +71,7 @@ class BudgetState:
         )
 
     def error(self) -> BudgetExceeded:
-        """The error for a turn that this budget blocks."""
+        """Returns the error for a turn that this budget blocks."""
         limit, used = self._numbers()
         whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
         unit = "cost" if self.cost is not None else "tokens"
@@ -114,7 +114,7 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The usage of an ended turn, to charge to its budgets."""
+    """The usage of an ended turn, to be charged to its budgets."""
 
     company_id: str
     user_id: str
@@ -143,21 +143,21 @@ class NewBudget:
     body: CreateBudgetBody
     used: BudgetUse
     period_started_at: str | None
-    """None means the budget's creation."""
+    """None means the time when the budget was created."""
 
 
 class BudgetWriter(Protocol):
-    """Changes budgets within a transaction that the caller commits."""
+    """Changes budgets in the caller's transaction."""
 
     async def lock_and_count(self, company_id: str) -> int:
-        """Counts the company's budgets and locks out concurrent additions."""
+        """Returns the number of the company's budgets, and locks out concurrent additions."""
 
     async def add(self, budget: NewBudget) -> BudgetState: ...
 
     async def lock(self, company_id: str, budget_id: str) -> BudgetState | None: ...
 
     async def change(self, budget_id: str, changes: dict[str, Any]) -> BudgetState:
-        """Changes a locked budget; ``changes`` maps column names to values."""
+        """Changes a locked budget. ``changes`` maps column names to values."""
 
     async def remove(self, budget_id: str) -> None: ...
 
@@ -169,7 +169,7 @@ class BudgetReads(Protocol):
 
 
 def renewal(period: str, started_at: datetime) -> datetime | None:
-    """The end of a period that starts at ``started_at``; None for a period without end."""
+    """Returns the end of a period that starts at ``started_at``, or None if the period doesn't end."""
     if period == "day":
         return started_at + timedelta(days=1)
     if period == "month":

@@ -1,4 +1,4 @@
-"""Conversations with a model: messages, tool calls, tool results, answers."""
+"""Conversations with a model: messages, tool calls, tool results and answers."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -6,13 +6,13 @@ from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
-# For one model call: a million of them sum up within 64 bits.
+# Per model call. A million such values still fit into 64 bits.
 _MOST_TOKENS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """``file``: the session file that this text was read from, if any."""
+    """A text. ``file``: the session file from which it was read, if any."""
 
     text: str
     file: "ArtifactPart | None" = None
@@ -20,7 +20,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """``detail``: how closely the model looks at the image; by default the provider decides."""
+    """An image. ``detail``: how closely the model looks at it; the default is the provider's."""
 
     url: str
     detail: str | None = None
@@ -28,9 +28,9 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
-    """A message's reference to a session file; ``url`` is the link that named it, if any.
+    """A message's reference to a session file. ``url`` is the link in the message, if any.
 
-    The model gets the file's contents instead. ``detail`` is as in ``ImagePart``.
+    The model receives the file's contents instead. ``detail`` is as in ``ImagePart``.
     """
 
     artifact_id: str
@@ -52,8 +52,8 @@ Part = TextPart | ImagePart | ArtifactPart
 class ToolCall:
     """A tool call requested by a model.
 
-    `id` is unique within the turn and is the call's idempotency key. `validation_error` is set if the model's arguments
-    weren't a JSON object; such a call is never made, and the model gets the reason. `provider_data` is as in
+    `id` is unique within the turn and serves as the call's idempotency key. `validation_error` is set if the model's
+    arguments weren't a JSON object; such a call isn't made, and the model receives the error. `provider_data` is as in
     `ModelAnswer`.
     """
 
@@ -66,7 +66,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The source of a statement. Without any id, it is text from the conversation itself."""
+    """The source of a statement. Without any ID, the source is text in the conversation itself."""
 
     passage: str
     score: float | None = None
@@ -80,7 +80,7 @@ class Citation:
 
     @property
     def origin(self) -> str:
-        """File and page or row, for display; empty if unknown."""
+        """Returns the file and the page or row, for display. Returns "" if unknown."""
         name = self.file_name or self.knowledge_base_name
         if not name:
             return ""
@@ -89,7 +89,7 @@ class Citation:
         return f"{name}, row {self.row}" if self.row is not None else name
 
     def to_json(self) -> JsonObject:
-        """Renders the known fields."""
+        """Returns the known fields."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -103,7 +103,7 @@ def numbered(chunks: Iterable[Citation]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """An artifact that a tool created in the session; ``size`` in bytes."""
+    """An artifact that a tool created in the session. ``size`` is in bytes."""
 
     artifact_id: str
     name: str
@@ -113,7 +113,7 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """A call's outcome. `unknown`: a crash lost it, and the tool isn't safe to repeat."""
+    """The outcome of a call. `unknown`: a crash lost the outcome, and the tool isn't safe to repeat."""
 
     call_id: str
     name: str
@@ -138,7 +138,7 @@ class UserMessage:
 
     @property
     def own_text(self) -> str:
-        """The user's own words, without the contents of files."""
+        """Returns the user's own words, without the contents of files."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart) and part.file is None)
 
     @property
@@ -165,7 +165,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as counted by the provider; zeros if it reports none."""
+    """Tokens as counted by the provider, or zeros if it doesn't report any."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -182,7 +182,7 @@ class Usage:
 
 
 def token_count(value: Any) -> int:
-    """Parses a provider's token count, which may be a float or a string; returns 0 for an implausible one."""
+    """Parses a provider's token count, which may be a float or a string. Returns 0 for an implausible count."""
     try:
         count = float(value or 0)
     except (TypeError, ValueError, OverflowError):
@@ -192,9 +192,10 @@ def token_count(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word.
+    """One answer of a model.
 
-    `provider_data`: additional provider data, such as reasoning, that the next request must return.
+    `finish_reason`: stop, tool_calls, length, content_filter or the provider's own value. `provider_data`: additional
+    data of the provider, such as reasoning, that the next request must include.
     """
 
     text: str

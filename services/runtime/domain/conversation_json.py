@@ -1,7 +1,7 @@
 """The JSON form of conversations in recorded steps and stored messages.
 
-Parts have the form of the API's content blocks. Reading ignores unknown fields, so that rows written by a newer version
-stay readable.
+Parts have the form of the API's content blocks. Decoding ignores unknown fields, so that rows written by a newer
+version stay readable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ def _named(part: ArtifactPart) -> JsonObject:
 
 
 def part_from_json(data: Mapping[str, Any]) -> Part:
-    """Raises ValueError for any other block."""
+    """Parses a block. Raises ValueError if its type is unknown."""
     kind = data.get("type")
     if kind in ("file", "image"):
         artifact_id = data["source"]["artifact_id"] if kind == "file" else data["artifact_id"]
@@ -64,13 +64,13 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
         return TextPart(data["text"])
     if kind == "image_url":
         return ImagePart(data["image_url"]["url"], data["image_url"].get("detail"))
-    raise ValueError(f"content block of type {kind!r} cannot be given to a model")
+    raise ValueError(f"a model can't read content blocks of type {kind!r}")
 
 
 def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]:
-    """The role, text and blocks of a stored message.
+    """Returns the role, text and blocks of a stored message.
 
-    Calls and results are blocks; results belong to the user's side.
+    Calls and results are blocks. Results have the user's role.
     """
     match message:
         case UserMessage(parts):
@@ -85,7 +85,7 @@ def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]
 
 
 def message_from_row(role: str, text: str, blocks: Sequence[Mapping[str, Any]] | None) -> Message:
-    """The inverse of ``message_to_row``. Raises ValueError for unknown blocks."""
+    """Inverse of ``message_to_row``. Raises ValueError for unknown blocks."""
     if role == "assistant":
         calls = [tool_call_from_json(block) for block in blocks or () if block["type"] == "tool_call"]
         return AssistantMessage(text, tuple(calls))

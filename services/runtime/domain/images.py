@@ -1,4 +1,4 @@
-"""Images in formats that models accept: PNG, JPEG, GIF or WebP, as ``data:`` URLs. A bitmap becomes a PNG."""
+"""Encodes images as ``data:`` URLs in formats that models accept: PNG, JPEG, GIF or WebP. Converts bitmaps to PNG."""
 
 import base64
 import struct
@@ -45,7 +45,7 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Bitmap:
-    """A parsed bitmap. ``masks``: red, green, blue and alpha. With a ``palette``, pixels are its indexes."""
+    """A parsed bitmap. ``masks``: red, green, blue and alpha. With a ``palette``, pixels are indexes into it."""
 
     pixels: memoryview
     width: int
@@ -65,7 +65,7 @@ class _Bitmap:
         return self.bits if self.palette else 8
 
     def rows(self) -> Iterator[bytes]:
-        """Rows from top to bottom, as in PNG."""
+        """Yields rows from top to bottom, as in PNG."""
         channels = [_tables(mask, self.bits // 8) for mask in self.masks if mask]
         length = (self.width * self.bits + 7) // 8
         numbers = range(self.height - 1, -1, -1) if self.is_upside_down else range(self.height)
@@ -92,7 +92,7 @@ def _read(bitmap: bytes) -> _Bitmap:
     else:
         width, height, _, bits, compression, _, _, _, colours = struct.unpack_from("<iiHHIIiiI", bitmap, 18)
     if compression not in _UNCOMPRESSED:
-        raise UnreadableBitmap("bitmaps with compressed pixels are not supported")
+        raise UnreadableBitmap("bitmaps with compressed pixels aren't supported")
     stride = (width * bits + 31) // 32 * 4
     if width <= 0 or height == 0 or bits not in (1, 4, 8, 16, 24, 32) or start + stride * abs(height) > len(bitmap):
         raise UnreadableBitmap("the bitmap is damaged")
@@ -116,7 +116,7 @@ def _masks(bitmap: bytes, head: int, compression: int, bits: int) -> tuple[int, 
 
 
 def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> bytes:
-    """Red, green and blue of each color; pixels may use a color that the palette lacks."""
+    """Returns red, green and blue of each color. Pixels may use a color that the palette lacks."""
     colours = bitmap[start : start + size * given]
     palette = bytearray(3 * most)
     for place in range(3):
@@ -126,7 +126,7 @@ def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> byt
 
 
 def _tables(mask: int, size: int) -> dict[int, bytes]:
-    """By byte of a pixel, the contribution of each value to an eight-bit channel."""
+    """Returns, for each byte of a pixel, the contribution of each value to an eight-bit channel."""
     shift = (mask & -mask).bit_length() - 1
     bits = mask.bit_length() - shift
     return {

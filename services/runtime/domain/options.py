@@ -26,12 +26,12 @@ class OptionCheck:
         """Raises OptionNotSupported with one detail per option."""
         asked = list(_asked(options))
         if not agent.with_options(options).calls_tools:
-            _refuse([option for option in asked if option in _ABOUT_CALLS], "this agent calls no tools")
-        _refuse(self.models.unsupported(agent.model, asked), f"model {agent.model!r} does not support this option")
+            _refuse([option for option in asked if option in _ABOUT_CALLS], "this agent doesn't call tools")
+        _refuse(self.models.unsupported(agent.model, asked), f"the model {agent.model!r} doesn't support this option")
 
 
 def _asked(options: TurnOptions) -> Iterator[str]:
-    """The settings that change what a model does by default."""
+    """Yields the settings that change a model's default behavior."""
     for name in options.given():
         if name == "tool_choice" and options.forced_call is None:
             continue
@@ -43,7 +43,7 @@ def _asked(options: TurnOptions) -> Iterator[str]:
 def _refuse(options: Collection[str], reason: str) -> None:
     if options:
         details = [
-            ErrorDetail(loc=["options", option], type="option_not_supported", message=reason, hint="leave it out")
+            ErrorDetail(loc=["options", option], type="option_not_supported", message=reason, hint="remove it")
             for option in options
         ]
         raise OptionNotSupported(f"{', '.join(options)}: {reason}", details=details)

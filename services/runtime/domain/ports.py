@@ -1,6 +1,6 @@
-"""Storage, delta and metrics ports of the use cases.
+"""Ports of the use cases: storage, deltas and metrics.
 
-During an outage, database ports raise ``StoreUnavailable``. The call may have taken effect, and every call may be
+During an outage, database ports raise ``StoreUnavailable``. The call may still have taken effect. All calls can be
 repeated.
 """
 
@@ -35,35 +35,35 @@ from services.runtime.domain.turns import (
 class AdmissionBatch(Protocol):
     @property
     def view(self) -> AdmissionView:
-        """The state, including sessions that the submissions create."""
+        """Returns the state, including sessions that the submissions create."""
 
     @property
     def begun(self) -> Sequence[NewSession]:
-        """The sessions that the batch has created, available after ``write``."""
+        """Returns the sessions that the batch has created. Available after ``write``."""
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
-        """Writes the decisions with their events. Returns the turns claimed for this worker, in order."""
+        """Writes the decisions and their events. Returns the turns claimed for this worker, in order."""
 
 
 class ImageAddresses(Protocol):
     """Rules for the web addresses that models may receive."""
 
     async def refusal(self, address: str, /) -> str | None:
-        """Returns the reason why no model may get this address, or None."""
+        """Returns the reason why models may not receive this address, or None."""
 
 
 class TurnAdmissions(Protocol):
     def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
-        """Opens one transaction that locks the submissions' sessions, and commits when the block ends."""
+        """Opens a transaction that locks the submissions' sessions. Commits it when the block ends."""
 
 
 class TurnOutcomes(Protocol):
     async def commit(
         self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]
     ) -> Sequence[CommitResult | Exception]:
-        """Ends turns with a valid fencing token, and claims the next turns of the sessions ``claim_in``.
+        """Ends turns whose fencing token is valid, and claims the next turns of the sessions in ``claim_in``.
 
-        Raises if no turn was ended. If others were, a failed outcome's result is its exception.
+        Raises if no turn was ended. Otherwise, the result of a failed outcome is its exception.
         """
 
 
@@ -71,25 +71,25 @@ class LeaseReclaimer(Protocol):
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
         """Reads the live turns.
 
-        ``unknown`` turns belong to this worker although it doesn't run them, because a commit's acknowledgement got
-        lost. They count as orphans. ``overdue_grace``: seconds past the deadline.
+        ``unknown`` turns belong to this worker but don't run here, because a commit's acknowledgement was lost. They
+        count as orphans. ``overdue_grace``: seconds after the deadline.
         """
 
     async def open_waits(self) -> int: ...
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
-        """Claims the lowest queued turn of idle sessions; skips sessions that another worker has locked."""
+        """Claims the first queued turn of each idle session. Skips sessions that another worker has locked."""
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
-        """Takes turns over from dead workers, each with its restart event; skips turns of workers that came back."""
+        """Takes turns over from dead workers and emits their restart events. Skips turns of workers that are back."""
 
 
 class WorkerLease(Protocol):
     async def renew(self) -> None:
-        """Extends this worker's lease by one period, by the database's clock."""
+        """Extends this worker's lease by one period of the database's clock."""
 
     async def release(self) -> None:
-        """Lets other workers take this worker's turns immediately."""
+        """Releases the lease, so that other workers can take over this worker's turns immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +101,30 @@ class SessionAgent:
 
 class ConversationStore(Protocol):
     async def agent(self, session_id: str) -> SessionAgent | None:
-        """None if the session is gone."""
+        """Returns the session's agent, or None if the session no longer exists."""
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
-        """Messages of turns at positions above ``after`` up to ``through``, in order, with their turn's position.
+        """Returns messages of turns above position ``after`` and up to ``through``, in order, with their positions.
 
-        Skips failed turns: a message that the provider rejects must not spoil the next turn.
+        Skips failed turns, so that a message that the provider rejects can't spoil the next turn.
         """
 
     async def steps(self, turn_id: str) -> list[Step]: ...
 
     async def allowed_calls(self, turn_id: str) -> dict[str, str]:
-        """The hashes of calls that a person has approved, by call id."""
+        """Returns the hashes of calls that a person has approved, by call ID."""
 
 
 class SessionLineage(Protocol):
     async def lineage(self, session_id: str) -> Sequence[str]:
-        """The session's fork source, that session's source, and so on, at most 20."""
+        """Returns the session from which this one was forked, that session's source, and so on, at most 20."""
 
 
 class SessionReads(Protocol):
-    """Reads for callers. Returns None for hidden entities and leaves them out of lists."""
+    """Reads for callers. Returns None for entities that the caller may not see, and omits them from lists."""
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
-        """The caller's sessions, or with the matching scope the company's; newest first."""
+        """Returns the caller's sessions, or with the matching scope the company's. Newest first."""
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 
@@ -138,10 +138,10 @@ class SessionReads(Protocol):
         turn_id: str | None = None,
         cursor: str | None = None,
     ) -> MessagePage | None:
-        """All messages or one turn's, oldest first; a reply directly follows its question."""
+        """Returns all messages, or those of one turn, oldest first. A reply directly follows its question."""
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
-        """Finds the turn in that session, or in any session for None."""
+        """Finds the turn in this session, or in any session if None."""
 
     async def turns(
         self,
@@ -154,7 +154,7 @@ class SessionReads(Protocol):
         limit: int,
         cursor: str | None = None,
     ) -> TurnPage:
-        """The agent's turns in listed sessions, most recently changed first."""
+        """Returns the agent's turns in listed sessions, most recently changed first."""
 
     async def actions(
         self,
@@ -166,34 +166,34 @@ class SessionReads(Protocol):
         offset: int,
         cursor: str | None = None,
     ) -> ActionPage:
-        """The open actions of sessions that the caller may see, longest waiting first."""
+        """Returns the open actions in sessions that the caller may see, oldest first."""
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
-        """Whether the company's command has a turn, or was rejected."""
+        """Returns whether the company's command has a turn or was rejected."""
 
 
 class WatchedTurns(Protocol):
-    """Turns for stream readers; None for a turn that the caller may not see."""
+    """Turns for stream readers. Methods return None for a turn that the caller may not see."""
 
     async def watch(
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
-        """Counts another request for the turn's text. Returns the turn and that count, None for an ended turn.
+        """Counts a request for the turn's text. Returns the turn and this count, or None as count for an ended turn.
 
-        ``after_step``: only the texts of later steps are returned.
+        ``after_step``: only returns the texts of later steps.
         """
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
 
     async def events(self, turn_id: str, company_id: str, *, after: int) -> Sequence[Received]:
-        """The recorded events of a turn with a sequence above ``after``, in order."""
+        """Returns the recorded events of a turn with a sequence number above ``after``, in order."""
 
 
 class DeltaSink(Protocol):
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        """Sends in order, without waiting and without guaranteed delivery.
+        """Sends in order, without waiting. Delivery isn't guaranteed.
 
-        ``follows``: the sequence of the turn's event that precedes the text.
+        ``follows``: the sequence number of the turn's event that precedes the text.
         """
 
 

@@ -1,4 +1,4 @@
-"""Retention: how long unused sessions stay."""
+"""Retention: how long unused sessions are kept."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from services.runtime.domain.sessions import LockedSession
 
 
 class SessionPlace(NamedTuple):
-    """A session's position in a company's sessions by creation."""
+    """A session's position among a company's sessions, by creation time."""
 
     created_at: datetime
     id: str
@@ -16,9 +16,9 @@ class SessionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OldSessions:
-    """Sessions older than the retention period; ``idle`` ones had no turn for that long either.
+    """Sessions older than the retention period. ``idle`` ones haven't had a turn for that long, either.
 
-    ``last``: the position to continue from, None if there are no more.
+    ``last``: the position from which to continue, or None if there are no more.
     """
 
     idle: list[LockedSession]
@@ -27,14 +27,14 @@ class OldSessions:
 
 class RetentionReads(Protocol):
     async def session_days(self, company_id: str) -> int | None:
-        """The company's own number of days."""
+        """Returns the company's own retention in days."""
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """The next company with sessions, by id, and its retention in days; None retains them forever."""
+        """Returns the next company with sessions, by ID, and its retention in days. None means unlimited."""
 
 
 class RetentionWriter(Protocol):
     async def set_session_days(self, company_id: str, days: int | None) -> None: ...
 
     async def lock_old(self, company_id: str, days: int, *, after: SessionPlace | None, limit: int) -> OldSessions:
-        """Reads up to ``limit`` sessions, and locks the idle ones that no other transaction has locked."""
+        """Reads up to ``limit`` sessions and locks the idle ones. Skips those that another transaction has locked."""

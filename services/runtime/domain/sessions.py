@@ -1,4 +1,4 @@
-"""Sessions: write permission, and changes within one transaction."""
+"""Sessions: permission to write, and changes within a transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """A turn whose messages a session contains, at ``position`` in that session. Lower positions precede it."""
+    """A turn whose messages a session contains. ``position`` is its position in that session."""
 
     position: int
     has_ended: bool
@@ -28,9 +28,10 @@ class ForkPoint:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A session that starts with another one's history up to the turn at ``through``, or with all of it for None.
+    """A session that starts with the history of another session.
 
-    ``expires_after``: seconds, None for no expiry.
+    ``through``: the last turn to copy, or None for all. ``expires_after``: seconds, or None if the session doesn't
+    expire.
     """
 
     id: str
@@ -65,77 +66,83 @@ class SessionCreation:
 
 class SessionCreations(Protocol):
     async def add(self, creations: Sequence[SessionCreation]) -> None:
-        """Adds the sessions with their events in one transaction. On an error, adds none.
+        """Adds the sessions and their events in one transaction. If there is an error, adds none.
 
-        Raises ``AlreadyProcessed``, Conflict for the id of an existing or deleted session, and QuotaExceeded above the
-        company's limit.
+        Raises ``AlreadyProcessed``, Conflict if the ID belongs to an existing or deleted session, and QuotaExceeded
+        above the company's limit.
         """
 
 
 class SessionWriter(Protocol):
-    """Changes one session within a transaction that the caller commits."""
+    """Changes one session in the caller's transaction."""
 
     async def check_quota(self, company_id: str) -> None:
         """Raises QuotaExceeded if the company has reached its session limit."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
-        """Returns None if the session has no messages of that turn. A fork's messages keep their original turns."""
+        """Returns None if the session doesn't contain messages of that turn.
+
+        Messages in a fork keep their original turns.
+        """
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
         """Adds the session with copies of completed turns' messages.
 
-        Returns None if the id is or was in use, or the source is no longer active. Messages added to the source during
-        the fork aren't copied.
+        Returns None if the ID is or was in use, or the source is no longer active. Doesn't copy messages that are added
+        to the source during the fork.
         """
 
     async def find(self, session_id: str) -> LockedSession | None:
-        """Like ``lock``, but without a lock, so that nobody waits for readers."""
+        """Like ``lock``, but doesn't lock the session, so that nothing waits for readers."""
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 
     async def turn(self, turn_id: str) -> LockedTurn | None:
-        """The turn. It may change unless its session is locked."""
+        """Returns the turn. It may change unless its session is locked."""
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
-        """The queued, running and waiting turns, in order."""
+        """Returns the queued, running and waiting turns, in order."""
 
     async def lock_expired(self, limit: int) -> list[LockedSession]:
-        """Locks expired sessions without a queued or running turn, longest expired first."""
+        """Locks expired sessions without a queued or running turn. The longest expired come first."""
 
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
-        """Cancels live turns and closes their waits; each turn reserves ``events`` event numbers.
+        """Cancels live turns and closes their waits. Each turn reserves ``events`` event numbers.
 
-        Returns each turn's usage so far. A running turn keeps its worker until the execution has stopped.
+        Returns each turn's usage so far. A running turn keeps its worker until its execution has stopped.
         """
 
     async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...
 
     async def set_agent(self, session: NewSession) -> bool:
-        """Sets the agent; returns False unless the session was created without one and has no turns."""
+        """Sets the agent. Returns False if the session was created with one or has turns."""
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
-        """Adds to the history before the next turn, under the session's lock; returns the added messages."""
+        """Adds messages to the history before the next turn, under the session's lock. Returns them."""
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        """Refuses further turns; ``deletion`` is the message context of the session's last event."""
+        """Rejects further turns. ``deletion`` is the message context of the session's last event."""
 
     async def is_held(self, session_id: str) -> bool:
-        """Whether an execution of this session hasn't stopped yet."""
+        """Returns whether an execution of this session is still running."""
 
     async def deletion(self, session_id: str) -> MessageContext | None:
-        """The context passed to ``mark_deleting``; None unless the session is being deleted. Locks the session."""
+        """Returns the context passed to ``mark_deleting``, or None if the session isn't being deleted.
+
+        Locks the session.
+        """
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
-        """Whether the company's deleted session still has its tombstone."""
+        """Returns whether the company's deleted session still has a tombstone."""
 
     async def remove(self, *session_ids: str) -> None:
-        """Deletes the sessions with their turns, steps and messages; tombstones prevent reuse of their ids."""
+        """Deletes the sessions with their turns, steps and messages. Tombstones prevent reuse of their IDs."""
 
 
 def valid_id(name: str, identifier: str) -> str:
-    """Returns a well-formed id without checking that it exists. Raises NotFound."""
+    """Returns a well-formed ID without checking whether it exists. Raises NotFound."""
     if not is_id(identifier):
         raise NotFound(f"There is no such {name}.")
     return identifier

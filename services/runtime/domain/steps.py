@@ -1,4 +1,4 @@
-"""Recorded steps of turns: a codec and the events for each kind."""
+"""Recorded steps of turns, with a codec and events for each kind."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,9 +25,9 @@ from services.runtime.domain.tools import ToolsetVersion
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """A model answer that requests tools, or a final one that doesn't fit the output schema, with its `problems`.
+    """A model answer that requests tools, or a final answer whose `problems` with the output schema are recorded.
 
-    A turn's first one records the versions of the turn's toolsets.
+    A turn's first answer records the versions of the turn's toolsets.
     """
 
     answer: ModelAnswer
@@ -38,13 +38,13 @@ class ModelOutput:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A recorded step. `number` counts the turn's model calls from 1; a result has its requesting answer's number."""
+    """A recorded step. `number` counts the turn's model calls from 1. A tool result has the number of its answer."""
 
     number: int
     content: ModelOutput | ToolResult
 
     def to_row(self) -> JsonObject:
-        """The step's columns in `steps`; `call_id` is empty unless the step is about a single call."""
+        """Returns the step's columns in `steps`. `call_id` is empty unless the step is about a single call."""
         codec = _BY_CONTENT[type(self.content)]
         return {"number": self.number, "call_id": "", "kind": codec.kind, **codec.encode(self.content)}
 
@@ -58,7 +58,7 @@ class Step:
 
 
 class StepCodec(Protocol):
-    """A kind of step: its columns and its events. Decoding ignores unknown fields."""
+    """Encodes and decodes one kind of step and its events. Decoding ignores unknown fields."""
 
     kind: str
     content: type[Any]
@@ -122,7 +122,7 @@ _BY_CONTENT: Final[Mapping[type, StepCodec]] = {codec.content: codec for codec i
 
 
 def toolsets_to_json(toolsets: Iterable[ToolsetVersion]) -> JsonObject:
-    """An addition to the first answer's object; empty without toolsets."""
+    """Returns fields to add to the first answer's object. They are empty without toolsets."""
     listed = [asdict(toolset) for toolset in toolsets]
     return {"toolsets": listed} if listed else {}
 
@@ -132,7 +132,7 @@ def _toolsets(payload: Mapping[str, Any]) -> tuple[ToolsetVersion, ...]:
 
 
 def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResult]]]:
-    """The recorded answers in order, each with its calls' results by call id."""
+    """Returns the recorded answers in order, each with the results of its calls by call ID."""
     found: list[tuple[ModelOutput, dict[str, ToolResult]]] = []
     results: dict[int, dict[str, ToolResult]] = {}
     for step in steps:
@@ -146,7 +146,7 @@ def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResul
 
 
 def calls_made(steps: Sequence[Step]) -> tuple[Message, ...]:
-    """The calls of an ended turn and their results, in the form that later turns get."""
+    """Returns the calls of an ended turn and their results, as later turns see them."""
     messages: list[Message] = []
     for output, results in rounds(steps):
         answer = output.answer

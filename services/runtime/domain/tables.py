@@ -1,4 +1,4 @@
-"""Formats tables as text for a model, and names them for queries."""
+"""Formats tables as text for a model, and names tables for queries."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ def counted(rows: int) -> str:
 
 
 def query_names(sheets: Iterable[str]) -> list[str]:
-    """Unique sheet names that need no quotes in SQL."""
+    """Returns unique sheet names that don't need quotes in SQL."""
     names: list[str] = []
     for sheet in sheets:
         base = _NOT_A_NAME.sub("_", sheet).strip("_").lower() or "sheet"
@@ -47,7 +47,7 @@ def query_names(sheets: Iterable[str]) -> list[str]:
 
 
 def rendered(rows: Iterable[Sequence[Any]], *, longest: int = _LONGEST_CELL) -> str:
-    """One line per row, with bars between cells, and cells cut at ``longest`` characters."""
+    """Formats one line per row, with bars between cells. Cuts cells at ``longest`` characters."""
     return "\n".join(" | ".join(_cell(cell, longest) for cell in row) for row in rows)
 
 

@@ -13,7 +13,7 @@ Approval = Literal["never", "always"]
 
 
 def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
-    """The JSON schema of an object without other properties."""
+    """Returns the JSON Schema of an object that allows no other properties."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 
@@ -22,10 +22,10 @@ def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonO
 class ToolDefinition:
     """Describes a tool to models.
 
-    `parameters` is the JSON schema of the arguments, which are validated before each call. `safe_to_repeat`: a second
-    call with the same arguments does no harm, so a call whose outcome a crash lost is made again. `retries`: repeats of
-    a safe call after temporary failures. `timeout_seconds` covers all attempts. `run_by_client`: the turn's caller runs
-    the call. `toolset`: the tool's source, empty for a built-in one.
+    `parameters` is the JSON Schema of the arguments, which are validated before each call. `safe_to_repeat`: repeating
+    a call with the same arguments is harmless, so it's repeated if a crash lost its outcome. `retries`: retries of a
+    safe call after temporary failures. `timeout_seconds` covers all attempts. `run_by_client`: whether the turn's
+    caller runs the tool. `toolset`: the tool's source, empty for a built-in tool.
     """
 
     name: str
@@ -39,7 +39,7 @@ class ToolDefinition:
     toolset: str = ""
 
     def to_json(self) -> JsonObject:
-        """The entry for `GET /tools/`."""
+        """Returns the entry for `GET /tools/`."""
         return {
             "name": self.name,
             "description": self.description,
@@ -53,7 +53,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The caller, session and turn of a call; `call_id` stays the same when a call is repeated."""
+    """The caller, session and turn of a call. A repeated call has the same `call_id`."""
 
     call_id: str
     turn_id: str
@@ -63,15 +63,18 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """Identical for all attempts of this call and unique to it. A call outside of turns has its own id."""
+        """Returns a key that is unique to this call and identical for all of its attempts.
+
+        A call outside of turns has its own ID.
+        """
         return f"{self.turn_id}.{self.call_id}" if self.turn_id else self.call_id
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The result for the model. `warnings` also go to the caller, with the reply.
+    """The result for the model. The caller also receives `warnings`, with the reply.
 
-    `cut`: the text is only the start of an answer that was too large to read.
+    `cut`: whether the text is only the start of a response that was too large to read.
     """
 
     text: str
@@ -82,9 +85,9 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """The call failed; the model gets the message and the turn continues.
+    """The call failed. The model receives the message, and the turn continues.
 
-    `retry`: the failure may be temporary (connection error, timeout, 429, 5xx), so a safe call is made again.
+    `retry`: whether the failure may be temporary (connection error, timeout, 429, 5xx), so that a safe call is retried.
     `retry_after`: the seconds to wait, as requested by the target.
     """
 
@@ -100,13 +103,13 @@ LONGEST_RESULT: Final = 20_000
 def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -> str:
     """Cuts a result to ``longest`` characters for the model, and states its full length.
 
-    `cut`: the text itself is only the start of a longer one.
+    `cut`: whether the text itself is only the start of a longer one.
     """
-    # PostgreSQL's text can't store NUL or unpaired surrogates. The model must see the same text as is stored.
+    # PostgreSQL can't store NUL or unpaired surrogates in text. The model must see the same text that is stored.
     text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     if cut:
-        return f"{text[:longest]}\n[cut: more than {len(text)} characters in all]"
-    return text if len(text) <= longest else f"{text[:longest]}\n[cut: {len(text)} characters in all]"
+        return f"{text[:longest]}\n[truncated: more than {len(text)} characters in total]"
+    return text if len(text) <= longest else f"{text[:longest]}\n[truncated: {len(text)} characters in total]"
 
 
 class Tool(Protocol):
@@ -114,12 +117,12 @@ class Tool(Protocol):
     def definition(self) -> ToolDefinition: ...
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        """Raises ToolFailed with a message for the model. May be cancelled at its timeout."""
+        """Calls the tool. Raises ToolFailed with a message for the model. May be cancelled at its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedefinedTool:
-    """A tool with an overridden definition, for example by policies."""
+    """A tool with an overridden definition, for example because of policies."""
 
     tool: Tool
     definition: ToolDefinition
@@ -130,12 +133,12 @@ class RedefinedTool:
 
 @dataclass(frozen=True, slots=True)
 class ClientTool:
-    """A tool that the turn's caller runs. The turn waits for its result; the service never calls it."""
+    """A tool that the turn's caller runs. The turn waits for its result. The service never calls it."""
 
     definition: ToolDefinition
 
     async def call(self, _arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
-        raise ToolFailed(f"{self.definition.name} is run by the client; it has no implementation here.")
+        raise ToolFailed(f"{self.definition.name} runs in the client; the service can't call it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +171,12 @@ class Toolbox(Mapping[str, Tool]):
         return tuple(tool.definition for tool in self._tools.values())
 
     def to_json(self) -> list[JsonObject]:
-        """The list in the body of `GET /tools/`."""
+        """Returns the list in the body of `GET /tools/`."""
         return [definition.to_json() for definition in self.definitions]
 
 
 class TurnTools(Toolbox):
-    """The tools of one turn, in the order shown to the model. The first tool of a name wins.
+    """The tools of one turn, in the order shown to the model. If names repeat, the first tool wins.
 
     `warnings` are about the agent's tools that this turn lacks. `toolsets`: the versions of its toolsets.
     """

@@ -1,4 +1,4 @@
-"""Toolsets of external tools: their versions, and the ports that find and connect them."""
+"""Toolsets of external tools: their versions, and the ports that find them and call their targets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from libs.contracts.resources.toolsets import ConnectedTool, ConnectedToolset, D
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
 
-# A single dict, since compiled schemas are cached by identity.
+# Shared, since compiled schemas are cached by identity.
 _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Toolset:
-    """One version of a company's toolset; equal only to itself.
+    """One version of a company's toolset. Equal only to itself.
 
-    `config` has the fields of its type, see libs/contracts/api/toolsets.py. `secrets`: base64 ciphertexts of the
-    secrets in its headers, by name; an undefined secret is absent.
+    `config` contains the fields of its type, see libs/contracts/api/toolsets.py. `secrets`: Base64 ciphertexts of the
+    secrets in its headers, by name. Undefined secrets are absent.
     """
 
     company_id: str
@@ -43,7 +43,7 @@ class Toolset:
         )
 
     def definition(self, tool: ConnectedTool) -> ToolDefinition:
-        """The definition for models, under the tool's full name `<toolset>.<tool>`."""
+        """Returns the definition for models, under the tool's full name `<toolset>.<tool>`."""
         return ToolDefinition(
             name=f"{self.name}.{tool.name}",
             description=tool.description,
@@ -57,11 +57,11 @@ class Toolset:
 
 
 class ToolsetUnusable(ValidationFailed):
-    """The toolset's description is invalid, or its target doesn't answer as its type requires."""
+    """The toolset's description is invalid, or its target doesn't respond as its type requires."""
 
     @classmethod
     def at(cls, field: str, message: str) -> "ToolsetUnusable":
-        """An error about the toolset's address in ``field``."""
+        """Returns an error about the toolset's address in ``field``."""
         hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "isn't public" in message else None
         return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
@@ -70,10 +70,10 @@ class ToolsetConnector(Protocol):
     """Connects to the targets of one type of toolset."""
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        """The tools of the target or the description, with the type's defaults.
+        """Returns the tools of the target or the description, with the type's defaults.
 
-        Unusable tools are left out and listed; a toolset that names one raises ToolsetUnusable. The caller's time limit
-        may cancel this.
+        Unusable tools are omitted and listed. If a toolset names an unusable tool, raises ToolsetUnusable. The caller's
+        time limit may cancel this.
         """
 
     async def call(
@@ -83,7 +83,7 @@ class ToolsetConnector(Protocol):
 
 
 class ToolsetTool:
-    """A toolset's tool, called through the connector of its type."""
+    """A toolset's tool, called through the connector for its type."""
 
     def __init__(self, connector: ToolsetConnector, toolset: Toolset, tool: ConnectedTool) -> None:
         self.definition: ToolDefinition = toolset.definition(tool)
@@ -103,8 +103,8 @@ class ToolsetCatalogue(Protocol):
     async def toolsets(
         self, names: Sequence[str], caller: Identity, versions: Sequence[ToolsetVersion] = (), /
     ) -> Sequence[Toolset]:
-        """The company's existing toolsets with these names, in the order of `names`.
+        """Returns the company's existing toolsets with these names, in the order of `names`.
 
-        `versions` sets the version of some of them; the others use the newest. A version is always the same object, so
-        derived values can be cached. Raises ServiceUnavailable if the toolsets can't be read.
+        `versions` sets the version of some of them. The rest use the newest version. A version is always the same
+        object, so that derived values can be cached. Raises ServiceUnavailable if the toolsets can't be read.
         """

@@ -1,6 +1,6 @@
-"""Turns: submitted, claimed by a worker and committed, with their events.
+"""Turns and their events: submitted, claimed by a worker and committed.
 
-A turn is the subject of its events, and its command is their cause. The turn's id is the command's id.
+A turn is the subject of its events, and its command is their cause. The turn's ID is the command's ID.
 """
 
 from collections.abc import Mapping
@@ -32,18 +32,18 @@ from services.runtime.domain.steps import Step
 from services.runtime.domain.waits import NewWait
 
 FIRST_SEQUENCE: Final = 1
-"""The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
-# The turn's row stores these in columns.
+"""Sequence number of a turn's first event: turn.queued, turn.started or the command's rejection."""
+# These are stored in columns of the turn's row.
 _REPLY_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message for a turn of its session to answer.
+    """A message that a turn of its session should answer.
 
-    ``blocks`` is None for plain text content. ``validation_error`` is a problem with the content reported by another
-    service; it counts only for the first delivery, since a later answer may differ. ``begins`` is the session to create
-    if its id doesn't exist.
+    ``blocks`` is None for plain text. ``validation_error`` is an error in the content that another service reported; it
+    only counts for the first delivery, because a later response may differ. ``begins`` is the session to create if its
+    ID doesn't exist.
     """
 
     turn_id: str
@@ -59,7 +59,7 @@ class Submission:
 
     @property
     def depends_on_agent(self) -> bool:
-        """Whether admission depends on the agent."""
+        """Returns whether admission depends on the agent."""
         options = self.request.options
         return self.question.has_image or (options is not None and options.change_something)
 
@@ -79,7 +79,7 @@ class Submission:
         )
 
     def rejected(self, error: ServiceError) -> Draft:
-        # A rejection concerns only its caller: the session may not exist or may belong to another user.
+        # Only the caller may see a rejection: the session may not exist or may belong to another user.
         return self.owned_by(self.caller.user_id)._draft(
             CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
         )
@@ -92,11 +92,11 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn held by this worker. ``fence``, its fencing token, guards every write.
+    """A turn held by this worker. Its fencing token ``fence`` guards every write.
 
-    At the moment of the claim: ``seconds_left`` until the deadline, ``sequence`` of the turn's newest event, and
-    seconds ``worked`` on it. ``stream``: a reader follows the turn's text. ``after_wait``: the turn resumes after a
-    wait, and no call has started since. ``lost_attempts``: executions that ended with their worker or with an
+    At the time of the claim: ``seconds_left`` until the deadline, the ``sequence`` number of the turn's latest event,
+    and the seconds ``worked`` on it. ``stream``: a reader follows the turn's text. ``after_wait``: the turn resumes
+    after a wait, and no call has started since. ``lost_attempts``: executions that ended with their worker or with an
     unexpected exception.
     """
 
@@ -136,7 +136,7 @@ class ClaimedTurn:
 
 @dataclass(frozen=True, slots=True)
 class LockedTurn:
-    """A turn under its session's lock. ``sequence``: the number of its newest event."""
+    """A turn under its session's lock. ``sequence``: the number of its latest event."""
 
     id: str
     session_id: str
@@ -155,13 +155,13 @@ class LockedTurn:
         return self.draft(event, 1)
 
     def draft(self, event: Event, number: int) -> Draft:
-        """A draft of an event; ``number`` counts the events of this transaction from 1."""
+        """Returns a draft of an event. ``number`` counts this transaction's events from 1."""
         return Draft(event, subject=self.id, context=self.message_context, sequence=self.sequence + number)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn as stored in its row. Without ``reply`` and ``error``, it was cancelled or is still live."""
+    """The end of a turn as stored in its row. Without ``reply`` and ``error``, the turn was cancelled or is live."""
 
     status: str
     sequence: int
@@ -183,24 +183,25 @@ class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     WAITING = "waiting"
-    """The turn has ``waits`` and no worker."""
+    """The turn has ``waits`` and no longer has a worker."""
     RELEASED = "released"
     """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
-    """This worker is stopping; any other may take the turn over immediately."""
+    """This worker is stopping. Any other worker may take the turn over immediately."""
     CRASHED = "crashed"
-    """An unexpected exception ended the execution; the turn is handed back for another attempt."""
+    """An unexpected exception ended the execution. The turn is handed back for another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """Terminal, waiting or release transition of a claimed turn.
+    """The transition of a claimed turn: to a terminal or waiting state, or back to the queue.
 
-    A terminal transition has an ``event`` and optionally its encoded ``payload``; the turn's ``preceding`` events come
-    first. ``usage`` covers the whole turn if it completed, and only unrecorded steps if it failed. ``toolsets`` are the
-    versions offered to a completed turn of one step, whose last answer is stored only as the reply. ``sequence`` is
-    known only for a completed turn that started on admission: the number of its newest event. ``calls_made``: a
-    completed turn's calls with their results. ``cause`` of an internal error: see ``cause_of``.
+    A terminal transition has an ``event`` and optionally its encoded ``payload``. The turn's ``preceding`` events are
+    written first. ``usage`` covers the whole turn if it completed, and only unrecorded steps if it failed. ``toolsets``
+    are the versions offered to a completed turn with one step, whose last answer is stored only as the reply.
+    ``sequence`` is only known for a completed turn that started on admission: it's the number of the turn's latest
+    event. ``calls_made``: a completed turn's calls with their results. ``cause`` of an internal error: see
+    ``cause_of``.
     """
 
     turn: ClaimedTurn
@@ -220,7 +221,7 @@ class TurnOutcome:
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:
-    """A failure. ``unrecorded``: the usage of a model answer that came with the error."""
+    """Returns a failure. ``unrecorded``: the usage of a model answer that came with the error."""
     info = error.info(turn.message_context.correlation_id)
     event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
     error_json = event.error.model_dump(mode="json")
@@ -237,7 +238,7 @@ def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The result of a commit. ``applied`` is false if another worker or a cancellation came first.
+    """The result of a commit. ``applied`` is false if another worker or a cancellation was first.
 
     ``next_turn`` is the session's next turn, claimed for this worker.
     """
@@ -248,9 +249,9 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedTurn:
-    """A live turn without a live worker, or long past its deadline.
+    """A live turn whose worker is dead or whose deadline is long past.
 
-    ``lost_attempts`` includes this one, unless the turn was handed back; ``worker_id`` is None in that case.
+    ``lost_attempts`` includes this one, unless the turn was handed back; in that case, ``worker_id`` is None.
     """
 
     turn: ClaimedTurn
@@ -264,9 +265,10 @@ class OrphanedTurn:
 class TurnSnapshot:
     """The live turns in the database.
 
-    ``held``: fence and status of this worker's turns. ``watches``: the number of readers' requests for their text.
-    ``claimable``: company and session of idle sessions with queued turns, companies alternating. ``deleting``: sessions
-    with an unfinished deletion. ``due``: waiting turns with a due wait, by session. ``queued`` counts all queued turns.
+    ``held``: fencing token and status of this worker's turns. ``watches``: the number of readers' requests for their
+    text. ``claimable``: company and session of idle sessions with queued turns; companies take turns. ``deleting``:
+    sessions with an unfinished deletion. ``due``: waiting turns with a due wait, by session. ``queued`` counts all
+    queued turns.
     """
 
     held: dict[str, tuple[int, str]]
@@ -279,7 +281,7 @@ class TurnSnapshot:
 
 
 def stored_reply(payload: bytes) -> bytes:
-    """The part of a ``turn.completed`` payload to store."""
+    """Returns the part of a ``turn.completed`` payload that is stored."""
     reply: JsonObject = read_json(payload)
     for name in _REPLY_COLUMNS:
         del reply[name]
@@ -288,7 +290,7 @@ def stored_reply(payload: bytes) -> bytes:
 
 
 def whole_reply(stored: str, text: str, turn: Mapping[str, Any]) -> JsonObject:
-    """Rebuilds the payload of ``turn.completed``: ``text`` from the message, ``turn`` from the decoded columns."""
+    """Rebuilds the payload of ``turn.completed`` from the message's ``text`` and the decoded columns of ``turn``."""
     reply: JsonObject = read_json(stored)
     return {
         **{name: turn[name] for name in _REPLY_COLUMNS},

@@ -22,7 +22,7 @@ from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCom
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
-"""Less than the gateway's wait for a command to be accepted."""
+"""Shorter than the gateway's wait for a command to be accepted."""
 _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
@@ -46,7 +46,10 @@ class AdmitTurn:
         self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
-        """Raises ValidationFailed for content that can't become a turn; other rejections are recorded decisions."""
+        """Admits a turn. Raises ValidationFailed if the content can't become a turn.
+
+        Records other rejections as decisions.
+        """
         session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
         begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
@@ -75,7 +78,7 @@ class AdmitTurn:
         return await self._commits.submit(submission)
 
     async def _commit(self, submissions: Sequence[Submission]) -> list[Decision]:
-        """Decides a batch in one transaction. Its claimed turns start while it commits (docs/decisions/0005)."""
+        """Decides on a batch in one transaction. Claimed turns start during its commit (docs/decisions/0005)."""
         claim = ClaimFuture()
         claimed: list[ClaimedTurn] = []
         try:
@@ -99,7 +102,7 @@ class AdmitTurn:
     def _speculative_start(
         self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
     ) -> None:
-        """Starts model calls while the batch commits. Writes, deltas and tool calls wait for the claim."""
+        """Starts model calls during the batch's commit. Writes, deltas and tool calls wait for the claim."""
         questions = {submission.turn_id: submission.question for submission in submissions}
         for turn in claimed:
             self._engine.start(turn, questions[turn.id], claim)
@@ -111,7 +114,7 @@ class AdmitTurn:
         places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
         refusals = await asyncio.gather(*(self._addresses.refusal(url) for url in places.values()))
         errors = [
-            _block_error(place, "image_url", "address_refused", f"the image cannot be fetched: {reason}")
+            _block_error(place, "image_url", "address_refused", f"the image can't be fetched: {reason}")
             for place, reason in zip(places, refusals, strict=True)
             if reason is not None
         ]
@@ -120,14 +123,14 @@ class AdmitTurn:
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
     ) -> tuple[UserMessage, ServiceError | None]:
-        """Adds its artifacts' metadata to the question; returns it with the first problem, if any."""
+        """Adds its artifacts' metadata to the question. Returns it with the first error, if any."""
         if self._artifacts is None:
-            return question, ValidationFailed("Artifacts are not available in this installation.")
+            return question, ValidationFailed("Artifacts aren't available in this installation.")
         try:
             async with asyncio.timeout(_LOOKUP_SECONDS):
                 known = await asyncio.gather(*(_look_up(self._artifacts, part, session_id, caller) for part in named))
         except TimeoutError:
-            return question, ServiceUnavailable("The artifacts service did not respond in time.", retry_after=2)
+            return question, ServiceUnavailable("The artifacts service didn't respond in time.", retry_after=2)
         except ServiceError as problem:
             return question, problem
         found = dict(zip(named, known, strict=True))
@@ -136,7 +139,7 @@ class AdmitTurn:
 
 
 def question_of(content: str | Sequence[Block]) -> UserMessage:
-    """Converts the content to a message, without looking up its artifacts.
+    """Converts the content to a message. Doesn't look up its artifacts.
 
     Raises ValidationFailed with a detail for each unusable block.
     """
@@ -154,9 +157,7 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
         elif isinstance(block, ImageUrlBlock) and block.image_url.url.lower().startswith(("https://", "http://")):
             parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
-            errors.append(
-                _block_error(place, block.type, "not_supported", "an image is given by its http or https URL")
-            )
+            errors.append(_block_error(place, block.type, "not_supported", "an image must have an http or https URL"))
     if errors:
         raise ValidationFailed(f"Invalid content: {errors[0].message}.", details=errors)
     return UserMessage(tuple(parts))
@@ -179,9 +180,9 @@ async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: 
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
-    """Checks that image blocks refer to images. A file block may refer to any file."""
+    """Checks that image blocks reference images. A file block may reference any file."""
     errors = [
-        _block_error(place, "image", "wrong_kind", "this artifact isn't an image: refer to it by a file block")
+        _block_error(place, "image", "wrong_kind", "this artifact isn't an image; use a file block for it")
         for place, part in enumerate(parts)
         if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
     ]

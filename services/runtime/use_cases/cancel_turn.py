@@ -1,4 +1,7 @@
-"""Cancels a queued, running or waiting turn. A guarded update decides between cancellation and completion."""
+"""Cancels a queued, running or waiting turn.
+
+A guarded update decides whether cancellation or completion comes first.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Reads a turn for its stream's readers: marks it as watched and returns its recorded events."""
+"""Reads a turn for stream readers: marks it as watched and returns its recorded events."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _TERMINAL = frozenset(event.TYPE for event in TURN_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class ReadTurnStream:
-    """Reads a turn. ``on_watch`` gets a watched turn and its request count, in case it runs in this process.
+    """Reads a turn. ``on_watch`` receives a watched turn and its request count, in case it runs in this process.
 
     Another worker sees the mark at its next reconciliation, within a second.
     """
@@ -27,7 +27,7 @@ class ReadTurnStream:
     on_watch: Callable[[str, int], None]
 
     async def watch(self, session_id: str, turn_id: str, caller: Identity, *, after_step: int) -> WatchedTurn | None:
-        """Returns None if the caller has no such turn. Doesn't mark an ended turn."""
+        """Returns the turn, or None if the caller doesn't have such a turn. Doesn't mark an ended turn."""
         found = await self.turns.watch(session_id, turn_id, caller, after_step=after_step)
         if found is None:
             return None
@@ -37,9 +37,9 @@ class ReadTurnStream:
         return turn
 
     async def events(self, session_id: str, turn_id: str, caller: Identity, *, after: int) -> Sequence[Received]:
-        """Events with a sequence above ``after``, in order; empty if the caller may not see the turn.
+        """Returns events with a sequence number above ``after``, in order. Empty if the caller may not see the turn.
 
-        Events are retained for days, turns for the life of their session. An old turn has only its terminal event.
+        Events are retained for days, and turns as long as their session. An old turn only has its terminal event.
         """
         end = await self.turns.end(session_id, turn_id, caller)
         if end is None:
@@ -66,7 +66,7 @@ class ReadTurnStream:
 
 
 def _terminal(session_id: str, turn_id: str, end: TurnEnd) -> Event | None:
-    """Rebuilds the terminal event from the turn's row; None before the turn has ended."""
+    """Rebuilds the terminal event from the turn's row. Returns None if the turn hasn't ended."""
     if end.reply is not None:
         return TurnCompleted.model_validate(end.reply)
     if end.error is not None:

@@ -1,4 +1,4 @@
-"""Resolves a turn's waits once, by a caller's answer or, when due, by the service's own."""
+"""Resolves a turn's waits once: with a caller's answer or, when due, with the service's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,14 +22,17 @@ OpenWaits = Callable[[Transaction], WaitWriter]
 
 @dataclass(frozen=True, slots=True)
 class ResolveWait:
-    """Resolves a wait. ``on_resumed`` is called just before the commit if the turn resumes, to start it soon after."""
+    """Resolves a wait.
+
+    If the turn resumes, calls ``on_resumed`` just before the commit, to start the turn soon after.
+    """
 
     open_writer: OpenWriter
     open_waits: OpenWaits
     on_resumed: Callable[[], None]
 
     async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
-        """The same answer again changes nothing. Raises Conflict for a different or late answer."""
+        """Resolves the wait. The same answer again has no effect. Raises Conflict for a different or late answer."""
         writer, waits = self.open_writer(transaction), self.open_waits(transaction)
         locked = await writer.lock(valid_id("session", command.session_id))
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
@@ -61,7 +64,7 @@ class ResolveWait:
 
 @dataclass(frozen=True, slots=True)
 class ResolveDueWaits:
-    """Resolves the waits of a turn that are due or expired; any worker may do it."""
+    """Resolves a turn's waits that are due or expired. Any worker may do this."""
 
     begin: Begin
     open_writer: OpenWriter
@@ -75,7 +78,7 @@ class ResolveDueWaits:
                 return
             resumes = False
             for wait in await waits.due(turn_id):
-                # Read again for each wait, because resolving one uses event numbers.
+                # Read again for each wait, because resolving a wait uses event numbers.
                 turn = await writer.turn(turn_id)
                 if turn is not None:
                     resumes = await _resolve(transaction, waits, turn, wait, KINDS[wait.kind].own_answer(wait), "")
@@ -86,7 +89,7 @@ class ResolveDueWaits:
 async def _resolve(
     transaction: Transaction, waits: WaitWriter, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
 ) -> bool:
-    """Resolves one wait; returns whether the turn resumes."""
+    """Resolves one wait. Returns whether the turn resumes."""
     result = KINDS[wait.kind].result(wait, answer)
     step = None if result is None else Step(wait.step, result)
     resolved = TurnActionResolved(
@@ -107,4 +110,4 @@ def _require_permission(kind: WaitKind, session: LockedSession, caller: Identity
     if not kind.readers_may_answer:
         writable(session, caller)
     if not caller.allows(kind.scope):
-        raise PermissionDenied(f"This requires the scope {kind.scope.value}.")
+        raise PermissionDenied(f"This action requires the scope {kind.scope.value}.")

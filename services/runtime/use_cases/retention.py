@@ -1,4 +1,4 @@
-"""Sets and reads how long a company retains its sessions."""
+"""Sets and reads how long a company's sessions are kept."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """A company's retention. ``default``: days for companies without a setting, None for unlimited."""
+    """A company's retention. ``default``: days for companies without a setting, or None for unlimited."""
 
     open_retention: OpenRetention
     reads: RetentionReads

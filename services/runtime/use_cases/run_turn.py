@@ -28,7 +28,7 @@ _IMAGE_CHARACTERS = 200
 
 @dataclass(slots=True)
 class _Conversation:
-    """A cached conversation. ``through``: the position of the last turn in it."""
+    """A cached conversation. ``through``: the position of its last turn."""
 
     agent: SessionAgent
     messages: list[Message] = field(default_factory=list)
@@ -53,7 +53,7 @@ class SessionGone(Exception):
 
 
 class ConversationCache:
-    """The most recently used conversations, up to ``capacity`` characters in total.
+    """Caches the most recently used conversations, up to ``capacity`` characters in total.
 
     Messages never change, so only newer ones are read.
     """
@@ -65,7 +65,7 @@ class ConversationCache:
         self._size = 0
 
     async def context(self, turn: ClaimedTurn, question: UserMessage | None) -> TurnContext:
-        """The agent's input. If ``question`` is None, it is read from the history."""
+        """Returns the agent's input. If ``question`` is None, reads it from the history."""
         conversation = await self._conversation(turn.session_id)
         if conversation.through < turn.position - 1:
             await self._read(turn, conversation, turn.position - 1)
@@ -77,7 +77,7 @@ class ConversationCache:
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
 
     def prime(self, session: NewSession) -> None:
-        """Adds a session that is about to be committed: its first turn may run before it is readable."""
+        """Adds a session that is about to be committed, because its first turn may run before it's readable."""
         conversation = _Conversation(SessionAgent(session.agent, session.config_hash, session.agent_id), size=1000)
         conversation.extend(session.messages, session.next_position - 1)
         self.forget(session.id)
@@ -85,7 +85,7 @@ class ConversationCache:
         self._grow(conversation.size)
 
     def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
-        """Adds the messages of an ended turn; none if it failed."""
+        """Adds the messages of an ended turn. A failed turn adds none."""
         conversation = self._known.get(turn.session_id)
         if conversation is not None and conversation.through == turn.position - 1:
             before = conversation.size
@@ -93,7 +93,7 @@ class ConversationCache:
             self._grow(conversation.size - before)
 
     def forget(self, session_id: str) -> None:
-        """Drops the session's conversation; the next turn reads it again."""
+        """Removes the session's conversation. The next turn reads it again."""
         forgotten = self._known.pop(session_id, None)
         if forgotten is not None:
             self._size -= forgotten.size
@@ -114,7 +114,7 @@ class ConversationCache:
             after = conversation.through
             rows = await self._store.messages(turn.session_id, after, through)
             if conversation.through != after:
-                # A stale execution of the same session has also read, possibly less.
+                # A stale execution of the same session has also read messages, possibly fewer.
                 continue
             before = conversation.size
             conversation.extend([message for _, message in rows], through)
@@ -148,9 +148,9 @@ class RunTurn:
     async def __call__(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome | None:
-        """Returns the outcome to commit; None if this worker has lost the turn. Errors become outcomes.
+        """Returns the outcome to commit, or None if this worker has lost the turn. Errors become outcomes.
 
-        The outcome may be ready before the claim is committed; records and streamed text wait for the claim.
+        The outcome may be ready before the claim is committed. Records and streamed text wait for the claim.
         """
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
@@ -168,11 +168,11 @@ class RunTurn:
         if isinstance(problem, ServiceError) and not isinstance(problem, InternalError):
             _log.info("turn.refused", turn_id=turn.id, kind=problem.kind, attempt=turn.attempt)
             return failed(turn, problem, _unrecorded(problem))
-        # A TimeoutError from a library is a crash like any other.
+        # A TimeoutError from a library counts as a crash like any other.
         if overdue:
-            return failed(turn, TimedOut("The turn did not end before its deadline."))
+            return failed(turn, TimedOut("The turn didn't end before its deadline."))
         _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)
-        return crashed(turn, "The turn failed because of an error in the service.", problem, self.attempts)
+        return crashed(turn, "The turn failed because of an internal error. Try again.", problem, self.attempts)
 
     async def _answer(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
@@ -229,9 +229,9 @@ def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message
 def _completed(
     turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable, sequence: int | None
 ) -> TurnOutcome:
-    """Encodes the reply once: the event, its outbox row and the response have the same bytes."""
+    """Encodes the reply once, so that the event, its outbox row and the response have the same bytes."""
     message_id = new_id()
-    # PostgreSQL's text can't store NUL, and the history must match the event.
+    # PostgreSQL can't store NUL in text, and the history must match the event.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     model = context.agent.spec.model
     used = _wire(reply.usage).model_copy(update={"tool_calls": len(reply.tool_calls), "seconds": seconds})

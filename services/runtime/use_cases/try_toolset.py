@@ -1,4 +1,4 @@
-"""Calls a toolset's target outside of turns: lists its tools and makes a single tool call."""
+"""Calls a toolset's target outside of turns, to list its tools or make a single call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ class TryToolset:
         return await self._connector(toolset).discover(Toolset.from_contract(caller.company_id, toolset))
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Makes a call at most once, whatever the tool's policies.
+        """Makes a call at most once, whatever the tool's policies are.
 
-        Raises NotFound for an unknown tool, and ValidationFailed for arguments that don't fit its schema.
+        Raises NotFound for an unknown tool, and ValidationFailed for arguments that don't match its schema.
         """
         toolset = Toolset.from_contract(caller.company_id, call.toolset)
         tools = {tool.definition.name: tool for tool in connected_tools(self._connector(call.toolset), toolset)}
         tool = tools.get(f"{toolset.name}.{call.tool}")
         if tool is None:
-            raise NotFound(f"Toolset {toolset.name!r} has no tool {call.tool[:100]!r}.")
+            raise NotFound(f"The toolset {toolset.name!r} doesn't have a tool {call.tool[:100]!r}.")
         if problems := await self.schemas.problems(tool.definition, call.arguments):
             details = [
                 ErrorDetail(loc=["arguments"], type="invalid", message=problem.removeprefix("arguments: "))
@@ -54,5 +54,5 @@ class TryToolset:
     def _connector(self, toolset: ConnectedToolset) -> ToolsetConnector:
         connector = self.connectors.get(toolset.type)
         if connector is None:
-            raise ValidationFailed(f"Toolsets of type {toolset.type!r} are not supported here.")
+            raise ValidationFailed(f"Toolsets of type {toolset.type!r} aren't supported in this installation.")
         return connector

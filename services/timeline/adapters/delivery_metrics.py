@@ -1,4 +1,4 @@
-"""Metrics of webhooks."""
+"""Metrics for webhooks."""
 
 from typing import Final
 
@@ -9,18 +9,18 @@ from services.timeline.domain.ports import Backlog
 
 _ATTEMPTS: Final = Counter(
     "aes_webhook_attempts_total",
-    "Webhook calls, by result.",
+    "Webhook delivery attempts, by result.",
     ["result"],
 )
 _SECONDS: Final = Histogram(
-    "aes_webhook_attempt_duration_seconds", "Duration of webhook calls.", buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15)
+    "aes_webhook_attempt_duration_seconds",
+    "Duration of webhook delivery attempts.",
+    buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15),
 )
-_PENDING: Final = Gauge(
-    "aes_webhook_pending_deliveries", "Deliveries waiting for their next attempt, in the whole installation."
-)
+_PENDING: Final = Gauge("aes_webhook_pending_deliveries", "Pending deliveries in the whole installation.")
 _OVERDUE: Final = Gauge(
     "aes_webhook_overdue_seconds",
-    "How long the oldest due attempt is overdue, excluding recently failed webhooks.",
+    "Time by which the oldest due attempt is late, excluding recently failed webhooks.",
 )
 _BEHIND: Final = Gauge(
     "aes_webhook_events_behind",

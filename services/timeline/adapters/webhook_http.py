@@ -1,4 +1,4 @@
-"""Calls the endpoints of webhooks: only public addresses, without redirects, reading a bounded part of the response."""
+"""Calls webhooks' endpoints. Only calls public addresses, follows no redirects, and limits how much it reads."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ import aiohttp
 from libs.outbound import AddressCheck, AddressRefused, GuardedResolver, UnusableUrl, parse_url
 from services.timeline.domain.deliveries import ATTEMPT_SECONDS, LONGEST_RESPONSE, Answer
 
-# A look-up can't be cancelled, and names whose servers never answer must not block others.
+# DNS look-ups can't be cancelled, and those that never finish mustn't block others.
 _LOOKUPS: Final = 64
 _NAMES_SECONDS: Final = 10
 _IDLE_SECONDS: Final = 30.0
@@ -19,7 +19,7 @@ _HEADERS: Final = {"User-Agent": "aes-webhooks", "Accept-Encoding": "identity"}
 
 
 class HttpWebhookClient:
-    """Connections are reused; every address was checked when its connection was made."""
+    """Sends deliveries over reused connections. Addresses are checked when a connection is opened."""
 
     def __init__(self, allowed: AddressCheck, *, seconds: float = ATTEMPT_SECONDS) -> None:
         self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="webhook-names")
@@ -57,7 +57,7 @@ class HttpWebhookClient:
             connector = aiohttp.TCPConnector(
                 resolver=self._resolver,
                 ttl_dns_cache=_NAMES_SECONDS,
-                # The worker's permits limit the number of attempts.
+                # Unlimited here, since the worker's permits limit the number of attempts.
                 limit=0,
                 keepalive_timeout=_IDLE_SECONDS,
             )
@@ -81,9 +81,9 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """Returns the first bytes as text. A longer or slower rest isn't read: its connection is closed.
+    """Returns the first bytes as text. If the rest is long or slow, closes the connection instead of reading it.
 
-    The status alone is the receiver's verdict on the event.
+    The body doesn't matter, because the status alone says whether the receiver accepted the event.
     """
     body = bytearray()
     try:

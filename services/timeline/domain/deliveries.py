@@ -1,4 +1,4 @@
-"""Deliveries of events to webhooks: states, retries, and when a webhook is disabled."""
+"""Deliveries of events to webhooks: states, retries, and disabling of webhooks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ RETRY_DELAYS: Final = tuple(
     timedelta(seconds=seconds) for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000)
 )
 GIVE_UP_AFTER: Final = timedelta(days=5)
-# Longer than the longest pause between two attempts. After a longer silence, some attempt may have succeeded.
+# Longer than any pause between two attempts. If no attempt failed for longer than this, the streak starts anew.
 _STREAK_PAUSE: Final = timedelta(days=1)
-# A failing webhook pauses for a fraction of the time for which it has failed.
+# A failing webhook pauses for an eighth of the time for which it has been failing.
 REST_DIVISOR: Final = 8
 LONGEST_REST: Final = timedelta(seconds=30)
 LONGEST_RESPONSE: Final = 2048
-"""Stored bytes of an endpoint's response."""
+"""Maximum number of bytes stored of an endpoint's response."""
 _GONE: Final = 410
 
 
@@ -36,10 +36,10 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One event on its way to one webhook. ``next_attempt_at`` is None while an earlier event of its chain waits.
+    """An event's delivery to a webhook. ``next_attempt_at`` is None while an earlier event of its chain is pending.
 
-    Deliveries of a chain are sent one at a time. An event's chain is its subject; tests and redeliveries each have
-    their own chain.
+    A chain's deliveries are sent one at a time. An event's chain is its subject. Each test and redelivery has its own
+    chain.
     """
 
     id: str
@@ -71,7 +71,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueDelivery:
-    """A delivery to attempt. ``event`` is the event's JSON, None if the timeline no longer has it."""
+    """A delivery to attempt. ``event``: the event's JSON, or None if the timeline no longer has the event."""
 
     id: str
     event_id: str
@@ -89,7 +89,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of an attempt: status and first bytes of the response, or the reason why there was none."""
+    """The result of an attempt: the response's status and first bytes, or the reason why there was no response."""
 
     status: int | None
     text: str
@@ -101,7 +101,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """A delivery after its attempt number ``attempts``."""
+    """A delivery's state after an attempt. ``attempts`` includes it."""
 
     delivery_id: str
     chain: str
@@ -112,7 +112,7 @@ class AttemptOutcome:
 
     @property
     def settled(self) -> bool:
-        """Whether the chain continues."""
+        """Whether the delivery is finished, so that its chain can continue."""
         return self.status is not DeliveryStatus.PENDING
 
 
@@ -134,20 +134,20 @@ def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptO
 
 
 def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
-    """Returns when a failed attempt is retried. A test isn't retried: its sender waits for the answer."""
+    """Returns when to retry a failed attempt, or None for never. Tests aren't retried: their sender is waiting."""
     final = delivery.event is None or delivery.type == TEST_EVENT or answer.status == _GONE
     return None if final or delivery.attempts >= len(RETRY_DELAYS) else now + RETRY_DELAYS[delivery.attempts]
 
 
 @dataclass(frozen=True, slots=True)
 class FailureStreak:
-    """Since when and until when a webhook's attempts have failed without a success in between."""
+    """A period in which all of a webhook's attempts have failed, from the first to the last failure."""
 
     since: datetime | None = None
     last: datetime | None = None
 
     def is_fresh(self, now: datetime) -> bool:
-        """Returns whether it's too early to check if attempts still fail."""
+        """Returns whether it's too early to try again."""
         if self.since is None or self.last is None:
             return False
         return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
@@ -159,14 +159,14 @@ class FailureStreak:
         return FailureStreak(self.since if goes_on else now, now)
 
     def verdict(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> DisabledReason | None:
-        """Returns why the webhook is disabled after these outcomes, which the streak includes."""
+        """Returns the reason for disabling the webhook, if any. The streak already includes the outcomes."""
         if any(each.answer.status == _GONE for each in outcomes):
             return DisabledReason.GONE
         return DisabledReason.UNREACHABLE if self.since is not None and now - self.since >= GIVE_UP_AFTER else None
 
 
 def test_event(*, event_id: str, webhook_id: str, correlation_id: str, time: str) -> bytes:
-    """Returns the JSON of a test event. It isn't on the timeline, so it has no position."""
+    """Returns a test event as JSON. It has no position, since it isn't on the timeline."""
     return orjson.dumps(
         {
             "id": event_id,

@@ -1,4 +1,4 @@
-"""Recorded events, as they are stored and read."""
+"""Recorded events, as stored and read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from libs.contracts.timeline import RecordedEvent
 from services.timeline.domain.usage import TurnUsage
 
 OWNER_UNKNOWN: Final = ""
-"""The owner of session events that don't name one: only ``company:read`` sees them."""
+"""The owner of session events without a known owner. Only callers with ``company:read`` see such events."""
 
 
 @dataclass(slots=True, kw_only=True)
 class NewEvent(RecordedEvent):
-    """An event to store. ``usage`` comes from the payload of an ended turn."""
+    """An event to store. ``usage``: the usage in an ended turn's payload."""
 
     usage: TurnUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TimelinePage:
-    """A stretch of the timeline. The next one starts after ``next``; without ``has_more`` there is none yet.
+    """A page of the timeline. The next page starts after ``next``. Without ``has_more``, there's no next page yet.
 
-    Read backwards, newest first, the next one starts before ``next``. A page may be short, even empty, while more
-    follow: each read examines a bounded number of events.
+    When reading backwards, newest first, the next page starts before ``next``. A page may be short, even empty, while
+    more follow: each read examines a bounded number of events.
     """
 
     events: Sequence[RecordedEvent]

@@ -1,4 +1,4 @@
-"""A company's usage: totals of its ended turns by the hour."""
+"""A company's usage: hourly totals of its ended turns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from libs.contracts.timestamps import parse_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnUsage:
-    """Usage of one ended turn. ``hour`` is that of its end in UTC; ``cost`` is None for a model without a price."""
+    """An ended turn's usage. ``hour``: the hour of its end (UTC). ``cost``: None for a model without a price."""
 
     hour: str
     user_id: str
@@ -36,7 +36,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
         used = Usage.model_validate(content.get("usage"))
         whose = Attribution.model_validate(content)
     except ValidationError as problem:
-        raise ValueError(f"{problem.error_count()} errors in its usage") from problem
+        raise ValueError(f"its usage has {problem.error_count()} errors") from problem
     return TurnUsage(
         hour=parse_time(time).replace(minute=0, second=0, microsecond=0).isoformat(),
         user_id=whose.user_id,
@@ -53,7 +53,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSpan:
-    """A company's hours from ``begin`` up to but excluding ``end``. ``user_id``, ``key_id``: None for all."""
+    """A filter: a company's hours from ``begin`` up to but excluding ``end``, and optionally one user or key."""
 
     company_id: str
     user_id: str | None = None
@@ -64,7 +64,7 @@ class UsageSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSum:
-    """``unpriced_turns``: turns of models without a price, not in ``cost``. ``group`` by its names."""
+    """Usage of a group. ``unpriced_turns``: turns of models without a price, which ``cost`` doesn't include."""
 
     group: Mapping[UsageGroup, str]
     turns: int
@@ -76,7 +76,7 @@ class UsageSum:
     unpriced_turns: int
 
     def item(self) -> UsageItem:
-        """Includes only the grouping fields; unknown values are null."""
+        """Converts the group for the reply. Includes only the grouping fields, with null for unknown values."""
         group = {
             name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
         }
@@ -100,7 +100,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class UsagePage:
-    """``number`` counts all groups; ``totals`` is the sum of all of them."""
+    """A page of groups. ``number`` and ``totals``: the number and sum of all groups."""
 
     sums: Sequence[UsageSum]
     number: int
@@ -108,12 +108,12 @@ class UsagePage:
 
 
 class UsageStore(Protocol):
-    """Reads usage, which lags slightly behind the ends of turns."""
+    """Reads usage, which is updated shortly after a turn's end."""
 
     async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
-        """Totals by these groups, in their order, days first to last; without groups a single total."""
+        """Returns totals by these groups, ordered by them, or a single total without groups."""
 
 
 class UsageRetention(Protocol):
     async def purge(self, before: datetime, *, limit: int) -> int:
-        """Deletes a batch of older hours; returns the number of rows."""
+        """Deletes a batch of older hours. Returns the number of rows."""

@@ -1,4 +1,4 @@
-"""Webhooks: users' endpoints that receive events of the timeline."""
+"""Webhooks: users' endpoints that receive events from the timeline."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +12,9 @@ from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, se
 from libs.contracts.timeline import TimelineFilter
 
 MOST_WEBHOOKS: Final = 50
-"""Webhooks per company."""
+"""Maximum number of webhooks per company."""
 MOST_SECRETS: Final = 5
-"""Secrets of a webhook that sign at the same time."""
+"""Maximum number of valid secrets per webhook."""
 
 
 class WebhookNotFound(NotFound):
@@ -28,7 +28,7 @@ class DeliveryNotFound(NotFound):
 
 
 class WriterRevoked(AuthenticationFailed):
-    """The key of a new webhook was revoked before its command was executed."""
+    """Raised if the key that creates a webhook was revoked before the command is executed."""
 
     def __init__(self) -> None:
         super().__init__("The API key was revoked.")
@@ -36,10 +36,11 @@ class WriterRevoked(AuthenticationFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An endpoint. ``key_id`` is the API key that created it; revoking that key disables the webhook.
+    """An endpoint. ``key_id``: the API key that created it. Revoking the key disables the webhook.
 
-    It receives the events visible to its creator: all of the company if ``sees_company``, otherwise those outside other
-    users' private sessions. ``failing_since``: start of the current failures; None after a success.
+    It receives the events that its creator can see: all of the company's with ``sees_company``, and otherwise all
+    except those of other users' private sessions. ``failing_since``: when the current failures began, or None after a
+    success.
     """
 
     id: str
@@ -84,7 +85,7 @@ class Webhook:
         return WebhookDisabled(webhook_id=self.id, user_id=self.user_id, reason=reason)
 
     def may_be_changed_by(self, identity: Identity) -> bool:
-        """Returns whether a change reveals no events that someone may not see."""
+        """Returns whether someone may change the webhook, because they can see all the events that it receives."""
         return identity.reads_company or not self.sees_company
 
 

@@ -1,4 +1,4 @@
-"""The gateway's events that webhooks depend on."""
+"""Handles the gateway's events that affect webhooks."""
 
 from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import EventRouter

@@ -20,7 +20,7 @@ _TURN_ENDS: Final = frozenset(public_name(event.TYPE) for event in TURN_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class PublishedEvent:
-    """A received event; ``event`` is None until its referenced payload is loaded."""
+    """A received event. ``event`` is None until a referenced payload is loaded."""
 
     envelope: Envelope
     event: NewEvent | None
@@ -30,13 +30,13 @@ class TimelineLog(Protocol):
     """Fills the numbered log of events."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the next offset to store of each partition with stored events."""
+        """Returns the next offset to store for each partition from which events were stored."""
 
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        """Numbers and stores new events, and moves the offsets, in one transaction.
+        """Numbers and stores new events and moves the offsets, in one transaction.
 
         Returns the number of events stored. Raises ``Overtaken``, without storing anything, if a partition's offset
-        isn't where its move begins. All copies of an event must be in one partition.
+        isn't the start of its move. All copies of an event must be in the same partition.
         """
 
 
@@ -68,7 +68,7 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """Returns the event with its filter fields. Raises ``PoisonMessage`` unless the payload is a JSON object."""
+    """Parses an event and its filter fields. Raises ``PoisonMessage`` unless the payload is a JSON object."""
     if not 0 <= envelope.sequence < _ENDLESS:
         raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:
@@ -80,7 +80,7 @@ def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
     session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
     owner_id = envelope.owner_id
     if owner_id is None and session_id is not None:
-        # Better hidden from its owner than shown to everyone.
+        # Rather hides the event from its owner than shows it to everyone.
         owner_id = OWNER_UNKNOWN
     name, version = _name_and_version(envelope.type)
     return NewEvent(

@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries. Those of other users require a ``company:…`` scope."""
+"""Webhooks and their deliveries. Other users' webhooks require a ``company:…`` scope."""
 
 import base64
 import binascii
@@ -43,12 +43,12 @@ from services.timeline.domain.webhooks import (
     WriterRevoked,
 )
 
-_REFUSED_URL_HINT: Final = "use a public http(s) address; the operator can allow others in AES_OUTBOUND_NETWORKS"
+_REFUSED_URL_HINT: Final = "use a public http(s) address, or ask an operator to allow it in AES_OUTBOUND_NETWORKS"
 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Reads for webhooks' creators; each command and key event is one transaction."""
+    """Reads and changes webhooks. Each command and key event is handled in one transaction."""
 
     reader: WebhookReader
     writers: Callable[[Transaction], WebhookWriter]
@@ -75,13 +75,13 @@ class Webhooks:
         return found
 
     async def check_new(self, command: CreateWebhook, _: CommandContext) -> None:
-        """Raises ``ValidationFailed`` for a rejected URL."""
+        """Checks a new webhook. Raises ``ValidationFailed`` for a rejected URL."""
         await self._check_url(command.url)
 
     async def create(
         self, transaction: Transaction, command: CreateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Raises ``Conflict`` if the company has too many, and ``WriterRevoked``."""
+        """Creates a webhook. Raises ``Conflict`` if the company has too many, and ``WriterRevoked``."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
             raise WriterRevoked
@@ -112,7 +112,7 @@ class Webhooks:
         transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
-        """Raises like ``change``, and ``ValidationFailed`` for a new URL that is rejected."""
+        """Checks a change. Raises like ``change``, and ``ValidationFailed`` for a rejected URL."""
         webhook = await self.reader.webhook(context.identity.company_id, command.webhook_id)
         url = _changeable(context.identity, webhook).url
         if command.url is not None and command.url != url:
@@ -121,7 +121,7 @@ class Webhooks:
     async def change(
         self, transaction: Transaction, command: UpdateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """A webhook is bound to the key that re-enables it: the previous key may have been revoked."""
+        """Changes a webhook. Enabling it binds it to the caller's key, since the previous key may have been revoked."""
         writer, identity = self.writers(transaction), context.identity
         is_revoked = await writer.is_revoked(identity.key_id)
         before = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
@@ -140,7 +140,7 @@ class Webhooks:
     async def rotate_secret(
         self, transaction: Transaction, command: RotateWebhookSecret, context: CommandContext
     ) -> None:
-        """Raises ``Conflict`` if too many secrets sign."""
+        """Adds a secret. Raises ``Conflict`` if the webhook has too many valid secrets."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
         secret, ends = _stored(command.secret, webhook.id, now), now + timedelta(seconds=command.grace_seconds)
@@ -149,7 +149,7 @@ class Webhooks:
         _emit_updated(transaction, webhook, secret.id)
 
     async def send_test(self, transaction: Transaction, command: SendTestEvent, context: CommandContext) -> None:
-        """Delivers one event of type ``webhook.test``, once, whatever the webhook's event types."""
+        """Sends a ``webhook.test`` event once, regardless of the webhook's event types."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _enabled(identity, await writer.lock(identity.company_id, command.webhook_id))
         event_id, correlation_id = new_id(), context.message.correlation_id
@@ -174,7 +174,7 @@ class Webhooks:
         _emit_requested(transaction, webhook, delivery, now)
 
     async def deliver_again(self, transaction: Transaction, command: Redeliver, context: CommandContext) -> None:
-        """Starts a pending or finished delivery anew, outside the order of its subject."""
+        """Restarts a pending or finished delivery, outside of its subject's order."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _enabled(identity, await writer.lock(identity.company_id, command.webhook_id))
         delivery = await writer.deliver_again(webhook.id, command.delivery_id, now=now)
@@ -193,7 +193,7 @@ class Webhooks:
     async def key_created(self, transaction: Transaction, event: ApiKeyCreated, envelope: Envelope) -> None:
         """Moves webhooks from a replaced key to its successor.
 
-        The later revocation of either key may have been received first.
+        Either key may have been revoked later, and that event may have arrived earlier.
         """
         if event.replaces is None:
             return
@@ -284,14 +284,14 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
 
 
 def _own(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """Returns a webhook that the caller may change."""
+    """Returns the webhook if the caller may change it, and raises ``NotFound`` otherwise."""
     if webhook is None or not writer.may_write_of(webhook.user_id):
         raise WebhookNotFound
     return webhook
 
 
 def _changeable(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """Raises ``PermissionDenied`` if the webhook reveals more of the company than the caller may see."""
+    """Returns the webhook. Raises ``PermissionDenied`` if it receives events that the caller can't see."""
     own = _own(writer, webhook)
     if not own.may_be_changed_by(writer):
         raise PermissionDenied(

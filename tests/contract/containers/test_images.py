@@ -174,7 +174,7 @@ def test_the_health_check_believes_the_status(
 def test_the_health_check_fails_when_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(healthcheck, "PORT", 1)
     monkeypatch.setattr("sys.argv", ["healthcheck.py"])
-    with pytest.raises(SystemExit, match="no answer"):
+    with pytest.raises(SystemExit, match="no response"):
         healthcheck.main()
 
 

@@ -74,5 +74,5 @@ def test_what_the_environment_has_is_taken(capsys: pytest.CaptureFixture[str], m
 def test_a_provider_without_a_key_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    with pytest.raises(SystemExit, match="OPENAI_API_KEY is not set"):
+    with pytest.raises(SystemExit, match="OPENAI_API_KEY isn't set"):
         made(capsys, *_ADDRESSES, "--provider", "OPENAI_API_KEY")

@@ -194,7 +194,7 @@ def test_files_that_are_refused_say_why(open_page: Open) -> None:
     wrong = {
         "program.exe": (b"MZ", "Supported extensions"),
         "empty.txt": (b"", "is empty"),
-        "fake.pdf": (b"hello", "does not begin like one"),
+        "fake.pdf": (b"hello", "content doesn't match"),
     }
     files: Any = [{"name": name, "mimeType": "text/plain", "buffer": content} for name, (content, _) in wrong.items()]
     page.get_by_label("Upload files").set_input_files(files)

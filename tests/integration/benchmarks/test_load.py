@@ -47,5 +47,5 @@ async def test_every_turn_is_measured_and_failures_are_refused(load: tuple[LoadG
         assert len(outcome.creations) >= (4 if scenario.opens_sessions else 0)
     with pytest.raises(LoadFailed, match="500"):
         await generator.prepare(Job("reference", port, "", 60, Scenario("failing", 1, 1, model="stub-error-500")))
-    with pytest.raises(LoadFailed, match="something else"):
+    with pytest.raises(LoadFailed, match="unexpected response"):
         await generator.prepare(Job("reference", port, "", 60, Scenario("no call", 1, 1, tool="calculator")))

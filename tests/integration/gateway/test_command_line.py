@@ -59,10 +59,10 @@ def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: 
     assert secret.startswith(key["prefix"])
     assert set(key["scopes"]) == OPERATOR_SCOPES
     assert secret not in file.read_text()
-    assert "already taken" in take(file, exit_code=1)["error"]["message"]
+    assert "already removed" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}
     file.unlink()
-    assert "No key there" in take(file, exit_code=1)["error"]["message"]
+    assert "contains no key" in take(file, exit_code=1)["error"]["message"]
     assert aes(database_url, *first) == {"made": False}, "a restored installation has keys"
     aes(database_url, "keys", "revoke", key["id"])
     assert aes(database_url, *first) == {"made": True}, "of a company and a user that are there"

@@ -9,12 +9,12 @@ import pytest
 
 from libs.eventing import Expiry, Retention
 from libs.persistence import Database, migrate
-from services.artifacts.adapters.postgres import expiry as artifacts
-from services.gateway.adapters.postgres import expiry as gateway
-from services.ingestion.adapters.postgres import expiry as ingestion
-from services.registry.adapters.postgres import expiry as registry
-from services.runtime.adapters.postgres import expiry as runtime
-from services.timeline.adapters.postgres import expiry as timeline
+from services.artifacts import bootstrap as artifacts
+from services.gateway import bootstrap as gateway
+from services.ingestion import bootstrap as ingestion
+from services.registry import bootstrap as registry
+from services.runtime import bootstrap as runtime
+from services.timeline import bootstrap as timeline
 
 ROOT = Path(__file__).parents[3]
 DAYS = 35

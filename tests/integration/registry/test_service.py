@@ -138,5 +138,5 @@ async def test_a_consumer_is_told_what_is_wrong(registry: RunningRegistry) -> No
     assert no_topics[0] == 1
     assert "no event topics with the prefix 'nowhere-'" in no_topics[2]
     assert no_kafka[0] == 1
-    assert "Kafka does not answer at 127.0.0.1:1" in no_kafka[2]
+    assert "Kafka at 127.0.0.1:1 doesn't respond" in no_kafka[2]
     assert "Traceback" not in no_kafka[2]

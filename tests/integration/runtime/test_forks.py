@@ -106,7 +106,7 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
     name, refused = await node.outcome(await node.fork(source, before=queued))
     assert (name, refused["error"]["message"]) == (
         "fork_session.rejected",
-        "An earlier turn has not ended. Wait for it, or cancel it.",
+        "An earlier turn hasn't ended. Wait for it, or cancel it.",
     )
     model.open("last")
     await node.ended(last, queued)
@@ -190,4 +190,4 @@ async def test_the_agent_of_a_fork_reads_the_files_of_its_history(
     assert "leaves at nine" in seen(model)[0]
     del artifacts.stored[note.artifact_id]
     [gone] = await talk(node, fork, "Still?")
-    assert "could not be read" in (await node.outcome(gone))[1]["warnings"][0]
+    assert "couldn't be read" in (await node.outcome(gone))[1]["warnings"][0]

@@ -46,7 +46,7 @@ async def test_answers_that_are_refused_are_steps_with_events(node: Node, model:
     assert [name for name, _ in events] == ["turn.started", "turn.output_invalid", "turn.completed"]
     refused = events[1][1]
     assert (refused["step"], refused["text_length"]) == (1, len(BAD.text))
-    assert refused["problems"][0].startswith("the answer is not JSON")
+    assert refused["problems"][0].startswith("the answer isn't JSON")
     assert sorted({event.step for _, event in node.deltas.sent if isinstance(event, OutputTextDelta)}) == [1, 2]
     watched = await node.rows(
         "SELECT number, payload -> 'problems' IS NOT NULL FROM steps WHERE turn_id = %s ORDER BY number", turn_id

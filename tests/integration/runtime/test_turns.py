@@ -146,7 +146,7 @@ async def test_a_history_that_must_be_whole_is_not_cut(node: Node, model: Obedie
     turn = await node.execute(session, "two")
     await node.ended(turn)
     [warning] = (await node.events(turn))[-1][1]["warnings"]
-    assert "were left out" in warning
+    assert "were omitted" in warning
 
 
 async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(

@@ -84,7 +84,7 @@ async def test_a_name_that_is_no_utf_8_is_refused_in_plain_words() -> None:
     assert await names_in(PART % ("café.txt".encode(), b"")) == ["café.txt"]
     with pytest.raises(InvalidRequest) as refused:
         await names_in(PART % ("café.txt".encode("latin-1"), b""))
-    assert refused.value.message == "The body is not a valid multipart form: Segment header failed to decode."
+    assert refused.value.message == "The body isn't a valid multipart form: Segment header failed to decode."
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_objects_as_they_were_written(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [(b"2x", "two (corrupt)"), (b"2", "two (has another size)"), (None, "two (missing)")]
+    ("content", "told"), [(b"2x", "two (corrupt)"), (b"2", "two (has the wrong size)"), (None, "two (missing)")]
 )
 def test_objects_that_are_not_are_named(folder: Path, content: bytes | None, told: str) -> None:
     path = objects_directory(folder, "artifacts") / "two"
@@ -142,7 +142,7 @@ def test_an_inventory_that_is_not_as_it_was_written(folder: Path) -> None:
 def test_what_is_half_restored_is_not_started(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.restore_marker.touch()
-    with pytest.raises(StackError, match=f"delete {tmp_path}, then restore again"):
+    with pytest.raises(StackError, match=f"delete {tmp_path} and restore again"):
         bring_up(home, lambda _: None)
     assert [path.name for path in tmp_path.iterdir()] == ["restoring"]
 

@@ -75,7 +75,7 @@ def test_it_goes_on_after_the_last_event(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {(each.url.params["after"], each.url.params["type"]) for each in service.asked} == {
         ("3", "turn.*,agent.created")
     }
-    for lost in ("the stream broke off", "gone", "starting", "restarted"):
+    for lost in ("the stream was interrupted", "gone", "starting", "restarted"):
         assert f"{lost}. Reconnecting" in result.told
     assert result.code == 1
     assert "enough" in result.told

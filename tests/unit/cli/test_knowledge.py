@@ -93,7 +93,7 @@ def test_nothing_to_take_up_is_an_error(service: FakeKnowledgeApi, tmp_path: Pat
     refused.write_text("MZ")
     result = run("create", "Towers", str(refused))
     assert (result.code, service.bases) == (1, {})
-    assert "No file was accepted" in result.told
+    assert "No files were accepted" in result.told
 
 
 def test_wrong_settings_are_told_before_anything_is_uploaded(service: FakeKnowledgeApi, folder: Path) -> None:
@@ -174,7 +174,7 @@ def test_an_address_where_nothing_answers_is_told_at_once(monkeypatch: pytest.Mo
     pauses = serve(monkeypatch, nowhere)
     refused = run("list")
     assert (refused.code, pauses) == (1, [])
-    told = "Error: GET /knowledge-bases/ got no answer from http://service, tried once: connection refused"
+    told = "Error: http://service didn't respond to GET /knowledge-bases/, tried once: connection refused"
     assert told in refused.told
     assert refused.told.count("http://service") == 1
 

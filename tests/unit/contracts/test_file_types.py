@@ -44,8 +44,8 @@ def test_office_documents_by_their_own_name(name: str, content: bytes) -> None:
         ("a.docx", XLSX, "an Excel workbook"),
         ("a.xlsx", DOCX, "a Word document"),
         ("a.docx", archive("[Content_Types].xml", "ppt/presentation.xml"), "a PowerPoint presentation"),
-        ("a.docx", office_files.doc("Ferry"), "of the old kind"),
-        ("a.xlsx", office_files.xls([["ferry"]]), "of the old kind"),
+        ("a.docx", office_files.doc("Ferry"), "a legacy or password-protected Office document"),
+        ("a.xlsx", office_files.xls([["ferry"]]), "a legacy or password-protected Office document"),
     ],
 )
 def test_office_documents_by_the_name_of_another_kind(name: str, content: bytes, looks: str) -> None:

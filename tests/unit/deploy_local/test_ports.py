@@ -49,7 +49,7 @@ def test_an_asked_port_must_be_free_and_is_not_remembered(tmp_path: Path, taken:
     usual = allocate(file, ["gateway"], {}, {})
     assert allocate(file, ["gateway"], {"gateway": asked}, {}) == {"gateway": asked}
     assert allocate(file, ["gateway"], {}, {}) == usual
-    with pytest.raises(StackError, match=f"Port {taken}, asked for by AES_GATEWAY_PORT, is taken"):
+    with pytest.raises(StackError, match=f"Port {taken}, set by AES_GATEWAY_PORT, is in use"):
         allocate(file, ["gateway"], {"gateway": taken}, {})
 
 

@@ -36,8 +36,8 @@ def test_replicas_are_read(text: str, counts: dict[str, int]) -> None:
         ("runtime=²", "must be a number, or SERVICE=NUMBER"),
         ("٢", "must be a number, or SERVICE=NUMBER"),
         ("-1", "must be a number, or SERVICE=NUMBER"),
-        ("kafka=2", "no service 'kafka'"),
-        ("=2", "no service ''"),
+        ("kafka=2", "unknown service 'kafka'"),
+        ("=2", "unknown service ''"),
         ("runtime=0", "1 to 4 replicas"),
         ("runtime=9", "1 to 4 replicas"),
         ("5", "1 to 4 replicas"),
@@ -78,7 +78,7 @@ def test_the_status_of_several_processes_keeps_its_form() -> None:
 def test_what_is_restarted(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.create()
-    with pytest.raises(StackError, match="does not run"):
+    with pytest.raises(StackError, match="isn't running"):
         parts_of(home, [])
     itself = Identity.of(1)
     names = {"kafka": "kafka", "gateway": "gateway", "runtime": "runtime", "runtime-2": "runtime"}

@@ -106,7 +106,7 @@ def test_up_does_not_call_a_stack_running_of_which_a_part_is_down(
     running.parts["kafka"] = ProcessState("kafka", state="failing", detail="exited with code 1")
     running.write(tmp_path / "state.json")
     monkeypatch.setattr(control, "_READY_SECONDS", 0.0)
-    with pytest.raises(StackError, match=r"not all of it is ready: kafka \(exited with code 1\)"):
+    with pytest.raises(StackError, match=r"some processes aren't ready: kafka \(exited with code 1\)"):
         control.bring_up(Home(tmp_path), lambda _: None)
 
 

@@ -277,7 +277,7 @@ async def test_a_large_outcome_is_fetched_and_one_that_cannot_be_is_looked_up(
 
 async def test_without_a_bus_a_command_is_refused_at_once(sender: CommandSender, bus: MemoryBus) -> None:
     bus.down = True
-    with pytest.raises(ServiceUnavailable, match="nothing was done"):
+    with pytest.raises(ServiceUnavailable, match="Nothing was changed"):
         await take_note(sender)
     bus.down = False
     await take_note(sender)

@@ -258,7 +258,7 @@ async def test_an_image_in_a_message_is_refused_in_words(client: AsyncOpenAI) ->
         messages = [{"role": "user", "content": [TEXT, picture("ftp://example.com/cat.png")]}, *said]
         body = await refused(client, messages=messages)
         assert body["param"] == "messages.0.content.1.image_url.url"
-        assert "give a public http(s) URL" in body["message"]
+        assert "use a public http(s) URL" in body["message"]
 
 
 async def test_messages_may_name_who_says_them(public: Gateway, client: AsyncOpenAI) -> None:

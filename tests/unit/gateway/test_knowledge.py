@@ -150,7 +150,7 @@ async def test_an_installation_without_the_service_says_so_at_once(public: Gatew
     answer = await public.client.post("/collections/", json={"name": "x"})
 
     assert answer.status_code == 503
-    assert "no ingestion service" in error_of(answer)["message"]
+    assert "doesn't include the ingestion service" in error_of(answer)["message"]
     assert public.bus.sent == []
 
 

@@ -10,8 +10,7 @@ from starlette.responses import Response
 from libs import tracing
 from libs.contracts.identifiers import new_id
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import ALWAYS, RequestBody
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import ALWAYS, RequestBody, public_router
 from services.gateway.entrypoints.door.writes import idempotent_write, plain_write
 from services.gateway.entrypoints.rest import session_socket, turns
 from tests.support.declared_operations import OPERATIONS

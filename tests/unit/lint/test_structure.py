@@ -22,8 +22,8 @@ def found(root: Path, place: str, source: str) -> list[str]:
     [
         ("cli/long.py", LONG, "cli/long.py:1: long has 61 lines"),
         ("libs/a/long.py", f"class A:\n    x = 1\n{LONG}", "libs/a/long.py:3: long has 61 lines"),
-        ("libs/utils.py", "", "libs/utils.py: nobody knows"),
-        ("tests/common/a.py", "", "tests/common/a.py: nobody knows"),
+        ("libs/utils.py", "", "libs/utils.py: the name says nothing"),
+        ("tests/common/a.py", "", "tests/common/a.py: the name says nothing"),
         ("services/a/http.py", "@router.get('/')\ndef answer(): ...", "services/a/http.py:2: answer isn't a coroutine"),
         (
             "services/a/http.py",

@@ -67,7 +67,7 @@ def test_name_and_description_may_be_given() -> None:
 
 
 def test_parameters_without_names_are_refused() -> None:
-    with pytest.raises(TypeError, match="numbers cannot be given by one"):
+    with pytest.raises(TypeError, match="numbers can't be passed by name"):
 
         @tool
         def add(*numbers: int) -> int:

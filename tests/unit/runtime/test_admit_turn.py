@@ -218,7 +218,7 @@ async def test_an_installation_without_artifacts_says_so() -> None:
     error = await Accepting(None).refusal(file(new_id()))
     assert (error.kind, error.message) == (
         ErrorKind.VALIDATION,
-        "Artifacts are not available in this installation.",
+        "Artifacts aren't available in this installation.",
     )
 
 

@@ -33,5 +33,5 @@ def test_a_file_that_was_said_is_a_reference_with_the_facts_about_it() -> None:
 
 
 def test_only_the_user_says_files() -> None:
-    with pytest.raises(ValidationFailed, match="only messages of the user"):
+    with pytest.raises(ValidationFailed, match="only user messages"):
         history_of([HistoryMessage.model_validate({"role": "assistant", "content": [FILE]})])

@@ -179,7 +179,7 @@ async def test_an_unexpected_exception_hands_the_turn_back_until_its_attempts_ar
     ]  # fmt: skip
     failed = turns.outcomes[-1]
     assert isinstance(failed.event, TurnFailed)
-    assert failed.event.error.message == "The turn failed because of an error in the service."
+    assert failed.event.error.message == "The turn failed because of an internal error. Try again."
     kind, _, place = (failed.cause or "").partition(" at ")
     assert kind == type(problem).__name__
     assert place.startswith("services.runtime.use_cases.run_turn:")
@@ -467,7 +467,7 @@ async def test_a_later_turn_is_given_the_calls_of_the_turn_before() -> None:
             answer = ModelAnswer("Let me see.", (call,), provider_data={"model": "m"})
             await journal.record(Step(1, ModelOutput(answer)))
             await journal.record(Step(1, result))
-            await journal.record(Step(2, ModelOutput(ModelAnswer("four"), problems=("the answer is not JSON",))))
+            await journal.record(Step(2, ModelOutput(ModelAnswer("four"), problems=("the answer isn't JSON",))))
 
     agent, turns = OneLiner(calling), MemoryTurns()
     running = engine(agent, turns)

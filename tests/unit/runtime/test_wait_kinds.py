@@ -70,7 +70,7 @@ def test_long_results_are_cut_as_those_of_other_tools() -> None:
     for given in ({"output": "x" * 30_000}, {"error": "x" * 30_000}):
         result = told("tool_result", **given)
         assert result is not None
-        assert result.output == "x" * LONGEST_RESULT + "\n[cut: 30000 characters in all]"
+        assert result.output == "x" * LONGEST_RESULT + "\n[truncated: 30000 characters in total]"
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_answers_are_told_apart_by_all_that_they_say() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"state": "resolved", "decision": "deny"}, "answered differently"),
-        ({"state": "resolved", "decision": None}, "answered differently"),
+        ({"state": "resolved", "decision": "deny"}, "already received a different answer"),
+        ({"state": "resolved", "decision": None}, "already received a different answer"),
         ({"state": "resolved", "decision": "expired"}, "expired"),
         ({"has_expired": True}, "expired"),
         ({"state": "closed", "has_expired": True}, "The turn is already cancelled"),
@@ -117,8 +117,8 @@ def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) ->
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("approval", "The call wasn't made: nobody allowed or denied it in time."),
-        ("tool_result", "There is no result: nobody gave it in time."),
+        ("approval", "The call wasn't made: nobody approved or denied it in time."),
+        ("tool_result", "There is no result: the client didn't send it in time."),
     ],
 )
 def test_an_expiry_is_a_failed_result(kind: Any, said: str) -> None:

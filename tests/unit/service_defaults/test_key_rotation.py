@@ -66,5 +66,5 @@ def test_accepted_keys_are_separated_by_commas() -> None:
     with pytest.raises(ValidationError, match="at least 32 characters"):
         settings("short")
     for listed in (f'["{OLD}"]', f' ["{OLD}","{"k" * 40}"]'):
-        with pytest.raises(ValidationError, match="separate keys by commas"):
+        with pytest.raises(ValidationError, match="must be separated by commas"):
             settings(listed)

@@ -58,8 +58,8 @@ def test_dropped_messages_are_counted() -> None:
         first,
         None,
         None,
-        f"{first} (and 2 times more before)",
+        f"{first} (2 repeats dropped)",
         None,
-        f"{first} (and 1 times more before)",
+        f"{first} (1 repeats dropped)",
         first,
     ]

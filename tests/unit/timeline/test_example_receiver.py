@@ -92,7 +92,7 @@ def test_a_webhook_that_the_stack_refuses_is_said_in_a_line_with_what_to_do() ->
 
 def test_what_keeps_it_from_starting_is_said_in_a_line(receiver: Receiver) -> None:
     taken = str(receiver.server_address[1])
-    for secret, port, said in ((SECRET, taken, "cannot be listened on"), ("whsec_a", "0", "begin with whsec_")):
+    for secret, port, said in ((SECRET, taken, "Couldn't listen on"), ("whsec_a", "0", "start with whsec_")):
         done = subprocess.run(
             [sys.executable, EXAMPLE, "--port", port],
             env={"WEBHOOK_SECRET": secret},

@@ -1,4 +1,4 @@
-/** Agents: the list, and the page of one with its configuration. */
+/** Agents: the list, and the page of one agent with its configuration. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
@@ -11,7 +11,7 @@ import { go, hrefOf } from "../router.js";
 
 export default function Agents({ segments }) {
   const [id] = segments;
-  // Keep the editor of a new agent when its address changes to the agent's.
+  // Keep a new agent's editor when the address changes to that of the created agent.
   const [made, setMade] = useState(null);
   if (!id) return html`<${AgentList} />`;
   return html`<${AgentPage} key=${id === made ? "new" : id} id=${id === "new" ? null : id} onMade=${setMade} />`;

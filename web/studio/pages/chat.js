@@ -52,7 +52,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     }
   };
   const files = useAttachments(async (file, { signal, onProgress }) => {
-    // Before its session exists.
+    // Check the file before creating a session for it.
     checkSize(file);
     const path = `/sessions/${await sessionOf()}/artifacts/`;
     const given = { key: randomKey(), signal, onProgress };
@@ -60,7 +60,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   });
   const open = (id, options) => (onMade(), forgetAgent(), go(`chat/${id}/`, {}, options));
   const begun = (id) => {
-    // A draft moves to the new session's field.
+    // The draft moves to the new session's field.
     moveDraft("chat.new", `chat.${id}`);
     isFocusKept = document.activeElement?.closest(".composer") !== null;
     open(id, { replace: true });
@@ -124,7 +124,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     </section>`;
 }
 
-/** Links to other pages of the session, and its deletion. */
+/** Links to the session's other pages, and its delete button. */
 function OfSession({ id, onDelete }) {
   return html`
     <a class="button" href=${hrefOf("timeline/", { session_id: id })}><${Icon} name="timeline" />Timeline</a>
@@ -132,14 +132,14 @@ function OfSession({ id, onDelete }) {
     ${allows("sessions:write") && html`<button class="button danger" onClick=${onDelete}>Delete</button>`}`;
 }
 
-/** The session's agent if it has changed since the session began; null if not, or if it can't be read. */
+/** Resolves to the session's agent if it has changed since the session began, or else to null. */
 async function changedAgent(details) {
   if (!details?.agent_id || !allows("agents:read")) return null;
   try {
     const agent = await get(`/agent/${details.agent_id}/`);
     return agent.config_hash === details.config_hash ? null : agent;
   } catch (problem) {
-    // It may have been deleted; the session keeps its own copy.
+    // The agent may have been deleted. The session keeps its own copy.
     if (problem.status === 404) return null;
     throw problem;
   }
@@ -157,7 +157,7 @@ function AgentChoice({ agents, chosen, session, onChoose }) {
     </label>`;
 }
 
-/** The composer with its draft. It takes over the focus from the new chat whose first message created this session. */
+/** The composer with its draft. Takes the focus from the new chat whose first message created this session. */
 function Writing({ draft, ...given }) {
   const [text, setText] = useDraft(draft);
   useEffect(() => {
@@ -167,7 +167,7 @@ function Writing({ draft, ...given }) {
   return html`<${Composer} text=${text} onText=${setText} ...${given} />`;
 }
 
-/** Shown instead of turns, or before them. */
+/** The texts shown before the turns, or instead of them. */
 function Beginning({ conversation: { turns, state, problem }, nobody }) {
   if (state === "loading") return html`<p class="empty">Loading the conversation…</p>`;
   if (state === "failed") return html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Start a new chat</a></p>`;
@@ -214,7 +214,7 @@ function useLists() {
 async function sessionsUpTo(limit, signal) {
   const offsets = Array.from({ length: Math.ceil(limit / PAGE) }, (_, at) => at * PAGE);
   const pages = await Promise.all(offsets.map((offset) => get("/sessions/", { limit: Math.min(PAGE, limit - offset), offset }, { signal })));
-  // A session created between two answers shifts the others.
+  // A session that is created between two responses shifts the others.
   const known = new Map(pages.flatMap(({ sessions }) => sessions).map((each) => [each.session_id, each]));
   return { sessions: [...known.values()], total: pages[0].total };
 }

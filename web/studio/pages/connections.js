@@ -23,7 +23,7 @@ export default function Connections() {
       <${PageHead} title="Connections">
         ${allows("keys:write") && html`<button class="button primary" disabled=${!agents.value?.length} onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New connection</button>`}
       <//>
-      <p class="lead">A connection is a public key for one agent. Pages on its origins can use it to chat with that agent, and for nothing else.</p>
+      <p class="lead">A connection is a public key for one agent. Pages on its origins can only use it to chat with that agent.</p>
       <${Problem} of=${problem ?? agents.problem} />
       ${agents.value?.length === 0 && html`<p class="empty">A connection needs an agent, and there are none yet. <a href=${hrefOf("agents/new/")}>Create an agent</a></p>`}
       ${page?.connections.length === 0 && agents.value?.length > 0 && html`<p class="empty">No connections yet. Create one to embed an agent in a web page.</p>`}
@@ -36,7 +36,7 @@ export default function Connections() {
       ${open?.kind === "delete" && html`
         <${Confirm} title=${`Delete ${open.connection.name}?`} action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/connections/${open.connection.id}/`), await refresh())}>
-          <p>Its key stops working immediately, which ends chats on pages that use it. Their sessions stay.</p>
+          <p>Its key stops working immediately, which ends chats on pages that use it. Their sessions remain.</p>
         <//>`}
     </div>`;
 }

@@ -1,4 +1,4 @@
-/** Company files, and the artifacts of a session, which its conversation links to. */
+/** The company's files, and a session's artifacts, to which its conversation links. */
 import { allows } from "../../api/client.js";
 import { html, useEffect, useState } from "../../html.js";
 import { FilePage } from "../parts/files/file_page.js";
@@ -19,7 +19,7 @@ export default function Files({ segments, query }) {
   return html`<${CompanyFiles} query=${query} />`;
 }
 
-/** The address holds the filters, so that they survive a reload and can be shared. */
+/** The filters are part of the address, so that they survive a reload and can be shared. */
 function CompanyFiles({ query }) {
   const filter = { name: query.get("name") ?? "", tag: query.get("tag") ?? "", status: query.get("status") ?? "", collection_id: query.get("collection_id") ?? "" };
   const files = useFiles(filter, LIMIT);

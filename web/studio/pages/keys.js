@@ -38,7 +38,7 @@ export default function Keys() {
       ${open?.kind === "revoke" && html`
         <${Confirm} title=${`Revoke ${nameOf(open.key)}?`} action="Revoke" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/api-keys/${open.key.id}/`), await refresh())}>
-          <p>The key stops working immediately. Streams it opened end, and webhooks it created are disabled. This cannot be undone.</p>
+          <p>The key stops working immediately. Streams it opened end, and webhooks it created are disabled. This can't be undone.</p>
           ${open.key.id === session.value.me.key_id && html`<p class="problem">You are signed in with this key: revoking it signs you out.</p>`}
         <//>`}
     </div>`;

@@ -1,4 +1,4 @@
-/** Running, waiting and failed turns, the last hour in charts, and open approvals. */
+/** Running, waiting and failed turns, charts of the last hour, and open approvals. */
 import { allows, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
 import { quantile } from "../../model/activity.js";
@@ -38,7 +38,7 @@ function RecentActivity() {
       <${Tile} label="Finished in the last hour" value=${sum(series.turns)} />
       <${Tile} label="Failed in the last hour" value=${sum(series.failed)} look=${sum(series.failed) ? "bad" : ""} />
     </dl>
-    ${from > 0 && state === "live" && html`<p class="muted">Too many turns to show: these are the last ${durationText(now - from)}.</p>`}
+    ${from > 0 && state === "live" && html`<p class="muted">Too many turns to show. This page covers the last ${durationText(now - from)}.</p>`}
     <div class="charts"><${Charts} series=${series} /></div>
     ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
     <div class="overview-lists">

@@ -1,4 +1,4 @@
-/** Toolset secrets: names and times. Values are write-only. */
+/** Toolset secrets, with names and times. Values are write-only. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
@@ -6,7 +6,7 @@ import { Confirm, FormDialog, TextField } from "../parts/forms.js";
 import { useLoaded } from "../parts/hooks.js";
 import { DataTable, Icon, PageHead, Problem } from "../parts/views.js";
 
-// A company has at most 200 of them.
+// A company has at most 200 secrets.
 const LIMIT = 200;
 
 export default function Secrets() {
@@ -56,7 +56,7 @@ function PutSecret({ given, onClose, onDone }) {
       ${(problem) => html`
         ${!given && html`
           <${TextField} label="Name" name="path" required maxlength="64" pattern="[A-Za-z][A-Za-z0-9_\\-]*" spellcheck="false" placeholder="TICKETS_TOKEN"
-            hint="Starts with a letter, then letters, digits, _ and -. An existing secret gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
+            hint="A letter, followed by letters, digits, _ or -. An existing secret gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
         <${TextField} label="Value" name="value" type="password" required maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />`}
     <//>`;
 }

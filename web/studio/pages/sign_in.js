@@ -1,4 +1,4 @@
-/** The sign-in form for an API key, which stays in the studio's tabs. */
+/** The sign-in form. The API key stays in the studio's tabs. */
 import { session, signIn } from "../../api/client.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { useStore } from "../../store.js";

@@ -1,4 +1,4 @@
-/** Events by service and time: of a request, a session, a turn, or the whole company. */
+/** The events of a request, a session, a turn or the whole company, by service and time. */
 import { html, useEffect, useMemo, useState } from "../../html.js";
 import { found, NO_WISH } from "../../model/events.js";
 import { scaleOf } from "../../model/scale.js";
@@ -9,7 +9,7 @@ import { ScopeForm, Toolbar } from "../parts/timeline/toolbar.js";
 import { viewOf, Waterfall } from "../parts/timeline/waterfall.js";
 
 const SCOPES = ["correlation_id", "session_id", "turn_id", "type"];
-// For a whole company, the waterfall only shows recent activity.
+// The waterfall of a whole company only shows recent activity.
 const MOST_DRAWN = 250;
 const CLOCK_MS = 250;
 const MANY = 2_000;
@@ -78,7 +78,7 @@ function cameAfter(events, last) {
   return events.length - 1 - events.findLastIndex(({ position }) => position <= (last?.position ?? 0));
 }
 
-/** For a whole company the newest come first, as in the list of events. */
+/** Returns the trace to draw. For a whole company, the newest spans come first, as in the list of events. */
 function drawnTrace(events, now, isTrace) {
   if (!events.length) return null;
   const trace = traceOf(events, now);
@@ -101,7 +101,7 @@ function find(trace, id) {
   return among(trace.roots);
 }
 
-/** Advances the current time while something runs. */
+/** Advances the current time while something is running. */
 function useClock(running, interval, setNow) {
   useEffect(() => {
     if (!running) return undefined;

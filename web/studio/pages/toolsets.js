@@ -9,7 +9,7 @@ import { ToolList, ToolsetEditor } from "../parts/toolsets.js";
 import { DataTable, Icon, PageHead, Problem } from "../parts/views.js";
 import { go, hrefOf } from "../router.js";
 
-// A company has at most 100 of them.
+// A company has at most 100 toolsets.
 const LIMIT = 200;
 const TYPES = { mcp: "MCP server", openapi: "OpenAPI document", http: "HTTP requests" };
 const BACK = { path: "toolsets/", label: "All toolsets" };
@@ -17,7 +17,7 @@ const BACK = { path: "toolsets/", label: "All toolsets" };
 export default function Toolsets({ segments, query }) {
   const [name] = segments;
   if (!name) return html`<${ToolsetList} />`;
-  // Not a valid toolset name.
+  // This isn't a valid toolset name, so it can't clash with one.
   if (name === "+new") return html`<${NewToolset} key=${query.get("type")} type=${query.get("type")} />`;
   return html`<${ToolsetPage} key=${name} name=${name} />`;
 }

@@ -1,4 +1,4 @@
-/** Usage of turns by day, and by agent, model, user or key. */
+/** Usage by day, and by agent, model, user or key. */
 import { allows, get, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
 import { byDay, durationText, lastDays, numberText, shortText } from "../../model/format.js";
@@ -13,7 +13,7 @@ import { go } from "../router.js";
 const SPANS = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
 const GROUPS = [["agent", "Agent"], ["model", "Model"], ["user", "User"], ["key", "Key"]];
 
-/** The address holds the range and grouping, so that they survive a reload and can be shared. */
+/** The range and grouping are part of the address, so that they survive a reload and can be shared. */
 export default function Usage({ query: given }) {
   const { me } = useStore(session);
   const span = oneOf(SPANS, given.get("days"), "30");
@@ -69,7 +69,7 @@ function Charts({ days, items }) {
     </div>`;
 }
 
-/** Names of agents, keys, connections and the signed-in user by id, and the keys themselves. */
+/** Returns the names of agents, keys, connections and the signed-in user by id, and the keys themselves. */
 function useNames() {
   const { me } = useStore(session);
   const { value } = useLoaded(async (signal) => {

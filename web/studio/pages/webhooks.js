@@ -1,4 +1,4 @@
-/** Webhooks: the addresses that receive events, and the outcome of each delivery. */
+/** Webhooks: the URLs that receive events, and the outcome of each delivery. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText, momentText } from "../../model/format.js";
@@ -39,7 +39,7 @@ function WebhookList() {
     </div>`;
 }
 
-/** An enabled webhook may still fail every delivery. */
+/** Returns the status, which shows if an enabled webhook is failing. */
 function statusOf({ status, failing_since: since }) {
   return status === "enabled" && since ? "failing" : status;
 }
@@ -58,7 +58,7 @@ function Types({ types }) {
 function SecretOfWebhook({ webhook, onDone }) {
   return html`
     <${SecretOnce} title="Secret of the webhook" secret=${webhook.secret} onDone=${onDone}>
-      <p>Your receiver uses it to verify the signature of each delivery, as described by Standard Webhooks.</p>
+      <p>Your receiver uses it to verify the signature of each delivery, according to Standard Webhooks.</p>
     <//>`;
 }
 
@@ -176,7 +176,7 @@ function WebhookForm({ webhook, onSaved, onClose }) {
     <${FormDialog} title=${webhook ? "Edit webhook" : "New webhook"} action=${webhook ? "Save" : "Create"} shown=${["url", "event_types", "description"]} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
         <${TextField} label="Address" name="url" type="url" required maxlength="2000" placeholder="https://example.com/hooks/agents"
-          hint="Receives POST requests. It must be public, unless the operator allows its network." problem=${problem} value=${url} onValue=${setUrl} />
+          hint="Receives POST requests. The address must be public, unless an operator allows its network." problem=${problem} value=${url} onValue=${setUrl} />
         <${Field} label="Event types" name="event_types" hint="One per line: names, or prefixes ending in *." problem=${problem}>
           ${(given) => html`<textarea class="code" rows="4" required spellcheck="false" value=${types} onInput=${(event) => setTypes(event.target.value)} ...${given}></textarea>`}
         <//>

@@ -26,7 +26,7 @@ function placeOf(loc) {
   return loc.map((part) => (typeof part === "number" ? `entry ${part + 1}` : part)).join(", ");
 }
 
-/** A text field; other attributes are passed to the input. */
+/** A text field. Other attributes are passed to the input. */
 export function TextField({ label, name, hint, problem, value, onValue, className, type = "text", ...rest }) {
   return html`
     <${Field} label=${label} name=${name} hint=${hint} problem=${problem} className=${className}>
@@ -34,7 +34,7 @@ export function TextField({ label, name, hint, problem, value, onValue, classNam
     <//>`;
 }
 
-/** A select; `options` are values, or pairs of value and text. */
+/** A select. `options` are values, or pairs of value and text. */
 export function SelectField({ label, name, hint, problem, value, onValue, options, className }) {
   return html`
     <${Field} label=${label} name=${name} hint=${hint} problem=${problem} className=${className}>
@@ -48,7 +48,7 @@ export function SelectField({ label, name, hint, problem, value, onValue, option
     <//>`;
 }
 
-/** `never`: whether "never" is an option. */
+/** A field for an expiry. `never`: whether "never" is an option. */
 export function ExpiryField({ lifetime, day, onChange, problem, never = false }) {
   const options = never ? [["", "never"], ...LIFETIMES] : LIFETIMES;
   return html`
@@ -56,23 +56,23 @@ export function ExpiryField({ lifetime, day, onChange, problem, never = false })
     ${lifetime === "date" && html`<${TextField} label="Last day" type="date" required value=${day} onValue=${(value) => onChange({ lifetime, day: value })} />`}`;
 }
 
-/** When a key expires: after a number of days, or at the end of a chosen day. */
+/** The choices for a key's expiry: after a number of days, or at the end of a chosen day. */
 const LIFETIMES = [["7", "in 7 days"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"], ["date", "on a date"]];
 
-/** The time in the API's format; undefined for never. `day` is like `2030-01-31`, in the browser's time zone. */
+/** Returns the time in the API's format, or undefined for never. `day`: a local date, such as `2030-01-31`. */
 export function expiryOf(lifetime, day, now = Date.now()) {
   if (lifetime === "date") return day ? new Date(`${day}T23:59:59`).toISOString() : undefined;
   return lifetime ? new Date(now + Number(lifetime) * 86_400_000).toISOString() : undefined;
 }
 
-/** The status of a key: `valid`, `being replaced`, `expired` or `revoked`. */
+/** Returns a key's status: `valid`, `being replaced`, `expired` or `revoked`. */
 export function keyState({ revoked_at: revoked, expires_at: expires, successor_id: successor }, now = Date.now()) {
   if (revoked) return "revoked";
   if (expires && Date.parse(expires) <= now) return "expired";
   return successor ? "being replaced" : "active";
 }
 
-/** `sticky`: only its own buttons close it. `wide`: for content that needs room. */
+/** A dialog. `sticky`: whether only its own buttons close it. `wide`: for wide content. */
 export function Dialog({ title, onClose, sticky = false, wide = false, children }) {
   const box = useRef();
   useEffect(() => {
@@ -86,7 +86,7 @@ export function Dialog({ title, onClose, sticky = false, wide = false, children 
   const cancel = (event) => sticky && event.target === box.current && event.preventDefault();
   const closed = (event) => {
     if (event.target !== box.current) return;
-    // Browsers close a dialog on the second Escape regardless of the page.
+    // Browsers close a dialog on the second Escape, even if the page prevents it.
     if (sticky) box.current.showModal();
     else onClose();
   };
@@ -161,7 +161,7 @@ export function SecretOnce({ title, secret, children, onDone }) {
 
 const GRACES = [["0", "not at all"], ["60", "for a minute"], ["3600", "for an hour"], ["86400", "for a day"], ["604800", "for a week"]];
 
-/** `least`: the shortest grace period in seconds. */
+/** A dialog to rotate a secret. `least`: the shortest grace period in seconds. */
 export function RotateDialog({ title, path, least = 0, onRotated, onClose, children }) {
   const [grace, setGrace] = useState("86400");
   const { busy, problem, run } = useAction(async () => onRotated(await write("POST", path, { grace_seconds: Number(grace) })));

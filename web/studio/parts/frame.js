@@ -58,7 +58,7 @@ function Navigation({ open, scopes, current }) {
     </nav>`;
 }
 
-/** Announces that streams are reconnecting, politely: not worth interrupting anyone. */
+/** Announces that streams are reconnecting, politely, so that screen readers don't interrupt anyone. */
 function Connection() {
   const waiting = useStore(waitingStreams).size > 0;
   const offline = html`<span class="dot warning" aria-hidden="true"></span> Reconnecting… no data will be lost.`;
@@ -138,7 +138,7 @@ function useFocusOnHeading(there) {
   }, [there]);
 }
 
-/** Does the same within a page, where the focused element may have disappeared. */
+/** Does the same after navigation within a page, where the focused element may have disappeared. */
 function useFocusOnPath(path) {
   const before = useRef(path);
   useEffect(() => {
@@ -154,7 +154,7 @@ function skipTo(event, target) {
 
 const THEMES = ["system", "light", "dark"];
 
-/** The signed-in user with scopes and limits, and the theme. */
+/** Shows the signed-in user, scopes and limits, and the choice of theme. */
 export function Account({ me }) {
   const box = useClosing();
   return html`
@@ -175,7 +175,7 @@ export function Account({ me }) {
     </details>`;
 }
 
-/** A panel over the page; `Escape`, a click outside it or navigation closes it. */
+/** A panel over the page, which closes on `Escape`, on a click outside of it, or on navigation. */
 function useClosing() {
   const box = useRef();
   const { path } = useStore(address);

@@ -3,7 +3,7 @@ import { persist, send } from "../../api/client.js";
 import { followChanges } from "../../api/follow.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 
-/** `{busy, problem, run, reset}`; `run` resolves to the action's result, or to undefined on failure. */
+/** Returns `{busy, problem, run, reset}`. `run` resolves to the action's result, or to undefined on failure. */
 export function useAction(action) {
   const [state, setState] = useState({ busy: false, problem: null });
   const busy = useRef(false);
@@ -35,13 +35,13 @@ export function useUnchanged(given, read, textOf) {
     const now = given && textOf(await read());
     if (now === known.current) return;
     known.current = now;
-    throw new Error("This has been changed elsewhere since you opened it. Save again to replace that change.");
+    throw new Error("This was changed elsewhere since you opened it. Save again to replace that change.");
   };
 }
 
 const PREFIX = "aes.studio.draft.";
 
-/** `[text, setText, forget]`; a text equal to the `given` one isn't a draft. */
+/** Returns `[text, setText, forget]`. A text that equals the `given` one isn't a draft. */
 export function useDraft(name, given = "") {
   const [text, setText] = useState(() => sessionStorage.getItem(PREFIX + name) ?? given);
   const write = (next) => {
@@ -52,7 +52,7 @@ export function useDraft(name, given = "") {
   return [text, write, () => sessionStorage.removeItem(PREFIX + name)];
 }
 
-/** Moves a draft to another key, unless there is one already. */
+/** Moves a draft to another key, unless that key already has one. */
 export function moveDraft(from, to) {
   const text = sessionStorage.getItem(PREFIX + from);
   if (text === null || sessionStorage.getItem(PREFIX + to)) return;
@@ -64,16 +64,16 @@ function keep(name, text) {
   try {
     sessionStorage.setItem(name, text);
   } catch {
-    // Session storage holds a few megabytes; longer drafts only live on the page.
+    // Session storage is limited to a few megabytes, so longer drafts don't survive a reload.
     sessionStorage.removeItem(name);
   }
 }
 
-/** Whether files are dragged over an element, and the handlers that track it. */
+/** Returns whether files are dragged over an element, and the handlers that track this. */
 export function useDrop(onFiles) {
   const [depth, setDepth] = useState(0);
   useEffect(() => {
-    // A file dropped outside the element would replace the studio in the browser.
+    // A file that is dropped outside of the element would replace the studio in the browser.
     const stay = (event) => holdsFiles(event) && event.preventDefault();
     for (const type of ["dragover", "drop"]) addEventListener(type, stay);
     return () => {
@@ -100,7 +100,7 @@ function holdsFiles(event) {
   return event.dataTransfer?.types.includes("Files");
 }
 
-/** The object URL of an image fetched with the credential; null before that and on failure. */
+/** Returns the object URL of an image fetched with the credential, or null until then and on failure. */
 export function useImage(path, query = {}) {
   const [address, setAddress] = useState(null);
   useEffect(() => {
@@ -121,7 +121,7 @@ export function useImage(path, query = {}) {
 
 const ANSWER_MS = 60_000;
 const TOGETHER_MS = 500;
-// Pause between readings of lists that change a lot.
+// The pause between reads of lists that change often.
 const BETWEEN_MS = 5_000;
 
 /**
@@ -158,7 +158,7 @@ export function useLoaded(load, key = "", { changes = "" } = {}) {
     let isShown = true;
     const plan = () => {
       isOld = true;
-      // Don't abort a read for the next change: there may always be another one.
+      // Don't abort a read because of a change: with constant changes, no read would ever finish.
       if (!isReading) timer ||= setTimeout(again, Math.max(TOGETHER_MS, earliest - Date.now()));
     };
     const again = async () => {
@@ -180,7 +180,7 @@ export function useLoaded(load, key = "", { changes = "" } = {}) {
   return { ...shown, refresh, set: (value) => setShown({ value, problem: null }) };
 }
 
-/** Calls `look` a pause after `answered`, a list of its dependencies; never while `pauseMs` is null. */
+/** Calls `look` after a pause whenever `answered`, a list of dependencies, changes. Never if `pauseMs` is null. */
 export function useLookAgain(look, pauseMs, answered) {
   useEffect(() => {
     if (pauseMs === null) return undefined;
@@ -214,7 +214,7 @@ export function useStill() {
   const check = () => {
     if (!element.current) return false;
     const box = element.current.getBoundingClientRect();
-    // Positions are relative to the page: only the reader scrolls it.
+    // Positions are relative to the page, since only the reader scrolls it.
     const [left, top] = [box.left + scrollX, box.top + scrollY];
     const { current: before } = seen;
     const now = Date.now();
@@ -238,7 +238,7 @@ export function useStill() {
   return [element, isStill, check];
 }
 
-/** `load` resolves to the component; until then, or if it fails, nothing is shown. */
+/** Returns a component that is loaded on demand. Shows nothing until then, or if loading fails. */
 export function late(load) {
   let loaded = null;
   return function Late(props) {

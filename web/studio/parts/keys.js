@@ -74,7 +74,7 @@ export function NewConnection({ agents, agentId, onMade, onClose }) {
           ${(given) => html`<textarea class="code" rows="3" required spellcheck="false" placeholder="https://example.com" value=${origins} onInput=${(event) => setOrigins(event.target.value)} ...${given}></textarea>`}
         <//>
         <div class="form-row">
-          <${TextField} label="Requests per minute" name="quota" type="number" min="1" max="1000000" hint="For all visitors together." problem=${problem} value=${quota} onValue=${setQuota} />
+          <${TextField} label="Requests per minute" name="quota" type="number" min="1" max="1000000" hint="All visitors share this limit." problem=${problem} value=${quota} onValue=${setQuota} />
           <${ExpiryField} ...${end} never onChange=${setEnd} problem=${problem} />
         </div>`}
     <//>`;

@@ -7,7 +7,7 @@ import { ProblemList, problemsOf, showLine } from "./agents/editor.js";
 import { useAction } from "./hooks.js";
 import { Icon, JsonView, Problem } from "./views.js";
 
-/** `save(text)` returns the request: `{method, path, body}`; `check()` throws if it must not be sent yet. */
+/** `save(text)` returns the request as `{method, path, body}`. `check()` throws if it mustn't be sent yet. */
 export function ToolsetEditor({ text, onText, save, check, action, onSaved }) {
   const [state, setState] = useState({ busy: false, problems: [] });
   const field = useRef();
@@ -33,7 +33,7 @@ export function ToolsetEditor({ text, onText, save, check, action, onSaved }) {
         <${ProblemList} problems=${problems} label="Errors" onLine=${(line) => showLine(field.current, line)} />
       </div>
       <div class="editor-actions">
-        <button class="button primary" disabled=${busy || !allows("toolsets:write")} onClick=${submit}>${busy ? "Reading its tools…" : action}</button>
+        <button class="button primary" disabled=${busy || !allows("toolsets:write")} onClick=${submit}>${busy ? "Fetching the tools…" : action}</button>
       </div>
     </div>`;
 }
@@ -93,7 +93,7 @@ export function TryOut({ toolset, tool }) {
           onValue=${(value) => setWritten((all) => ({ ...all, [field.name]: value }))} />`)}
       <p class="form-actions">
         <button class="button primary" disabled=${busy}><${Icon} name="tool" />${busy ? "Calling…" : "Call"}</button>
-        <span class="muted">This calls the tool for real, without approval.</span>
+        <span class="muted">This really calls the tool, without asking for approval.</span>
       </p>
       <${Problem} of=${problem} />
       <div role="status">

@@ -1,4 +1,4 @@
-/** Budgets: limits, their use, and new ones. */
+/** Lists, creates and changes budgets, and shows their use. */
 import { get, session, write } from "../../api/client.js";
 import { html, useMemo, useState } from "../../html.js";
 import { countText, durationText, momentText, numberText } from "../../model/format.js";
@@ -6,7 +6,7 @@ import { Confirm, FormDialog, keyState, SelectField, TextField } from "./forms.j
 import { useLoaded, useUnchanged } from "./hooks.js";
 import { DataTable, Icon, Problem } from "./views.js";
 
-/** `names` are those of users and keys, by id; `keys` are the API keys the person can see. */
+/** `names`: the names of users and keys, by id. `keys`: the API keys that the user can see. */
 export function Budgets({ names, keys }) {
   const { value: page, problem, refresh } = useLoaded((signal) => get("/budgets/", { limit: 100 }, { signal }), "", { changes: "budget" });
   const [open, setOpen] = useState(null);
@@ -50,7 +50,7 @@ function whoseOf({ user_id: user, key_id: key }, names) {
   return "the whole company";
 }
 
-/** The amount in the budget's unit. */
+/** Formats an amount in the budget's unit. */
 function amountOf({ cost }, amount) {
   return cost === null ? `${countText(amount.tokens, "token")}` : `cost ${amount.cost}`;
 }
@@ -90,14 +90,14 @@ function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
   return html`
     <${FormDialog} title=${budget ? `Change ${budget.description || "budget"}` : "New budget"} action=${budget ? "Save" : "Create"} shown=${SHOWN} disabled=${nobody || !limit.trim()} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
-        <p class="muted">Once it's used up, new turns are refused until it renews. If several budgets apply, all of them must have something left.</p>
+        <p class="muted">Once it's used up, new turns are rejected until it renews. If several budgets apply, none of them may be used up.</p>
         <${TextField} label="Description" name="description" maxlength="1000" problem=${problem} value=${description} onValue=${set("description")} />
         ${!budget && html`
           <div class="form-row">
             <${SelectField} label="Applies to" value=${kind} onValue=${set("kind")} options=${KINDS} />
             ${kind !== "company" && html`
               <${SelectField} label=${kind === "key_id" ? "Key" : "User"} name=${kind} problem=${problem} value=${subject} onValue=${set(kind)} options=${subjects[kind]}
-                hint=${nobody ? "Your key can't see any." : undefined} />`}
+                hint=${nobody ? "Your key can't see other users." : undefined} />`}
           </div>`}
         <div class="form-row">
           <${SelectField} label="Limit on" value=${unit} onValue=${set("unit")} options=${UNITS} />
@@ -142,7 +142,7 @@ export function UsageTable({ label, items, nameOf }) {
   return html`<${DataTable} label=${`Usage by ${label.toLowerCase()}`} items=${largest} keyOf=${(item) => JSON.stringify(nameOf(item))} columns=${columns} empty="No turns finished in this period." />`;
 }
 
-/** An exact decimal as returned by the service, with the number of turns it doesn't cover. */
+/** Formats an exact decimal cost, with the number of turns that it doesn't include. */
 export function costOf({ cost, unpriced_turns: unpriced }) {
   return html`${cost}${unpriced > 0 && html` <small class="muted">(${numberText(unpriced)} unpriced)</small>`}`;
 }

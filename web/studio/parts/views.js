@@ -46,7 +46,7 @@ export function PageHead({ title, back, aside, children }) {
     </div>`;
 }
 
-/** `shown`: the names of fields that display their own errors. */
+/** An error. `shown`: the names of fields that display their own errors. */
 export function Problem({ of: problem, shown = [] }) {
   const details = problem?.details?.filter(({ loc }) => !shown.includes(String(loc[0]))) ?? [];
   const elsewhere = problem?.details?.length > 0 && details.length === 0;
@@ -68,7 +68,7 @@ const LOOKS = {
   running: "busy", pending: "busy", "being replaced": "busy", degraded: "busy", "not ready": "busy",
 };
 
-/** A chip: its colour only repeats the word. */
+/** A status. Its colour only repeats the word. */
 export function StatusChip({ status }) {
   return html`<span class=${`chip ${LOOKS[status] ?? ""}`}>${status}</span>`;
 }
@@ -97,7 +97,7 @@ export function DataTable({ label, columns, items, keyOf, empty = "Nothing here 
     </table>`;
 }
 
-/** The entries of a paged list. */
+/** The number up to which the service counts a list's entries. */
 const COUNTED = 10_000;
 
 /** The shown range of a list, and buttons to page through it. */
@@ -137,7 +137,7 @@ function coloured(text) {
   return parts;
 }
 
-/** The first rows of a sheet; `row_count` is its total, if known. */
+/** The first rows of a sheet. `row_count` is the total, if known. */
 export function TableView({ sheet }) {
   const { name, headers, rows, row_count: total } = sheet;
   return html`

@@ -1,4 +1,4 @@
-/** Rows of one height, of which only the visible ones are in the document, and keyboard navigation. */
+/** A list with keyboard navigation. Its rows have one height, and only visible rows are in the document. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 
 // Shorter lists render every row, so that the browser's search finds them.
@@ -15,7 +15,7 @@ export function VirtualList({ count, height, row, label, role, newestFirst = fal
   const [range, setRange] = useState([0, 60]);
   const before = useRef(count);
   const measure = () => {
-    // The observer may still report a change of size after the list is gone.
+    // The observer may report a change of size after the list has been removed.
     if (!box.current) return;
     const { scrollTop, clientHeight } = box.current;
     const first = Math.max(0, Math.floor(scrollTop / height) - OVERSCAN);

@@ -1,4 +1,4 @@
-"""Actions: what turns are waiting for."""
+"""Actions: answers that turns are waiting for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ class Actions(operations.Actions[R]):
     """``client.actions``."""
 
     @operation
-    def resolve(self, action: OpenAction, **answer: Unpack[ResolveActionBody]) -> Request[Turn]:
-        """Answers an action: ``decision=…``, ``output=…`` or ``error=…``."""
+    def resolve(
+        self, action: OpenAction, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
+    ) -> Request[Turn]:
+        """Resolves an action with ``decision=…``, ``output=…`` or ``error=…``."""
         template = "/runtime/{session_id}/turns/{turn_id}/actions/{action_id}/"
         path = path_of(template, action.session_id, action.turn_id, action.action_id)
-        return Request("POST", path, one(Turn), body=dict(answer))
+        return Request("POST", path, one(Turn), body=dict(answer)).with_key(idempotency_key)

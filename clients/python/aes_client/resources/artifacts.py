@@ -24,14 +24,17 @@ class Artifacts(operations.Artifacts[R]):
         self._path = path_of("/sessions/{session_id}/artifacts/", session_id)
 
     @operation
-    def upload(self, file: Content, *, name: str | None = None) -> Request[Artifact]:
+    def upload(
+        self, file: Content, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Request[Artifact]:
         """Uploads a file of at most 50 MB: a path, bytes, or an open file."""
         upload = Upload(file, name)
-        return Request("POST", self._path, one(Artifact), upload=upload, timeout=TRANSFER_SECONDS)
+        request = Request("POST", self._path, one(Artifact), upload=upload, timeout=TRANSFER_SECONDS)
+        return request.with_key(idempotency_key)
 
     @operation
     def wait(self, artifact_id: str, *, timeout: float | None = 300) -> Flow[ArtifactState]:
-        """Returns the state once the artifact is ``ready`` or ``failed``."""
+        """Waits until the artifact is ``ready`` or ``failed``, and returns its state."""
         deadline = Deadline(timeout)
         while True:
             path = self._path + path_of("{artifact_id}/status/", artifact_id)
@@ -43,11 +46,11 @@ class Artifacts(operations.Artifacts[R]):
 
     @operation
     def save(self, artifact_id: str, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads an artifact to a file. The file appears once it's complete. Returns its size in bytes."""
+        """Downloads an artifact to a file, which appears once it's complete. Returns its size in bytes."""
         place = self._path + path_of("{artifact_id}/download/", artifact_id)
         return saved(Request("GET", place, content), path, self._policy)
 
     @operation
     def save_all(self, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads all artifacts of the session as one ZIP archive; returns its bytes."""
+        """Downloads all artifacts of the session as one ZIP archive. Returns its size in bytes."""
         return saved(Request("GET", f"{self._path}download-all/", content), path, self._policy)

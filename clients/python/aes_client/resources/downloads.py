@@ -1,4 +1,4 @@
-"""Downloads into files."""
+"""Downloads to files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from aes_client.retries import RetryPolicy
 
 
 def saved(request: Request[Any], path: str | os.PathLike[str], policy: RetryPolicy) -> Flow[int]:
-    """Writes an answer into a file beside the target, which it replaces once it is whole. Returns the bytes.
+    """Downloads a response to a temporary file, then replaces the target with it. Returns the size in bytes.
 
-    A download that breaks off begins again. Raises ``ApiError``, and ``ConnectionFailed`` in the end.
+    An interrupted download starts over. Raises ``ApiError``, or ``ConnectionFailed`` after all attempts.
     """
     target, request = Path(path), replace(request, timeout=TRANSFER_SECONDS)
     beside = target.with_name(f".{target.name}.{uuid4()}.part")

@@ -1,4 +1,4 @@
-"""The timeline: the company's recorded events, read or followed."""
+"""The timeline: a company's recorded events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATH = "/events/"
 
 
 class Events(Resource[R]):
-    """``client.events``. ``type`` is a name, or a prefix that ends in ``*``; several are separated by commas."""
+    """``client.events``. ``type`` is a comma-separated list of event types, or of prefixes such as ``turn.*``."""
 
     @iteration
     def list(
@@ -29,14 +29,14 @@ class Events(Resource[R]):
         session_id: str | None = None,
         turn_id: str | None = None,
     ) -> Emitting[TimelineEventView]:
-        """Yields the events that are there now: oldest first, after a position, or ``newest_first``."""
+        """Yields the recorded events, oldest first and after a position, or ``newest_first``."""
         query = given(type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id, after=after)
         query = {**query, "limit": PAGE, **({"order": "desc"} if newest_first else {})}
         while True:
             found = yield from self._send(Request("GET", _PATH, page(TimelineEventView, "events"), query=query))
             for event in found.items:
                 yield Emit(event)
-            # A page may be short, even empty, while there are more events.
+            # A page can be short or even empty although more events follow.
             if not found.has_more:
                 return
             query["before" if newest_first else "after"] = found.next
@@ -53,7 +53,7 @@ class Events(Resource[R]):
         timeout: float | None = None,
         on_lost: Callable[[Exception], Any] | None = None,
     ) -> Emitting[TimelineEventView]:
-        """Yields events as they happen, without end: after a position, or from now on.
+        """Yields events as they happen, without end, after a position or from now on.
 
         Resumes after a lost connection without losing or repeating an event, and calls ``on_lost``. Raises
         ``TimeLimitReached`` after ``timeout`` seconds.

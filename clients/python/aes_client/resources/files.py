@@ -1,4 +1,4 @@
-"""Files: documents of the company."""
+"""Files: a company's documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aes_client.resources.downloads import saved
 
 @dataclass(frozen=True)
 class UploadProgress:
-    """One file of many: its record, or why the service does not take it, or why it cannot be read."""
+    """The outcome for one file: its record, or the error if it was rejected or couldn't be read."""
 
     path: str
     file: File | None
@@ -36,10 +36,10 @@ class Files(operations.Files[R]):
 
     @iteration
     def upload_many(self, paths: Iterable[str | os.PathLike[str]], *, at_once: int = 4) -> Emitting[UploadProgress]:
-        """Uploads files, several at once, and yields what became of each, in their order.
+        """Uploads files concurrently and yields the outcome for each, in the order of ``paths``.
 
-        A file that the service refuses, or that cannot be read, stops no other. Raises ``ConnectionFailed``, and other
-        errors that would meet every file.
+        A file that is rejected or can't be read doesn't stop the others. Raises ``ConnectionFailed`` and other errors
+        that affect every file.
         """
         all_paths = [os.fspath(path) for path in paths]
         done = 0
@@ -55,7 +55,7 @@ class Files(operations.Files[R]):
 
     @operation
     def save(self, file_id: str, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads a file. It appears once it's complete. Returns its size in bytes."""
+        """Downloads a file to ``path``, which appears once it's complete. Returns its size in bytes."""
         return saved(Request("GET", path_of("/files/{file_id}/download/", file_id), content), path, self._policy)
 
 

@@ -1,4 +1,4 @@
-"""Knowledge bases: documents made searchable."""
+"""Knowledge bases: searchable documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aes_client.requests import Request, one, path_of
 from aes_client.resource import R, iteration, operation
 
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.25, 2.0
-# A look takes a fifth of the time at most.
+# Polling takes at most a fifth of the time.
 _SHARE = 4
 
 
@@ -22,7 +22,7 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
 
     @iteration
     def progress(self, knowledge_base_id: str, *, timeout: float | None = 3600) -> Emitting[KnowledgeBase]:
-        """Yields the knowledge base whenever its ingestion has come further, to ``completed`` or ``failed``.
+        """Yields the knowledge base whenever its ingestion progresses, until it's ``completed`` or ``failed``.
 
         Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
@@ -40,8 +40,10 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
         timeout: float | None = 3600,
         on_progress: Callable[[KnowledgeBase], Any] | None = None,
     ) -> Flow[KnowledgeBase]:
-        """Returns the knowledge base once its ingestion has ended; ``failed_datasources`` and ``datasource_errors`` say
-        what couldn't be ingested. Raises ``TimeLimitReached`` after ``timeout`` seconds.
+        """Waits until the ingestion ends, and returns the knowledge base.
+
+        ``failed_datasources`` and ``datasource_errors`` list the documents that couldn't be ingested. Raises
+        ``TimeLimitReached`` after ``timeout`` seconds.
         """
 
         def told(seen: KnowledgeBase) -> Flow[None]:
@@ -53,7 +55,7 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
     def _ingested(
         self, knowledge_base_id: str, deadline: Deadline, tell: Callable[[KnowledgeBase], Generator[Any, Any, None]]
     ) -> Generator[Any, Any, KnowledgeBase]:
-        """Looks at growing intervals, and begins anew with each change; the answer grows with the documents."""
+        """Polls at growing intervals, starting over after each change, since responses grow with the documents."""
         path = path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id)
         seen, pause = None, _SHORTEST_LOOK
         while True:

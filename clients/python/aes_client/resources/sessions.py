@@ -32,17 +32,17 @@ if TYPE_CHECKING:
         TurnOptions,
     )
 
-# Shorter than what proxies usually allow for one request; a turn that takes longer is asked for again.
+# Shorter than the request timeout of most proxies. The client polls turns that take longer.
 _WAIT_SECONDS = 50.0
 _GRACE_SECONDS = 30.0
 Content = Union[str, "list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]"]
-"""A message: a text, or blocks of text, images and files."""
+"""A message: text, or blocks of text, images and files."""
 
 
 class SessionHandle(operations.Sessions[R]):
     """A session.
 
-    ``tools``: functions that its agent's ``client_tools`` describe; they run when a turn waits for them.
+    ``tools``: functions for the agent's ``client_tools``. They're called when a turn waits for their results.
     """
 
     def __init__(self, runner: R, policy: RetryPolicy, session_id: str, tools: Tools = ()) -> None:
@@ -59,11 +59,18 @@ class SessionHandle(operations.Sessions[R]):
         return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
 
     @operation
-    def fork(self, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
-        """Creates a session with a copy of this one's history."""
+    def fork(
+        self,
+        *,
+        up_to_turn_id: str | None = None,
+        before_turn_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Flow[SessionHandle[R]]:
+        """Creates a session with a copy of this session's history."""
         body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
         path = path_of("/sessions/{session_id}/fork/", self.session_id)
-        made = yield from self._send(Request("POST", path, one(SessionCreatedReply), body=body))
+        request = Request("POST", path, one(SessionCreatedReply), body=body).with_key(idempotency_key)
+        made = yield from self._send(request)
         return SessionHandle(self._runner, self._policy, made.session_id, self._tools)
 
     @operation
@@ -78,12 +85,12 @@ class SessionHandle(operations.Sessions[R]):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Flow[ExecuteReply]:
-        """Executes a message and returns the reply, however long that takes.
+        """Executes a message, waits for the turn, and returns the reply.
 
-        ``tools`` are functions that the agent may call in this turn, in place of its own ``client_tools``; ``approve``
-        decides about calls that wait for approval. Raises the error of a failed turn (``ModelError``). Raises
-        ``ActionRequired`` when this turn or an earlier one waits for an answer that neither gives, and
-        ``TimeLimitReached`` after ``timeout`` seconds; the turn itself continues after both.
+        ``tools``: functions that the agent can call in this turn, instead of its ``client_tools``. ``approve`` decides
+        about calls that need approval. Raises ``ModelError`` or another error if the turn fails. Raises
+        ``ActionRequired`` if this turn or an earlier one waits for an action that neither can resolve, and
+        ``TimeLimitReached`` after ``timeout`` seconds. The turn continues after both.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
@@ -115,10 +122,10 @@ class SessionHandle(operations.Sessions[R]):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Executes a message and yields the turn's events until its last one.
+        """Executes a message and yields the turn's events, including the last one.
 
-        Resumes after a lost connection without losing or repeating an event. ``tools`` and ``approve`` as for
-        ``execute``; an action that nobody here answers keeps the stream open until somebody else does.
+        Resumes after a lost connection without losing or repeating an event. ``tools`` and ``approve`` work as in
+        ``execute``. If they can't resolve an action, the stream stays open until someone else does.
         """
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
         source, deadline = Source(request), Deadline(timeout)
@@ -157,7 +164,7 @@ class SessionHandle(operations.Sessions[R]):
 
 
 class SessionRecord(SessionHandle[R]):
-    """A session as the service has it: the fields of ``models.Session``, and all that a handle does."""
+    """A session with the fields of ``models.Session`` and the methods of a handle."""
 
     config_hash: str
     created_at: datetime
@@ -187,12 +194,11 @@ class Sessions(Resource[R]):
         tools: Tools = (),
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:
-        """Opens a session with a stored agent, named by id or key, or with an agent configuration.
+        """Creates a session with a stored agent, specified by ID or key, or with an agent configuration.
 
-        ``messages``: a conversation that took place elsewhere, oldest first.
-
-        ``tools``: functions that run when a turn of this session waits for them. With a ``config`` they become its
-        ``client_tools``; a stored agent has them already, or a message names them.
+        ``messages``: an imported conversation, oldest first. ``tools``: functions to call when a turn waits for their
+        results. With ``config``, they become its ``client_tools``. A stored agent declares its own, or each message's
+        options do.
         """
         tools = tuple(tools)
         body: dict[str, Any] = given(agent_id=agent_id, agent_key=agent_key, messages=messages, **(config or {}))
@@ -204,7 +210,7 @@ class Sessions(Resource[R]):
 
     @operation
     def get(self, session_id: str) -> Flow[SessionRecord[R]]:
-        """Returns a session with its data. It executes messages, too; ``client.session`` needs no request for that."""
+        """Returns a session with its data. To get only a handle, call ``client.session``, which sends no request."""
         path = path_of("/sessions/{session_id}/", session_id)
         return self._acting((yield from self._send(Request("GET", path, one(Session)))))
 
@@ -214,8 +220,8 @@ class Sessions(Resource[R]):
         yield from self._pages("/sessions/", "sessions", Session, {}, self._acting)
 
     @operation
-    def delete(self, session_id: str) -> Request[None]:
-        return Request("DELETE", path_of("/sessions/{session_id}/", session_id), nothing)
+    def delete(self, session_id: str, *, idempotency_key: str | None = None) -> Request[None]:
+        return Request("DELETE", path_of("/sessions/{session_id}/", session_id), nothing).with_key(idempotency_key)
 
     def _acting(self, record: Session) -> SessionRecord[R]:
         return SessionRecord(self._runner, self._policy, record)

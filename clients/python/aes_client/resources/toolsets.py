@@ -10,7 +10,7 @@ from aes_client.models import CallToolReply
 from aes_client.requests import Request, one, path_of
 from aes_client.resource import R, operation
 
-# The service has two minutes to try a tool.
+# The service allows two minutes for a test call.
 _TRIAL_SECONDS = 180.0
 
 
@@ -19,7 +19,7 @@ class Toolsets(operations.Toolsets[R]):
 
     @operation
     def call(self, name: str, tool: str, arguments: Mapping[str, Any] | None = None) -> Request[CallToolReply]:
-        """Tries a tool. The call is never retried once it may have been sent."""
+        """Tests a tool. The call is never retried once it may have been sent."""
         path, body = path_of("/toolsets/{name}/tools/{tool}/call/", name, tool), {"arguments": dict(arguments or {})}
         answer = one(CallToolReply)
         return Request("POST", path, answer, body=body, repeat="unless_sent", timeout=_TRIAL_SECONDS)

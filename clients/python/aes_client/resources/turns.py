@@ -1,4 +1,4 @@
-"""Turns: following them, waiting for them, and answering what they wait for."""
+"""Turns: streams, replies and required actions."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _ENDED = frozenset({"completed", "failed", "cancelled"})
 class StreamedEvent:
     """An event of a turn's stream.
 
-    ``data`` is the model of its ``type`` in ``aes_client.models``, or the plain document for a type that a newer
-    service has. ``id`` is the place after which ``stream(after=…)`` goes on.
+    ``data`` is the model for ``type`` in ``aes_client.models``, or a plain dictionary for a newer type. Pass ``id`` to
+    ``stream(after=…)`` to resume after this event.
     """
 
     id: str
@@ -54,7 +54,7 @@ class StreamedEvent:
 
     @property
     def text(self) -> str:
-        """The piece of text of an ``output_text.delta``; empty for other events."""
+        """The text of an ``output_text.delta``; empty for other events."""
         return self.data.text if isinstance(self.data, OutputTextDelta) else ""
 
     @property
@@ -62,18 +62,18 @@ class StreamedEvent:
         return self.type in _ENDS
 
     def reply(self) -> ExecuteReply:
-        """The reply in the last event. Raises the error of a failed or cancelled turn."""
+        """Returns the reply from the turn's last event. Raises the error of a failed or cancelled turn."""
         if isinstance(self.data, ExecuteReply):
             return self.data
         if isinstance(self.data, TurnFailed):
             raise error_of(self.data.error)
         if isinstance(self.data, TurnCancelled):
             raise ConflictError("The turn was cancelled.")
-        raise ValueError(f"{self.type} is not the last event of a turn")
+        raise ValueError(f"{self.type} isn't the last event of a turn. Call reply() on the last one.")
 
 
 def reply_of(turn: Turn) -> ExecuteReply:
-    """The reply of a turn. Raises an error if the turn failed, was cancelled, or is waiting."""
+    """Returns a turn's reply. Raises an error if the turn failed, was cancelled, or is waiting."""
     if turn.reply is not None:
         return turn.reply
     if turn.error is not None:
@@ -84,7 +84,7 @@ def reply_of(turn: Turn) -> ExecuteReply:
 
 
 class TurnHandle(operations.Turns[R]):
-    """A turn of a session, which may run, wait, or have ended."""
+    """A turn of a session: running, waiting, or ended."""
 
     def __init__(self, runner: R, policy: RetryPolicy, session_id: str, turn_id: str) -> None:
         super().__init__(runner, policy)
@@ -96,18 +96,21 @@ class TurnHandle(operations.Turns[R]):
         return f"<turn {self.turn_id} of session {self.session_id}>"
 
     @operation
-    def resolve(self, action: RequiredAction | str, **answer: Unpack[ResolveActionBody]) -> Request[Turn]:
-        """Answers an action: ``decision="approve"`` or ``"deny"`` with a ``reason``, ``output=…``, or ``error=…``.
+    def resolve(
+        self, action: RequiredAction | str, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
+    ) -> Request[Turn]:
+        """Resolves an action: ``decision="approve"``, or ``"deny"`` with a ``reason``; ``output=…`` or ``error=…``.
 
-        The turn resumes after its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
+        The turn resumes after its last open action. Raises ``ConflictError`` if the action was resolved differently or
+        is over.
         """
-        return self._resolution(action, answer)
+        return self._resolution(action, answer).with_key(idempotency_key)
 
     @operation
     def wait(self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None) -> Flow[Turn]:
-        """Returns the turn when it has ended, or when it waits for an answer that nobody here gives.
+        """Waits until the turn ends, or needs an action that can't be resolved here, and returns it.
 
-        ``tools`` and ``approve`` answer its actions. Raises ``TimeLimitReached`` after ``timeout`` seconds.
+        ``tools`` and ``approve`` resolve its actions. Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
         return self._waited(self._answers(tools, approve), Deadline(timeout))
 
@@ -115,8 +118,10 @@ class TurnHandle(operations.Turns[R]):
     def reply(
         self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None
     ) -> Flow[ExecuteReply]:
-        """Returns the reply, as ``wait`` does the turn. Raises the error of a turn that failed or was cancelled, and
-        ``ActionRequired`` when it waits for an answer that nobody here gives.
+        """Waits like ``wait``, and returns the reply.
+
+        Raises the error of a failed or cancelled turn, and ``ActionRequired`` if the turn needs an action that can't be
+        resolved here.
         """
         return reply_of((yield from self._waited(self._answers(tools, approve), Deadline(timeout))))
 
@@ -129,7 +134,7 @@ class TurnHandle(operations.Turns[R]):
         approve: Approval | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Yields the turn's events from its start, or after the event with that id, to its last one.
+        """Yields the turn's events from its start, or after the event ``after``, to its last one.
 
         Resumes after a lost connection without losing or repeating an event.
         """
@@ -149,7 +154,7 @@ class TurnHandle(operations.Turns[R]):
         return Answers.by(tools, approve, awaits=self._runner.awaits)
 
     def _answered(self, actions: Sequence[RequiredAction], answers: Answers) -> Flow[list[RequiredAction]]:
-        """Answers the actions that the program has answers to, each once; returns the others."""
+        """Resolves each action that ``answers`` can resolve, once. Returns the others."""
         left = []
         for action in actions:
             if action.action_id in answers.given:
@@ -162,12 +167,12 @@ class TurnHandle(operations.Turns[R]):
             try:
                 yield from self._send(self._resolution(action, answer))
             except ConflictError as problem:
-                # Somebody else was faster, or it has expired: the turn goes on.
-                _log.info("The action %s was over before it was answered: %s", action.action_id, problem)
+                # Someone else was faster, or the action expired. The turn continues.
+                _log.info("Action %s was over before it could be resolved: %s", action.action_id, problem)
         return left
 
     def _answered_if_open(self, required: TurnActionRequired, answers: Answers) -> Flow[None]:
-        """Answers an action of a stream, unless that was done before: a replay must not run its tool again."""
+        """Resolves a streamed action if it's still open. A replayed event must not run its tool again."""
         turn = yield from self._send(Request("GET", self._path, one(Turn)))
         is_this = [each for each in turn.required_actions if each.action_id == required.action.action_id]
         yield from self._answered(is_this, answers)
@@ -187,7 +192,7 @@ class TurnHandle(operations.Turns[R]):
 
 
 def taking(answers: Answers, turn_of: Callable[[str], TurnHandle[Any]]) -> Taking:
-    """Returns what to do with each event of a turn: hand it out, then answer the action that it asks for."""
+    """Returns a handler that emits each event of a turn, then resolves the action it requires, if any."""
 
     def take(event: ServerEvent) -> Generator[Any, Any, bool]:
         shown = _streamed(event)

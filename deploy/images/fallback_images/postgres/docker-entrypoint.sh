@@ -1,5 +1,6 @@
 #!/bin/bash
-# Replaces the entry point of postgres images as far as docker-compose.yml needs it: creates the cluster once.
+# Replaces the entry point of postgres images as far as docker-compose.yml needs it: creates the cluster at
+# first start.
 set -euo pipefail
 
 if [ "$(id -u)" = 0 ]; then
@@ -15,6 +16,6 @@ if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
     echo "listen_addresses = '*'" >>"$PGDATA/postgresql.conf"
     echo "unix_socket_directories = '/var/run/postgresql'" >>"$PGDATA/postgresql.conf"
 fi
-# A volume may have become accessible to a group, which the server rejects.
+# The server rejects a directory that's accessible to a group, which a volume may have become.
 [ "$1" != postgres ] || chmod 0700 "$PGDATA"
 exec "$@"

@@ -1,11 +1,11 @@
-"""Tables with expiring rows, and tables with the subjects of artifacts' events.
+"""Tables with expiring rows.
 
 Artifacts are deleted before their session.
 """
 
 from typing import Final
 
-from libs.eventing import EntityTable, Expiry
+from libs.eventing import Expiry
 
 _KEY_DAYS: Final = 3
 EXPIRIES: Final = (
@@ -23,4 +23,3 @@ EXPIRIES: Final = (
     ),
     Expiry("uploads", since="created_at", days=_KEY_DAYS),
 )
-ENTITIES: Final = (EntityTable("artifacts"), EntityTable("sessions"))

@@ -1,8 +1,8 @@
-"""The gateway's tables with expiring rows, and the tables of the entities that its events are about."""
+"""Tables with expiring rows."""
 
 from typing import Final
 
-from libs.eventing import EntityTable, Expiry
+from libs.eventing import Expiry
 
 _IDEMPOTENCY_DAYS: Final = 3
 # A rotated key is deleted before its successor, which it references.
@@ -13,4 +13,3 @@ _ENDED_KEYS: Final = Expiry(
     unneeded="NOT EXISTS (SELECT FROM api_keys k WHERE k.successor_id = t.id)",
 )
 EXPIRIES: Final = (Expiry("idempotency_keys", since="created_at", days=_IDEMPOTENCY_DAYS), _ENDED_KEYS)
-ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections"))

@@ -16,8 +16,7 @@ from libs.contracts.errors import AuthenticationFailed, NotFound, ValidationFail
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.a2a.agent_card import card_of
-from services.gateway.entrypoints.a2a.bindings import HttpJson, JsonRpc, json_of
-from services.gateway.entrypoints.a2a.calls import Call, address_of
+from services.gateway.entrypoints.a2a.calls import Call, HttpJson, JsonRpc, address_of, json_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
 from services.gateway.entrypoints.a2a.messages import find_raw_image
 from services.gateway.entrypoints.door.answers import json_answer

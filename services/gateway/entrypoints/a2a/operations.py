@@ -13,6 +13,7 @@ from a2a.types.a2a_pb2 import (
     ListTasksResponse,
     Message,
     SendMessageRequest,
+    SendMessageResponse,
     StreamResponse,
     SubscribeToTaskRequest,
     Task,
@@ -37,8 +38,9 @@ from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_ta
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.queries import MAX_WAIT
+from services.gateway.entrypoints.door.streams import resumed
 from services.gateway.entrypoints.door.writes import repeatable
-from services.gateway.use_cases.turns import TurnPart, TurnQuery, scope_to_answer
+from services.gateway.use_cases.turns import TurnPart, scope_to_answer
 
 _STATUSES: Final = {state: status for status, state in STATES.items()}
 _PAGE: Final = 50
@@ -56,7 +58,7 @@ class Operations:
     base: str
     headers: dict[str, str]
 
-    async def send(self, params: SendMessageRequest) -> Task:
+    async def send(self, params: SendMessageRequest) -> SendMessageResponse:
         """Sends a message and returns its task, even if the turn failed. Raises if the message is refused."""
         check_configuration(params.configuration)
         message = params.message
@@ -64,7 +66,7 @@ class Operations:
             turn, _ = await self._answered(message)
             if not params.configuration.return_immediately:
                 turn = await self._settled(turn)
-            return self._task(turn, self._history(params, turn.session_id, turn.turn_id))
+            return self._sent(params, turn)
         content = content_of(message)
         session_id = await self._session(message)
         write = self._repeatable(message)
@@ -77,8 +79,7 @@ class Operations:
                     await submitted.finish(MAX_WAIT)
             except ServiceError as failure:
                 problem = failure
-            turn = await self._read(submitted.command_id, problem)
-            return self._task(turn, self._history(params, session_id, turn.turn_id))
+            return self._sent(params, await self._read(submitted.command_id, problem))
 
     async def stream(self, params: SendMessageRequest) -> AsyncGenerator[StreamResponse | None, None]:
         """Yields the task, then its updates until the task ends or needs an answer."""
@@ -104,7 +105,7 @@ class Operations:
             yield StreamResponse(
                 task=begun_task(session_id, turn_id, status, self._history(params, session_id, turn_id))
             )
-            async for update in self._updates(session_id, turn_id, _chain(first, events)):
+            async for update in self._updates(session_id, turn_id, resumed(first, events)):
                 yield update
 
     async def get(self, params: GetTaskRequest) -> Task:
@@ -118,16 +119,16 @@ class Operations:
         if params.status and params.status not in _STATUSES:
             return ListTasksResponse(page_size=size)
         since = params.status_timestamp_after
-        wanted = TurnQuery(
-            self.agent.id,
-            session_id=params.context_id or None,
-            status=_STATUSES.get(params.status),
-            changed_after=since.ToJsonString() if params.HasField("status_timestamp_after") else None,
-            after=params.page_token or None,
-            limit=size,
-        )
         try:
-            page = await self.door.turns.page(self.caller.identity, wanted)
+            page = await self.door.turns.page(
+                self.caller.identity,
+                agent_id=self.agent.id,
+                session_id=params.context_id or None,
+                status=_STATUSES.get(params.status),
+                changed_after=since.ToJsonString() if params.HasField("status_timestamp_after") else None,
+                after=params.page_token or None,
+                limit=size,
+            )
         except ValidationFailed:
             raise InvalidParamsError("Invalid pageToken. Use the nextPageToken of an earlier response.") from None
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
@@ -261,6 +262,9 @@ class Operations:
         self.headers.update(turn_headers(turn.session_id, turn.turn_id))
         return task_of(turn, self._files(turn.session_id), history, with_artifacts=with_artifacts)
 
+    def _sent(self, params: SendMessageRequest, turn: Turn) -> SendMessageResponse:
+        return SendMessageResponse(task=self._task(turn, self._history(params, turn.session_id, turn.turn_id)))
+
     def _history(self, params: SendMessageRequest, session_id: str, turn_id: str) -> list[Message]:
         configuration = params.configuration
         if configuration.HasField("history_length") and configuration.history_length == 0:
@@ -272,11 +276,3 @@ class Operations:
 
     def _files(self, session_id: str) -> str:
         return f"{self.base}/api/v1/sessions/{session_id}/artifacts"
-
-
-async def _chain(
-    first: StreamedEvent | None, events: AsyncGenerator[StreamedEvent | None, None]
-) -> AsyncGenerator[StreamedEvent | None, None]:
-    yield first
-    async for event in events:
-        yield event

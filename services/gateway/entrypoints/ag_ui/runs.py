@@ -120,9 +120,7 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the new turn's events. Cancels the waiting turn once the first event shows that the new one was
-        accepted.
-        """
+        """Yields the new turn's events. Once the first event shows that it was accepted, cancels the waiting turn."""
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
             async for event in follow:

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
+from libs.contracts.messages import Command, Received
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
+from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.cors import CrossOriginMiddleware
@@ -18,8 +20,9 @@ from services.gateway.entrypoints.door.lifecycle import InFlightRequests, Reques
 from services.gateway.entrypoints.door.routes import PublicRoute
 from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
+from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.use_cases.agents import Agents
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Make
 from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
@@ -57,6 +60,30 @@ async def _transfers(request: Request) -> TransferProxy:
 DoorDep = Annotated[Door, Depends(_door)]
 Upstream = Annotated[Owners, Depends(_owners)]
 TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Sends an idempotent write's command. Returns its terminal event, or raises the service's error."""
+
+    write: Write
+    commands: CommandDispatcher
+
+    async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
+        """``accepted_within``: the timeout in seconds for a service that calls others before it accepts the command."""
+        return await self.commands.run(self.write, command, accepted_within=accepted_within)
+
+    async def new(self, command: type[Command], make: Make) -> Received:
+        """Sends a command built from its own ID or from more than the body. A retry doesn't build it again."""
+        return await self.commands.create(self.write, command, make)
+
+
+async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
+    return Submission(write, door.commands)
+
+
+Submit = Annotated[Submission, Depends(_submission)]
+"""Must be declared after the body, because it hashes the body."""
 
 
 class ProtocolApplication(FastAPI):

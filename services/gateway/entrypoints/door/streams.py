@@ -163,7 +163,7 @@ class EventStreamResponse(StreamingResponse):
         caller: Principal,
         headers: Mapping[str, str],
     ) -> None:
-        super().__init__(_chain(first, events), headers={**headers, **_HEADERS})
+        super().__init__(resumed(first, events), headers={**headers, **_HEADERS})
         self._streams = streams
         self._caller = caller
 
@@ -184,7 +184,8 @@ async def no_body() -> AsyncGenerator[bytes, None]:
     yield
 
 
-async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def resumed(first: T, rest: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+    """Yields an item that was already taken from a generator, then the rest."""
     yield first
     # The stream may last long, so free its first chunk.
     del first

@@ -11,8 +11,8 @@ from starlette.types import Message, Receive
 
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
 from services.gateway.entrypoints.door.bodies import drain
-from services.gateway.entrypoints.door.described import RequestBody
 from services.gateway.entrypoints.door.queries import IdempotencyKey
+from services.gateway.entrypoints.door.routes import RequestBody
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
 """Maximum number of bytes per request, which can contain several files. The upstream limits each file."""

@@ -13,13 +13,12 @@ from libs.contracts.resources.agents import Agent
 from libs.contracts.resources.turns import TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed, TurnRequest
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import typed_events
+from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.mcp.answers import completed, state_of
 from services.gateway.entrypoints.mcp.calls import Call
 from services.gateway.entrypoints.mcp.progress import ProgressWriter
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, Ask
-from services.gateway.use_cases.agents import Agents
-from services.gateway.use_cases.sessions import Sessions
-from services.gateway.use_cases.turns import SubmittedTurn, Turns
+from services.gateway.use_cases.turns import SubmittedTurn
 
 _LONGEST_SECONDS: Final = 600.0
 _CANCEL_SECONDS: Final = 15.0
@@ -30,24 +29,22 @@ _log: Final = structlog.get_logger("gateway.mcp")
 class Asking:
     """Runs the turns behind tool calls."""
 
-    agents: Agents
-    sessions: Sessions
-    turns: Turns
+    door: Door
     _cancelling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ask(self, call: Call, agent_key: str, asked: Ask) -> AgentAnswer:
         """Raises the error of a refused, failed or cancelled turn. Cancelling the call cancels its turn."""
         identity = call.caller.identity
-        agent = await self.agents.find(identity, agent_key)
+        agent = await self.door.agents.find(identity, agent_key)
         write = call.write({"agent_key": agent_key, **asked.model_dump(mode="json")})
         session_id = await self._session(write, agent, asked.session_id)
         request = TurnRequest(stream=call.is_followed)
-        async with self.turns.submit(write, session_id, asked.message, request) as turn:
+        async with self.door.turns.submit(write, session_id, asked.message, request) as turn:
             try:
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     return await self._outcome(call, turn)
             except TimeoutError:
-                return state_of(await self.turns.read(identity, turn.command_id))
+                return state_of(await self.door.turns.read(identity, turn.command_id))
             except asyncio.CancelledError:
                 if call.is_cancelled:
                     self.cancel(write, turn.command_id)
@@ -62,10 +59,10 @@ class Asking:
     async def _cancel(self, write: Write, which: str | IdempotentRequest) -> None:
         try:
             async with asyncio.timeout(_CANCEL_SECONDS):
-                turn_id = which if isinstance(which, str) else await self.turns.find(which)
+                turn_id = which if isinstance(which, str) else await self.door.turns.find(which)
                 if turn_id is not None:
-                    turn = await self.turns.read(write.identity, turn_id)
-                    await self.turns.cancel(write, turn.session_id, turn_id)
+                    turn = await self.door.turns.read(write.identity, turn_id)
+                    await self.door.turns.cancel(write, turn.session_id, turn_id)
         except (ServiceError, TimeoutError) as problem:
             # The turn has ended, or it continues without a reader, which is harmless.
             _log.info("turn.not_cancelled", problem=str(problem))
@@ -73,8 +70,8 @@ class Asking:
     async def _session(self, write: Write, agent: Agent, session_id: str | None) -> str:
         if session_id is None:
             opening = write.part("session")
-            return (await self.sessions.open(opening, {"agent_id": agent.id}, write.identity)).session_id
-        session = await self.sessions.read(write.identity, session_id)
+            return (await self.door.sessions.open(opening, {"agent_id": agent.id}, write.identity)).session_id
+        session = await self.door.sessions.read(write.identity, session_id)
         if session.agent_id != agent.id:
             raise Conflict(f"The session isn't one of the agent {agent.agent_key}. Omit session_id to create one.")
         return session.session_id
@@ -90,7 +87,7 @@ class Asking:
                 if (answer := await self._answer(call, turn, each.event)) is not None:
                     return answer
         # The turn's events no longer exist.
-        return state_of(await self.turns.read(call.caller.identity, turn.command_id))
+        return state_of(await self.door.turns.read(call.caller.identity, turn.command_id))
 
     async def _answer(self, call: Call, turn: SubmittedTurn, event: Event) -> AgentAnswer | None:
         match event:
@@ -101,6 +98,6 @@ class Asking:
             case TurnCancelled():
                 raise Conflict("The turn was cancelled.")
             case TurnActionRequired():
-                now = await self.turns.read(call.caller.identity, turn.command_id)
+                now = await self.door.turns.read(call.caller.identity, turn.command_id)
                 return state_of(now) if now.status == "waiting" else None
         return None

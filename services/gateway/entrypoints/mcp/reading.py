@@ -14,7 +14,7 @@ from libs.contracts.resources.agents import Agent
 from libs.contracts.resources.knowledge_bases import KnowledgeBase, KnowledgeBasePage, SearchReply
 from libs.contracts.resources.sessions import Session
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.mcp.schemas import (
     Agents,
     Conversation,
@@ -25,8 +25,6 @@ from services.gateway.entrypoints.mcp.schemas import (
     SaidMessage,
     SearchKnowledge,
 )
-from services.gateway.use_cases.agents import Agents as StoredAgents
-from services.gateway.use_cases.sessions import Sessions
 
 _MOST_AGENTS: Final = 50
 """Maximum number of agents that have a tool of their own."""
@@ -50,13 +48,11 @@ def ask_name(agent_key: str) -> str:
 class Reading:
     """Methods raise ``NotFound`` for anything that is missing or that the caller can't see."""
 
-    stored: StoredAgents
-    sessions: Sessions
-    owners: Owners
+    door: Door
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
         """Returns the agents that have a tool of their own."""
-        return await self.stored.visible_to(identity, limit=_MOST_AGENTS)
+        return await self.door.agents.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
         """Returns the key of the agent that a tool asks, or None for other tools."""
@@ -64,11 +60,11 @@ class Reading:
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):
             return key
-        listed = await self.stored.visible_to(identity)
+        listed = await self.door.agents.visible_to(identity)
         return next((each.agent_key for each in listed if ask_name(each.agent_key) == tool), None)
 
     async def agents(self, identity: Identity) -> Agents:
-        listed = await self.stored.visible_to(identity)
+        listed = await self.door.agents.visible_to(identity)
         return Agents(agents=[_listed(agent, number < _MOST_AGENTS) for number, agent in enumerate(listed)])
 
     async def knowledge_bases(self, caller: Principal) -> KnowledgeBases:
@@ -90,15 +86,16 @@ class Reading:
         base_id = await self._knowledge_base_id(caller, wanted.knowledge_base)
         body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
         path = f"/internal/knowledge-bases/{base_id}/search"
-        found = SearchReply.model_validate_json(await self.owners.ask(caller, "ingestion", path, body))
+        found = SearchReply.model_validate_json(await self.door.owners.ask(caller, "ingestion", path, body))
         return Passages(knowledge_base_id=base_id, query=wanted.query, results=found.results)
 
     async def conversation(self, identity: Identity, session_id: str) -> Conversation:
-        session = await self.sessions.read(identity, session_id)
-        messages = await self.sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=0)
+        sessions = self.door.sessions
+        session = await sessions.read(identity, session_id)
+        messages = await sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=0)
         omitted = messages.total - len(messages.messages)
         if omitted:
-            messages = await self.sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=omitted)
+            messages = await sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=omitted)
         return Conversation(
             session_id=session.session_id,
             agent=agent_name(session),
@@ -109,7 +106,7 @@ class Reading:
                 SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
             ],
             omitted=omitted,
-            required_actions=list(await self.sessions.open_actions(identity, session.session_id)),
+            required_actions=list(await sessions.open_actions(identity, session.session_id)),
         )
 
     async def _knowledge_base_id(self, caller: Principal, named: str) -> str:
@@ -132,7 +129,7 @@ class Reading:
 
     async def _knowledge_bases(self, caller: Principal, offset: int) -> KnowledgeBasePage:
         params = {"limit": _PAGE, "offset": offset}
-        return await self.owners.read(KnowledgeBasePage, caller, "ingestion", "/internal/knowledge-bases", params)
+        return await self.door.owners.read(KnowledgeBasePage, caller, "ingestion", "/internal/knowledge-bases", params)
 
 
 def agent_name(session: Session) -> str:

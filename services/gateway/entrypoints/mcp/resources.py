@@ -13,7 +13,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources.artifacts import Artifact, ArtifactPage, ArtifactRecord
 from libs.contracts.resources.sessions import SessionPage
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.mcp.answers import artifact_uri
 from services.gateway.entrypoints.mcp.reading import Reading, agent_name
@@ -50,15 +50,15 @@ Contents = TextResourceContents | BlobResourceContents
 class Resources:
     """Lists and reads resources. Methods raise ``PermissionDenied`` for a missing scope."""
 
+    door: Door
     reading: Reading
-    owners: Owners
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
         """Returns a page of the caller's sessions, newest first, and the next page's cursor."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
-        page = await self.owners.read(SessionPage, principal, "runtime", "/internal/sessions", params)
+        page = await self.door.owners.read(SessionPage, principal, "runtime", "/internal/sessions", params)
         found = [
             Resource(
                 uri=f"aes://sessions/{each.session_id}",
@@ -88,17 +88,17 @@ class Resources:
 
     async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
-        page = await self.owners.read(ArtifactPage, caller, "artifacts", path, params)
+        page = await self.door.owners.read(ArtifactPage, caller, "artifacts", path, params)
         listed = [each.model_dump(mode="json", include=set(ArtifactRecord.model_fields)) for each in page.artifacts]
         records = [{**each, "uri": artifact_uri(each["artifact_id"])} for each in listed]
         return TextResourceContents(uri=uri, mime_type=_JSON, text=orjson.dumps(records).decode())
 
     async def _artifact(self, caller: Principal, uri: str, artifact_id: str) -> Contents:
-        record = await self.owners.read(Artifact, caller, "artifacts", f"/internal/artifacts/{artifact_id}")
+        record = await self.door.owners.read(Artifact, caller, "artifacts", f"/internal/artifacts/{artifact_id}")
         if record.size > _LARGEST:
             raise TooLarge(f"The file is too large for MCP ({record.size} bytes). Download it from {record.url}.")
         path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"
-        return _contents(uri, record.content_type, await self.owners.file(caller, "artifacts", path))
+        return _contents(uri, record.content_type, await self.door.owners.file(caller, "artifacts", path))
 
 
 def _contents(uri: str, media_type: str, content: bytes) -> Contents:

@@ -46,10 +46,10 @@ class McpServer:
     def __init__(self, door: Door) -> None:
         # At level INFO, the SDK logs every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
-        reading = Reading(door.agents, door.sessions, door.owners)
-        self._asking = Asking(door.agents, door.sessions, door.turns)
+        reading = Reading(door)
+        self._asking = Asking(door)
         self._tools = Tools(reading, self._asking)
-        self._resources = Resources(reading, door.owners)
+        self._resources = Resources(door, reading)
         self._server: Server[Any] = Server(
             "agent-execution-service",
             version="1.0.0",

@@ -1,4 +1,4 @@
-"""``/openai/v1/``: OpenAI's API, for unmodified clients."""
+"""``/openai/v1/``: OpenAI's API, for use with unmodified clients."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Converts a turn into a chat completion: a single object, or chunks."""
+"""Converts a turn into a chat completion, either one object or chunks."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -16,7 +16,7 @@ from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
 
-_ANOTHER_TEXT: Final = "The response was restarted after a crash and its text changed. Send the request again."
+_ANOTHER_TEXT: Final = "The response was restarted after a crash, and its text changed. Send the request again."
 DONE: Final = b"data: [DONE]\n\n"
 
 
@@ -39,7 +39,7 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 
 
 def content_of(reply: ExecuteReply) -> str:
-    """Returns the reply's text; for structured output only the JSON, without a code fence around it."""
+    """Returns the reply's text. For structured output, this is only the JSON, without a surrounding code fence."""
     if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
         return write_json(reply.response.output).decode()
     return reply.response.content
@@ -50,7 +50,7 @@ def requested(reply: ExecuteReply) -> list[ToolCallRecord]:
 
 
 def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Conflict:
-    """Returns the error for a call whose turn is waiting for an approval."""
+    """Returns the error for a request whose turn is waiting for an approval."""
     named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
     message = (
         f"Turn {turn_id} of session {session_id} is waiting for approval of {named}. It continues once you answer."
@@ -60,9 +60,9 @@ def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredActi
 
 @dataclass(slots=True)
 class ChatStream:
-    """The chunks of a turn. Sent text can't be retracted, so a repeated step continues after it.
+    """Converts a turn's events into chunks. Sent text can't be retracted, so a repeated step continues after it.
 
-    ``whole``: the text is sent in one piece at the end, since a reply that violates its schema is generated again.
+    ``whole``: sends the text in one piece at the end, because a reply that violates its schema is generated again.
     """
 
     model: str
@@ -74,7 +74,7 @@ class ChatStream:
     restarted: bool = False
 
     async def chunks(self, events: AsyncGenerator[TurnProgress | None, None]) -> AsyncGenerator[bytes, None]:
-        """Raises the error of a turn that failed, was cancelled, waits for an approval, or changed its text."""
+        """Raises an error if the turn fails, is cancelled, needs an approval, or changes text that was already sent."""
         begun = False
         async with aclosing(events):
             async for progress in events:
@@ -105,7 +105,7 @@ class ChatStream:
         return []
 
     def _new_text(self, delta: turns.OutputTextDelta) -> str:
-        """Returns the unsent part of a delta. Raises ``ModelFailed`` if the sent text no longer matches."""
+        """Returns the unsent part of a delta. Raises ``ModelFailed`` if the delta contradicts the sent text."""
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)
         if not sent[delta.offset :].startswith(delta.text[:known]):

@@ -1,4 +1,4 @@
-"""Bodies of chat completions: the supported fields, and hints for the others."""
+"""Bodies of chat completions: supported fields, and hints for unsupported ones."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -33,11 +33,11 @@ _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "functions": (),
     "function_call": (),
 }
-"""Unsupported fields, with the values that have no effect."""
+"""Values of unsupported fields that are accepted because they have no effect."""
 _INSTEAD: Final = {
     "functions": "use tools",
     "function_call": "use tool_choice",
-    "store": "chat completions are deleted after a day; use responses instead",
+    "store": "chat completions are deleted after a day; use the Responses API instead",
 }
 
 
@@ -66,7 +66,7 @@ Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type
 
 
 class _Message(SaidAgain):
-    """``name`` (the participant or function) has no effect."""
+    """The base class of messages. ``name``, which identifies the participant or function, has no effect."""
 
     name: str | None = None
 
@@ -82,7 +82,7 @@ class UserMessage(_Message):
 
 
 class CalledFunction(SaidAgain):
-    """``parsed_arguments``: the client's parsed ``arguments``."""
+    """A called function. ``parsed_arguments``: the ``arguments`` as parsed by the client's library."""
 
     name: str
     arguments: str
@@ -90,7 +90,7 @@ class CalledFunction(SaidAgain):
 
 
 class Call(SaidAgain):
-    """``index``: the position in its original stream."""
+    """A call. ``index``: its position in the original stream."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     type: Literal["function"] = "function"
@@ -99,9 +99,9 @@ class Call(SaidAgain):
 
 
 class AssistantMessage(_Message):
-    """``annotations`` and ``refusal`` are returned as sent: empty.
+    """``annotations`` and ``refusal`` must be empty, as they were sent to the client.
 
-    ``parsed`` is the client's parsed value.
+    ``parsed``: the value as parsed by the client's library.
     """
 
     role: Literal["assistant"]
@@ -124,7 +124,7 @@ ChatMessage = Annotated[Instruction | UserMessage | AssistantMessage | ToolMessa
 
 
 class Function(StrictModel):
-    """``strict`` has no effect: arguments are always validated against ``parameters``."""
+    """A function. ``strict`` has no effect, since arguments are always validated against ``parameters``."""
 
     name: str
     description: str | None = None
@@ -167,14 +167,14 @@ class SchemaText(StrictModel):
 
 
 class StreamOptions(StrictModel):
-    """Accepts ``include_obfuscation`` false, which is always the case: chunks have no padding."""
+    """Stream options. ``include_obfuscation`` can only be false, because chunks are never padded."""
 
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
 
 
 class ChatBody(StrictModel):
-    """``user``, ``safety_identifier`` and ``prompt_cache_key`` are the caller's labels and have no effect."""
+    """A request's body. ``user``, ``safety_identifier`` and ``prompt_cache_key`` are labels without effect."""
 
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=5000)]

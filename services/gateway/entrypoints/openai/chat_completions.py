@@ -1,7 +1,7 @@
-"""``/openai/v1/chat/completions``: each call is a separate session, deleted after a day and not listed."""
+"""``/openai/v1/chat/completions``: each call creates a session, which isn't listed and is deleted after a day."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Security
@@ -11,7 +11,6 @@ from libs.contracts.errors import InvalidRequest, TimedOut, ValidationFailed
 from libs.contracts.identity import Scope
 from libs.contracts.replies import ExecuteReply
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import typed_events
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
@@ -21,9 +20,9 @@ from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
-from services.gateway.entrypoints.openai.chat_requests import NAMES, ChatTurn, chat_turn
+from services.gateway.entrypoints.openai.chat_requests import NAMES, chat_turn
 from services.gateway.entrypoints.openai.conventions import PREFIX, renamed
-from services.gateway.use_cases.turns import Turns, Unfinished
+from services.gateway.use_cases.turns import SubmittedTurn, Unfinished
 
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
 _MAX_BODY: Final = 1024 * 1024
@@ -37,15 +36,17 @@ async def create_chat_completion(
 ) -> Response:
     body = chat_body(values)
     turn = chat_turn(body, await door.agents.beginning_of(caller.identity, body.model), caller)
+    submitting = door.turns.submit(write, turn.begins, turn.content, turn.request)
     if body.stream:
         headers: dict[str, str] = {}
-        chunks = _chunks(door.turns, write, turn, body, headers)
-        return await door.streams.respond(request, chunks, caller, headers)
-    return await _complete(door.turns, write, turn, body)
+        options = turn.request.options
+        whole = options is not None and options.output_schema is not None
+        return await door.streams.respond(request, _chunks(submitting, body, whole, headers), caller, headers)
+    return await _complete(submitting, body)
 
 
-async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
-    async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
+async def _complete(submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody) -> Response:
+    async with submitting as submitted:
         try:
             end = await submitted.finish(MAX_WAIT)
         except (InvalidRequest, ValidationFailed) as problem:
@@ -63,14 +64,12 @@ async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) 
 
 
 async def _chunks(
-    turns: Turns, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
+    submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, whole: bool, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """``headers`` of the response are filled before the first chunk."""
-    async with turns.begin(write, turn.begins, turn.content, turn.request) as submitted:
+    """Yields chunks. Sets the response's ``headers`` before the first one."""
+    async with submitting as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-        options = turn.request.options
-        whole = options is not None and options.output_schema is not None
         stream = ChatStream(body.model, submitted.session_id, submitted.command_id, usage, whole)
         try:
             async with aclosing(stream.chunks(typed_events(submitted.follow()))) as chunks:

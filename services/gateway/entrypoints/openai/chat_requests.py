@@ -1,4 +1,4 @@
-"""Converts a chat completion into a turn: the conversation so far, the question, and later tool results."""
+"""Converts a chat completion's request into a turn: the conversation so far, the question, and later tool results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A turn that starts an unlisted session."""
+    """A turn and the unlisted session that it starts."""
 
     begins: SessionBeginning
     content: str | list[ContentBlock]
@@ -51,7 +51,7 @@ class ChatTurn:
 
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
-    """Raises ``ValidationFailed`` for messages that don't form a conversation, and for unusable settings."""
+    """Raises ``ValidationFailed`` for messages that don't form a conversation, and for unsupported settings."""
     body = body.model_copy(update={"messages": _with_question(body.messages)})
     said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
     asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
@@ -81,7 +81,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Without a user message, the last instruction is the question, as with OpenAI."""
+    """Makes the last instruction the question if there's no user message, as OpenAI does."""
     if any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
     last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
@@ -97,7 +97,7 @@ def _options(body: ChatBody) -> dict[str, Any]:
     instructions = [_text(message.content) for message in body.messages if isinstance(message, Instruction)]
     if body.max_tokens is not None and body.max_completion_tokens is not None:
         raise refuse(
-            "max_tokens", "Give either max_tokens or max_completion_tokens, not both.", "invalid_request_error"
+            "max_tokens", "Send either max_tokens or max_completion_tokens, not both.", "invalid_request_error"
         )
     choice = body.tool_choice
     options = {
@@ -179,16 +179,16 @@ def _text(content: str | Sequence[object]) -> str:
 
 
 def _check_calls(said: Sequence[tuple[int, object]]) -> None:
-    """Ensures that every call is followed by its result, and every result has a call. Raises ``ValidationFailed``."""
+    """Raises ``ValidationFailed`` for a call that isn't followed by its result, or for a result without a call."""
     unanswered: dict[str, int] = {}
     for place, message in said:
         if isinstance(message, ToolMessage):
             if unanswered.pop(message.tool_call_id, None) is None:
-                reason = "No earlier call has this ID, or it already has a result."
+                reason = "No earlier call has this ID, or the call already has a result."
                 raise refuse(f"messages.{place}.tool_call_id", reason, "invalid_value")
         elif isinstance(message, AssistantMessage):
             unanswered.update({call.id: place for call in message.tool_calls or ()})
     if unanswered:
         call_id, place = next(iter(unanswered.items()))
-        reason = f"The call {call_id!r} has no result. Add a message of role tool with its ID."
+        reason = f"The call {call_id!r} has no result. Add a message with role tool and this ID."
         raise refuse(f"messages.{place}.tool_calls", reason, "invalid_value")

@@ -1,4 +1,4 @@
-"""Conventions of OpenAI's API: the prefix, the error format, ``x-request-id``."""
+"""Conventions of OpenAI's API: the prefix, the error format, and ``x-request-id``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -35,7 +35,7 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """Returns OpenAI's error object: ``param`` is the location of the first finding, ``code`` its type."""
+    """Returns OpenAI's error object. ``param`` and ``code`` are the location and type of the first finding."""
     finding = info.details[0] if info.details else None
     return {
         "message": info.message,
@@ -50,7 +50,7 @@ def _body(info: ErrorInfo) -> bytes:
 
 
 def _event(info: ErrorInfo) -> bytes:
-    # Clients raise the ``error`` in any event's data.
+    # Clients raise an error if the data of any event contains ``error``.
     return b"event: error\ndata: " + orjson.dumps({"type": "error", "error": error_fields(info)}) + b"\n\n"
 
 
@@ -58,7 +58,7 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 
 
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
-    """Returns the error, with the field's name."""
+    """Returns the error for a field."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
 
 
@@ -82,15 +82,15 @@ def deleted(identifier: str, kind: str) -> Response:
 
 
 def created_at(identifier: str) -> int:
-    """Returns the Unix time at the start of an ID, the same wherever it is read; 0 for an ID without one."""
+    """Returns the Unix time encoded in an ID, or 0 if the ID contains none. It's the same on every replica."""
     made = made_at(identifier)
     return 0 if made is None else int(made.timestamp())
 
 
 class ClientHeadersMiddleware:
-    """Headers for OpenAI's clients: ``x-request-id``, and ``x-should-retry`` where a retry would do harm.
+    """Sends ``x-request-id`` to OpenAI's clients, and ``x-should-retry: false`` where a retry would do harm.
 
-    They retry after 409 and 504: a conflict would persist, and a running turn would be duplicated.
+    By default, clients retry after 409 and 504, but a conflict would persist, and a running turn would be duplicated.
     """
 
     def __init__(self, app: ASGIApp) -> None:

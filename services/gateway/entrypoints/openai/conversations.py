@@ -1,4 +1,4 @@
-"""``/openai/v1/conversations``: sessions opened without an agent; the first response names one."""
+"""``/openai/v1/conversations``: sessions opened without an agent. The first response specifies the agent."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
@@ -36,7 +36,7 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ, Scope.SESSIONS_WRITE])]
 _PAGE: Final = 100
 _UNTIL_THEN: Final = "builtin:extractive"
-"""The model of a conversation without an agent."""
+"""The model of a conversation as long as it has no agent."""
 
 
 class CreateConversation(StrictModel):
@@ -52,13 +52,13 @@ class CreateItems(StrictModel):
     items: Annotated[list[InputItem], Field(min_length=1, max_length=20)]
 
 
+NewConversation = Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, required=False))]
+ConversationChanges = Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation))]
+NewItems = Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems))]
+
+
 @router.post("")
-async def create_conversation(
-    caller: Writer,
-    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, required=False))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
+async def create_conversation(caller: Writer, body: NewConversation, write: IdempotentWrite, door: DoorDep) -> Response:
     without_agent = {
         "config_hash": NO_AGENT,
         "messages": _history(body.items or []),
@@ -76,11 +76,7 @@ async def get_conversation(conversation_id: str, caller: Reader, door: DoorDep) 
 
 @router.post("/{conversation_id}")
 async def change_conversation(
-    conversation_id: str,
-    caller: Writer,
-    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    conversation_id: str, caller: Writer, body: ConversationChanges, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     session_id = session_of(conversation_id)
     await door.sessions.change(write, session_id, metadata=body.metadata or {})
@@ -118,21 +114,16 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 
 @router.post("/{conversation_id}/items")
 async def create_items(
-    conversation_id: str,
-    _: Writer,
-    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems))],
-    __: Unfiltered,
-    write: IdempotentWrite,
-    door: DoorDep,
+    conversation_id: str, _: Writer, body: NewItems, __: Unfiltered, write: IdempotentWrite, door: DoorDep
 ) -> Response:
-    """Only between responses. Calls are added together with their outputs."""
+    """Adds items between responses. Calls must be added together with their outputs."""
     added = await door.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
-    """Rejected explicitly: an agent's input stays on record."""
+    """Rejects the deletion with an explanation, because an agent's input stays on record."""
     await door.sessions.read(caller.identity, session_of(conversation_id))
     stays = f"Item {item_id[:100]!r} can't be deleted without its conversation"
     raise refuse("item_id", f"{stays}. Create another conversation without it.", "unsupported_value")
@@ -140,13 +131,11 @@ async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
     if any(is_instruction(item) for item in items):
-        raise refuse(
-            "items", "Items can't contain instructions. Send instructions with each response.", "unsupported_value"
-        )
+        raise refuse("items", "Items can't contain instructions. Send them with each response.", "unsupported_value")
     try:
         return messages_of(items)
     except ValidationFailed as problem:
-        # The error describes a response's input.
+        # The error message refers to a response's input.
         raise refuse("items", problem.message, "invalid_value") from None
 
 

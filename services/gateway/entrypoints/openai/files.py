@@ -30,11 +30,11 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _FILES: Final = "/internal/files"
 _PURPOSE: Final = "assistants"
 _PURPOSES: Final = (_PURPOSE, "user_data")
-"""Both mean documents to search and read."""
+"""Both purposes mean documents to search and read."""
 
 
 class _FileForm(UploadStream):
-    """An upload's form, forwarded without its ``purpose``."""
+    """Forwards an upload's form without its ``purpose``."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request.receive, request.headers)
@@ -47,7 +47,7 @@ class _FileForm(UploadStream):
             async for piece in without_fields(super().pieces(), self._content_type, self._take):
                 yield piece
             if self._purpose is None:
-                raise refuse("purpose", "The form has no purpose. Add the field purpose.", "missing")
+                raise refuse("purpose", "The form has no purpose. Add this field.", "missing")
         except (ServiceError, ClientDisconnect) as problem:
             self.problem = problem
             raise

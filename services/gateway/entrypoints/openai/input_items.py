@@ -1,4 +1,4 @@
-"""Input items of responses: messages and answers."""
+"""Input items of responses: messages, calls and answers."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class TextPart(SaidAgain):
-    """Text from the user or the agent. ``parsed`` is the client's parsed value."""
+    """Text from the user or the agent. ``parsed``: the value as parsed by the client's library."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
@@ -24,7 +24,7 @@ class TextPart(SaidAgain):
 
 
 class ImagePart(SaidAgain):
-    """An image by URL. The URL may refer to an image in the request."""
+    """An image, given by a URL, which can contain the image itself."""
 
     type: Literal["input_image"]
     image_url: ImageAddress
@@ -50,7 +50,7 @@ class MessageInput(SaidAgain):
 
 
 class FunctionCallOutput(SaidAgain):
-    """The result of a call made by the client."""
+    """The result of a call that the client executed."""
 
     type: Literal["function_call_output"]
     call_id: Text
@@ -64,7 +64,7 @@ class FunctionCallOutput(SaidAgain):
 
 
 class FunctionCall(SaidAgain):
-    """A call requested by the agent in an earlier response. ``parsed_arguments``: the client's parsed arguments."""
+    """A call that the agent requested in an earlier response. ``parsed_arguments``: as parsed by the client."""
 
     type: Literal["function_call"]
     call_id: Text
@@ -85,7 +85,7 @@ class FunctionCall(SaidAgain):
 
 
 class AgentCall(SaidAgain):
-    """A call made by the agent itself in an earlier response."""
+    """A call that the agent made itself in an earlier response."""
 
     type: Literal["mcp_call"]
     id: Text
@@ -107,7 +107,7 @@ class ApprovalResponse(SaidAgain):
 
 
 def _type(value: Any) -> str:
-    """Messages may omit their type."""
+    """Returns an item's type, which messages may omit."""
     given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return given if isinstance(given, str) else "message"
 

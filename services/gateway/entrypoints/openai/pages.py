@@ -1,4 +1,4 @@
-"""Cursor-based pages of lists: ``after``, ``limit`` and ``order``."""
+"""Cursor-based pages of lists, with ``after``, ``limit`` and ``order``."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -23,7 +23,7 @@ def _order(order: str) -> str:
 
 
 class ListQuery(QueryModel):
-    """A page has at most 200 entries, even where clients may request more."""
+    """The query of a list. A page has at most 200 entries, even where clients may request more."""
 
     after: str | None = None
     limit: Annotated[int, whole_number("limit", 1, 100, 20)] = 20
@@ -67,4 +67,4 @@ def page_within(entries: Sequence[dict[str, Any]], cursor: ListQuery) -> Respons
 
 
 def unknown_cursor() -> ValidationFailed:
-    return refuse("after", "after is not the ID of an item in this list.", "invalid_value")
+    return refuse("after", "after must be the ID of an item in this list.", "invalid_value")

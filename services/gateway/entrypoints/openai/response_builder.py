@@ -1,8 +1,8 @@
-"""Builds responses and the events of their streams from the events of turns.
+"""Builds responses and their streams' events from the events of turns.
 
-A turn waiting for answers ends a response and starts the next one once it has them: a turn's responses are numbered
-from 0. An event's number follows from its position in the turn's stream. So every replica produces the same stream of a
-turn, and can resume it anywhere.
+When a turn waits for answers, its response ends. Once the answers have arrived, the next response starts, so a turn's
+responses are numbered from 0. An event's number is derived from its position in the turn's stream, so every replica
+produces the same stream and can resume it anywhere.
 """
 
 from typing import Any, Final
@@ -18,7 +18,8 @@ from services.gateway.entrypoints.openai import response_items as items
 from services.gateway.entrypoints.openai.conventions import error_fields
 from services.gateway.entrypoints.openai.response_items import Json
 
-# Numbers below 2^53: the sequence of the turn's event times this, then its place among the derived events and texts.
+# An event's number is the sequence of the turn's event times this, plus the place among derived events and texts. All
+# numbers are below 2^53.
 _PER_EVENT: Final = 2**25
 _CUT: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _TEXT_BEGINS: Final = 64
@@ -30,9 +31,9 @@ def response_id(turn_id: str, part: int = 0) -> str:
 
 
 class ResponseBuilder:
-    """One response of a turn. Takes the turn's events from its beginning, and skips those of other responses.
+    """Builds one response of a turn. Takes all of the turn's events, and skips those of other responses.
 
-    ``head``: the response's constant fields. ``has_ended``: nothing follows in this response.
+    ``head``: the response's constant fields. ``has_ended``: whether the response is complete.
     """
 
     def __init__(self, turn_id: str, head: Json, part: int = 0) -> None:
@@ -40,10 +41,10 @@ class ResponseBuilder:
         self.has_ended = False
         self.error: ErrorInfo | None = None
         self.inputs: list[Json] = []
-        """The answers at the start of this response, as input items."""
+        """The answers that started this response, as input items."""
         self.open_actions: dict[str, RequiredAction] = {}
         self.asked: dict[str, RequiredAction] = {}
-        """The actions at the end of this response."""
+        """The actions with which this response ended."""
         self.turn_id = turn_id
         self._head = head
         self._wanted = part
@@ -78,7 +79,7 @@ class ResponseBuilder:
         }
 
     def take(self, progress: TurnProgress) -> list[Json]:
-        """Returns the events of this response's stream for an event of the turn."""
+        """Takes an event of the turn. Returns the resulting events of this response's stream."""
         self._sequence, event = progress.at.sequence, progress.event
         self._slot, self._events = 0, []
         if isinstance(event, turns.OutputTextDelta):
@@ -88,7 +89,7 @@ class ResponseBuilder:
         return self._events
 
     def end_wait(self) -> list[Json]:
-        """Ends the response because the turn is waiting and all its actions have arrived."""
+        """Ends the response because the turn is waiting and all of its actions are known."""
         self._events = []
         self._finish_wait()
         return self._events
@@ -155,9 +156,10 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. Text other than the reply becomes an item without content: clients mustn't join it.
+        """Ends the open message. Text outside of the reply becomes an item without content, so that clients don't join
+        it.
 
-        ``value``: the parsed JSON of the text, which some models wrap in a code fence.
+        ``value``: the JSON value in the text, which some models wrap in a code fence.
         """
         text, self._text = self._text, None
         if text is None:
@@ -228,7 +230,7 @@ class ResponseBuilder:
             self.inputs.append(item)
 
     def _finish_wait(self) -> None:
-        """The time of the response's last action, regardless of when it's noticed."""
+        """Ends the response at the position of its last action, regardless of when the wait was noticed."""
         sequence, slot = self._sequence, self._slot
         self._sequence, self._slot = self._asked_at
         self._finish("completed", "response.completed")
@@ -269,7 +271,7 @@ class ResponseBuilder:
 
 
 class _Text:
-    """The message in progress."""
+    """A message in progress."""
 
     def __init__(self, item_id: str, index: int) -> None:
         self.id = item_id
@@ -282,7 +284,7 @@ class _Text:
 
 
 def after(events: list[Json], number: int) -> list[Json]:
-    """Returns the events above that number, with the rest of a partially sent text."""
+    """Returns the events with higher numbers, and the rest of a partially sent text."""
     left = []
     for event in events:
         beyond = event["sequence_number"] - number

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def message_item(item_id: str, text: str, status: str, citations: Sequence[Citation] = (), *, final: bool) -> Json:
-    """Returns a message from the agent. Text outside the reply is ``commentary``."""
+    """Returns a message from the agent. Text outside of the reply is marked as ``commentary``."""
     return {
         "id": item_id,
         "type": "message",
@@ -56,7 +56,7 @@ def approval_request_item(action: RequiredAction) -> Json:
 
 
 def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None, reason: str | None) -> Json:
-    """Returns a call made by the agent itself, shown as a call to an MCP server named after the toolset."""
+    """Returns a call that the agent made itself, as a call to an MCP server named after the toolset."""
     label, name = server_and_name(tool)
     error = None
     if reason is not None:
@@ -122,7 +122,7 @@ def _part(block: Json, role: str) -> Json:
 
 
 def server_and_name(tool: str) -> tuple[str, str]:
-    """Returns the toolset and the tool in it; ``builtin`` for the service's tools."""
+    """Returns a tool's toolset and its name there. Built-in tools have the toolset ``builtin``."""
     label, dot, name = tool.partition(".")
     return (label, name) if dot else ("builtin", tool)
 

@@ -1,4 +1,4 @@
-"""The body of ``POST /openai/v1/responses``: each field is honoured, or rejected by name."""
+"""The body of ``POST /openai/v1/responses``. Each field either takes effect or is rejected by name."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -13,7 +13,7 @@ from services.gateway.entrypoints.openai.conventions import refuse, renamed
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 
 REQUEST_KEY: Final = "openai:request"
-"""The pair in a turn's metadata for fields of the request without a turn option."""
+"""The key in a turn's metadata for those fields of the request that aren't turn options."""
 WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "include": ([],),
     "reasoning": ({},),
@@ -22,14 +22,14 @@ WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
-"""Values that request the default behaviour, as null does in every field. Other values of these fields are rejected."""
+"""Accepted values of unsupported fields. They request the default behaviour, like null. Other values are rejected."""
 UNSUPPORTED: Final = frozenset(
     {
         "access_programs", "background_options", "context_management", "image", "max_tool_calls", "moderation",
         "prompt", "prompt_cache_options", "prompt_cache_retention",
     }
 )  # fmt: skip
-"""Client-only fields, rejected unless null."""
+"""Unsupported fields, which are rejected unless null."""
 NAMES: Final = {
     "content": "input",
     "messages": "input",
@@ -85,7 +85,7 @@ Metadata = Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], F
 
 
 class KeptRequest(BaseModel):
-    """Fields of a request without a turn option. ``instructions``: how many of the turn's characters are its own."""
+    """A request's fields that aren't turn options. ``instructions``: the length of the request's own instructions."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -102,7 +102,7 @@ class KeptRequest(BaseModel):
 
     @classmethod
     def read(cls, kept: str) -> "KeptRequest":
-        """Returns the stored fields; none if a caller of another protocol wrote the pair."""
+        """Parses stored fields. Returns the defaults if another protocol's caller stored the value."""
         try:
             return cls.model_validate_json(kept)
         except ValidationError:
@@ -147,18 +147,18 @@ class CreateResponse(StrictModel):
         return given.id if isinstance(given, ConversationReference) else given
 
     def check(self) -> None:
-        """Raises ``ValidationFailed`` for contradictory fields."""
+        """Raises ``ValidationFailed`` for fields that contradict each other."""
         if self.conversation is not None and self.previous_response_id is not None:
-            raise refuse("conversation", "Give either conversation or previous_response_id, not both.", "conflict")
+            raise refuse("conversation", "Send either conversation or previous_response_id, not both.", "conflict")
         if self.store is False and self.background:
             raise refuse("background", "A background response must be stored. Set store to true.", "conflict")
         if self.store is False and self.conversation is not None:
             raise refuse("store", "Responses in a conversation are always stored. Omit store.", "conflict")
         if REQUEST_KEY in (self.metadata or {}):
-            raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved.", "reserved")
+            raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved. Use another one.", "reserved")
 
     def options(self, model: str, added_instructions: str) -> TurnOptions:
-        """``added_instructions``: those in the input's system and developer messages."""
+        """Returns the turn's options. ``added_instructions``: texts of the input's system and developer messages."""
         instructions = "\n\n".join(each for each in (self.instructions, added_instructions) if each)
         kept = KeptRequest(
             model=model,
@@ -224,7 +224,7 @@ def _unusable(problem: ValidationError) -> ValidationFailed:
 
 
 def response_head(options: TurnOptions | None, created_at: int, model: str = "") -> JsonObject:
-    """Returns the response fields that depend only on the request."""
+    """Returns the fields of a response that depend only on the request."""
     options = options or TurnOptions()
     metadata = dict(options.metadata or {})
     request = KeptRequest.read(metadata.pop(REQUEST_KEY, "{}"))

@@ -45,20 +45,20 @@ from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
-"""Age at which the runtime removes a session of ``store: false`` whose gateway died before it could."""
+"""The age at which the runtime deletes an unstored response's session if the gateway crashed before deleting it."""
 _REMOVE_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseName:
-    """A response's turn, and the response's number in it."""
+    """A response's ID, parsed: the turn, and the response's number within the turn."""
 
     turn_id: str
     part: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "ResponseName":
-        """Raises ``NotFound`` unless it is a response's ID."""
+        """Parses a response's ID. Raises ``NotFound`` for any other text."""
         turn_id, _, part = text.removeprefix("resp_").partition("_")
         if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
             raise NotFound(f"There is no response {text[:100]!r}.")
@@ -66,7 +66,7 @@ class ResponseName:
 
 
 def session_of(conversation: str) -> str:
-    """Raises ``NotFound`` unless it is a conversation's ID."""
+    """Returns the session's ID in a conversation's ID. Raises ``NotFound`` for any other text."""
     session_id = conversation.removeprefix("conv_")
     if not conversation.startswith("conv_") or not is_id(session_id):
         raise NotFound(f"There is no conversation {conversation[:100]!r}.")
@@ -79,9 +79,9 @@ def options_of(turn: Turn) -> TurnOptions | None:
 
 @dataclass(slots=True)
 class BegunResponse:
-    """A response in progress, with its turn's events from the turn's beginning.
+    """A response in progress, with all events of its turn.
 
-    Builder and headers exist once the first event has arrived.
+    ``builder`` and ``headers`` are set once the first event has arrived.
     """
 
     events: AsyncGenerator[StreamedEvent | None, None]
@@ -94,7 +94,7 @@ class BegunResponse:
         return self.builder.response()
 
     def error(self) -> ServiceError | None:
-        """Why there is no reply and won't be one."""
+        """The reason why the response won't have a reply."""
         if self.builder is None or self.builder.status not in ("failed", "cancelled"):
             return None
         return Conflict("The response was cancelled.") if self.builder.error is None else error_from(self.builder.error)
@@ -102,7 +102,7 @@ class BegunResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTurns:
-    """One caller's requests."""
+    """Serves one caller's requests for responses."""
 
     door: Door
     caller: Principal
@@ -113,7 +113,7 @@ class ResponseTurns:
         return self.caller.identity
 
     async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
-        """Raises errors that can be detected before the turn starts."""
+        """Starts a response. Raises errors that can be detected before the turn starts."""
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
             if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
@@ -140,7 +140,7 @@ class ResponseTurns:
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
-        """Returns an existing response. Raises ``NotFound``."""
+        """Resumes an existing response. Raises ``NotFound``."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
             self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
@@ -157,7 +157,7 @@ class ResponseTurns:
         return options
 
     async def _place(self, body: CreateResponse, said: Said) -> "_Place":
-        """Returns the session for the response's turn."""
+        """Determines the session for the response's turn."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
@@ -175,17 +175,17 @@ class ResponseTurns:
         begins = await self.door.agents.beginning_of(self._identity, body.model)
         kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
         begins = begins.model_copy(update={**kept, "messages": said.history})
-        # A client that stores the conversation itself can't use a waiting turn.
+        # A client that stores the conversation itself can't resume a waiting turn.
         keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
         calls = ClientCalls(answered=said.answered) if keeps else None
-        return _Place("", body.model, begins=begins, client_calls=calls)
+        return _Place(begins, body.model, client_calls=calls)
 
     async def _require_no_open_actions(self, session_id: str) -> None:
         for action in await self.door.sessions.open_actions(self._identity, session_id):
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """Returns the model's name. A session keeps its agent, or gets the first one named."""
+        """Returns the model's name. A session without an agent gets the first one specified, and then keeps it."""
         if wanted is not None and wanted == known:
             return wanted
         session = await self.door.sessions.read(self._identity, session_id)
@@ -203,7 +203,7 @@ class ResponseTurns:
             try:
                 await self.door.sessions.change(self.write.part("agent"), session_id, agent=agent)
             except Conflict:
-                # Another first response was faster.
+                # A concurrent first response has set the agent.
                 session = await self.door.sessions.read(self._identity, session_id)
             else:
                 return wanted
@@ -217,14 +217,11 @@ class ResponseTurns:
         """Yields the new turn's events. The turn continues the previous response, in a fork if that has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
-        write, session_id = self.write.part("turn"), place.session_id
+        write, session = self.write.part("turn"), place.session
         if previous is not None and begun.removes_session:
-            session_id, position = await self._fork(begun, previous), None
-        if place.begins is not None:
-            submitted = self.door.turns.begin(write, place.begins, content, request)
-        else:
-            placed = request.model_copy(update={"position": position})
-            submitted = self.door.turns.submit(write, session_id, content, placed)
+            session, position = await self._fork(begun, previous), None
+        placed = request.model_copy(update={"position": position})
+        submitted = self.door.turns.submit(write, session, content, placed)
         try:
             async with aclosing(self._followed(begun, submitted, request.options)) as events:
                 async for event in events:
@@ -242,7 +239,8 @@ class ResponseTurns:
                     yield event
         except ServiceError:
             if begun.builder is None and self.write.request is None:
-                # Without a key every attempt gets its own fork; with one, retries continue in the same fork.
+                # Without an idempotency key, each attempt has its own fork. With a key, a retry uses the same fork
+                # again.
                 await self._delete(fork)
             raise
 
@@ -270,12 +268,10 @@ class ResponseTurns:
                 raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Returns answers a response's actions; the turn's next response follows."""
+        """Answers a response's actions. The turn continues with its next response."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
-        builder = ResponseBuilder(turn.turn_id, {}, part)
-        for progress in await self.door.reader.turn_so_far(self._identity, session_id, turn.turn_id):
-            builder.take(progress)
+        builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
         self._require_same_options(body, turn)
         answered = _matched(builder.asked, answers)
         approves = any(isinstance(answer, ApprovalResponse) for _, answer in answered)
@@ -298,24 +294,21 @@ class ResponseTurns:
         if body.conversation_id is None:
             raise refuse(
                 "previous_response_id",
-                "Answers need a previous_response_id. Give the ID of the response that asked.",
+                "Answers need a previous_response_id. Set it to the ID of the response that asked.",
                 "missing",
             )
         actions = await self.door.sessions.open_actions(self._identity, session_of(body.conversation_id))
         if not actions:
             raise refuse("input", "This conversation isn't waiting for an answer.", "invalid_value")
         turn = await self.door.turns.read(self._identity, actions[0].turn_id)
-        builder = ResponseBuilder(turn.turn_id, {}, -1)
-        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
-            builder.take(progress)
-        return turn, builder.part
+        return turn, (await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, -1))).part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
-        """Rejects options that differ from the turn's initial ones."""
+        """Rejects options that differ from those with which the turn started."""
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
-            # After a call, the model is free to choose.
+            # Once a call was made, the model may choose freely.
             del given["tool_choice"]
         for name, value in given.items():
             if value is not None and value != own[name]:
@@ -331,10 +324,10 @@ class ResponseTurns:
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
     ) -> AsyncGenerator[list[Json] | None, None]:
-        """Yields the events of the response's stream, in batches; ``None`` is a keep-alive.
+        """Yields the events of the response's stream in batches, and ``None`` as a keep-alive.
 
-        Ends with the response. The session of an unstored response is removed before the last event, or once the client
-        ``has_left``: nobody can request it any more, so its turn is cancelled.
+        Ends with the response. An unstored response's session is deleted before the last event, or once the client
+        ``has_left``. In that case, nobody can read the response any more, so its turn is cancelled.
         """
         try:
             async with aclosing(self._made(begun)) as events:
@@ -363,7 +356,7 @@ class ResponseTurns:
                     return
 
     async def _remove(self, begun: BegunResponse) -> None:
-        """Removes the response's session, once. If that fails, the session expires."""
+        """Deletes the response's session, once. If that fails, the session expires anyway."""
         session_id = begun.headers.get("X-Session-ID")
         if session_id is None:
             return
@@ -380,9 +373,7 @@ class ResponseTurns:
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
         """Returns the response's current state. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
-        builder = await self._builder(turn, name)
-        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
-            builder.take(progress)
+        builder = await self._up_to_now(turn, await self._builder(turn, name))
         end_if_waiting(builder, turn)
         if turn.status in ENDED_STATUSES and not builder.has_ended and builder.part <= name.part:
             for progress in _remembered(turn):
@@ -391,10 +382,15 @@ class ResponseTurns:
             raise NotFound("There is no response with this ID.")
         return turn, builder
 
+    async def _up_to_now(self, turn: Turn, builder: ResponseBuilder) -> ResponseBuilder:
+        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
+            builder.take(progress)
+        return builder
+
     async def _builder(self, turn: Turn, name: ResponseName) -> ResponseBuilder:
         head = response_head(options_of(turn), created_at(turn.turn_id))
         if not head["model"]:
-            # A turn of another protocol.
+            # The turn was started over another protocol.
             session = await self.door.sessions.read(self._identity, turn.session_id)
             head["model"] = str(session.agent_config.get("name", ""))
         if name.part:
@@ -404,17 +400,16 @@ class ResponseTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The session for a turn and the turn it follows, or the session that it starts; and the model's name."""
+    """The model's name, and either the turn's session and previous turn, or the session that the turn starts."""
 
-    session_id: str
+    session: str | SessionBeginning
     model: str
     previous: Turn | None = None
-    begins: SessionBeginning | None = None
     client_calls: ClientCalls | None = None
 
 
 def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
-    """Ends the response once the turn waits for everything it has asked for."""
+    """Ends the response if the turn is waiting and all of its actions are known."""
     waits_for = {action.action_id for action in turn.required_actions}
     if turn.status == "waiting" and waits_for and waits_for <= set(builder.open_actions):
         return builder.end_wait()
@@ -430,7 +425,7 @@ def _asks(progress: TurnProgress) -> bool:
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
-    """Returns the answers by action. Raises ``ValidationFailed`` unless each requested call has one."""
+    """Returns the answers by action ID. Raises ``ValidationFailed`` unless each action has exactly one answer."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
     by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
     found: dict[str, Answer] = {}
@@ -464,7 +459,7 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
-    """Returns the end of a turn whose events no longer exist, reconstructed from its row."""
+    """Reconstructs a turn's last events from its state, for a turn whose events no longer exist."""
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:

@@ -1,4 +1,4 @@
-"""``/openai/v1/responses``: create, follow, get, cancel and delete responses, and list their input."""
+"""``/openai/v1/responses``: creates, streams, reads, cancels and deletes responses, and lists their input."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -34,16 +34,13 @@ Executor = Annotated[
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
-"""Seconds until an unfinished response is returned; the caller can then get it by its ID."""
+"""Seconds after which an unfinished response is returned. The caller can then get the response by its ID."""
+NewResponse = Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))]
 
 
 @router.post("")
 async def create_response(
-    request: Request,
-    caller: Executor,
-    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    request: Request, caller: Executor, body: NewResponse, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     responses = ResponseTurns(door, caller, write)
     begun = await responses.begin(body, stream=bool(body.stream))
@@ -58,7 +55,7 @@ async def create_response(
 
 
 async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
-    """Returns the response when it ends, after ten minutes, or as soon as its turn is accepted."""
+    """Returns the response when it ends, after ten minutes or, without ``wait``, once its turn is accepted."""
     async with aclosing(events):
         await anext(events, None)
         with suppress(TimeoutError):
@@ -91,10 +88,10 @@ async def get_response(
     write: PlainWrite,
     door: DoorDep,
 ) -> Response:
-    """With ``stream=true``, its events after number ``starting_after``."""
+    """Returns a response or, with ``stream=true``, its events after the number ``starting_after``."""
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     if query.include_obfuscation != "false":
-        raise refuse("include_obfuscation", "include_obfuscation is not supported.")
+        raise refuse("include_obfuscation", "include_obfuscation isn't supported.")
     if query.stream not in ("true", "false"):
         raise refuse("stream", "stream must be true or false.", "invalid_value")
     if query.stream == "true":
@@ -114,7 +111,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     if turn.status not in ENDED_STATUSES:
-        # A turn that has ended in the meantime reports that itself.
+        # If the turn has ended in the meantime, the response below shows that.
         with suppress(Conflict):
             await door.turns.cancel(write, turn.session_id, turn.turn_id)
     elif turn.status != "cancelled":
@@ -125,7 +122,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 @router.delete("/{response_id}")
 async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
-    """Removes the session with the response, unless it contains others."""
+    """Deletes a response together with its session, unless the session contains other responses."""
     name = ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)

@@ -1,4 +1,4 @@
-"""Parts of messages and items shared by both APIs: null fields of the client's library, image URLs."""
+"""Parts of messages that both APIs share: image URLs, and null fields that clients' libraries add."""
 
 import re
 from typing import Annotated, Any, Final
@@ -15,7 +15,7 @@ _ON_THE_WEB: Final = re.compile(r"https?://.{0,3990}", re.IGNORECASE | re.DOTALL
 
 def _on_the_web(url: str) -> str:
     if not (_ON_THE_WEB.fullmatch(url) or stands_for_image(url)):
-        raise ValueError("give a public http(s) URL of up to 4,000 characters, or the image as a data: URL")
+        raise ValueError("use a public http(s) URL of up to 4,000 characters, or a data: URL that contains the image")
     return url
 
 
@@ -32,12 +32,12 @@ def arguments_in(text: str) -> dict[str, Any] | None:
 
 
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
-    """Drops ``auto``: clients add it, it has no effect, and some providers reject it."""
+    """Returns an image. Drops the detail ``auto``, which clients add, has no effect, and some providers reject."""
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 
 class SaidAgain(StrictModel):
-    """Ignores null fields that a client's library adds; rejects others by name."""
+    """The base class of parts. Ignores null fields that a client's library adds, and rejects other unknown fields."""
 
     @model_validator(mode="before")
     @classmethod

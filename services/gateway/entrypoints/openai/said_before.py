@@ -1,4 +1,4 @@
-"""A conversation that a client stores itself and sends whole with each request."""
+"""Parses conversations that a client stores itself and sends in full with each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from services.gateway.entrypoints.openai.input_items import (
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """``history``, then the user's ``question``, then calls ``answered`` since."""
+    """The ``history``, the user's ``question`` after it, and the calls ``answered`` since then."""
 
     history: list[HistoryMessage]
     question: str | list[ContentBlock]
@@ -26,7 +26,7 @@ class Said:
 
 
 def with_question(items: Sequence[Any]) -> list[Any]:
-    """Without a user message, the last instruction is the question, as with OpenAI."""
+    """Makes the last instruction the question if there's no user message, as OpenAI does."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
     if last is None or any(_is_of_user(item) for item in items):
         return list(items)
@@ -34,7 +34,7 @@ def with_question(items: Sequence[Any]) -> list[Any]:
 
 
 def said_in(items: Sequence[Any]) -> Said:
-    """Raises ``ValidationFailed`` unless it ends with the user's message, or with answered calls after one."""
+    """Raises ``ValidationFailed`` unless the items end with a user message, or with answered calls after one."""
     spoken = [item for item in items if not is_instruction(item)]
     of_user = [number for number, item in enumerate(spoken) if _is_of_user(item)]
     if not of_user:
@@ -57,7 +57,7 @@ def _is_of_user(item: Any) -> bool:
 
 
 def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
-    """Returns the items as a history. Raises ``ValidationFailed`` for a call without its output."""
+    """Converts items into a history. Raises ``ValidationFailed`` for a call without its output."""
     made: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for item in items:
@@ -82,7 +82,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
             case _:
                 raise refuse(
                     "input",
-                    "Approvals need a previous_response_id. Give the ID of the response that asked.",
+                    "Approvals need a previous_response_id. Set it to the ID of the response that asked.",
                     "invalid_value",
                 )
     if unanswered:
@@ -91,7 +91,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 def _calls_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the calls of the message that contains the next one: consecutive calls belong to one message."""
+    """Returns the list to add the next call to. Consecutive calls belong to one message."""
     if not made or made[-1]["role"] != "assistant":
         made.append({"role": "assistant", "content": "", "tool_calls": []})
     calls: list[dict[str, Any]] = made[-1]["tool_calls"]

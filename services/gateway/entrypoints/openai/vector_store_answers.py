@@ -23,7 +23,7 @@ _ID_BYTES: Final = 16
 
 
 def store(base: KnowledgeBase) -> dict[str, Any]:
-    """Sizes aren't counted: ``usage_bytes`` is 0."""
+    """Returns a knowledge base as a vector store. ``usage_bytes`` is always 0."""
     counts = _counts(base, base.datasource_snapshots)
     created = int(parse_time(base.created_at).timestamp())
     return {
@@ -76,12 +76,12 @@ def batch(base: KnowledgeBase, identifier: str, file_ids: Sequence[str]) -> dict
 
 
 def batch_id(file_ids: Sequence[str]) -> str:
-    """The ID contains the files, so batches needn't be stored."""
+    """Returns an ID that contains the files' IDs, so that batches needn't be stored."""
     return _BATCH + urlsafe_b64encode(b"".join(UUID(each).bytes for each in file_ids)).decode().rstrip("=")
 
 
 def files_of_batch(identifier: str) -> list[str]:
-    """Raises ``NotFound`` unless it is a batch's ID."""
+    """Returns the files in a batch's ID. Raises ``NotFound`` for any other text."""
     try:
         text = identifier.removeprefix(_BATCH)
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -113,7 +113,7 @@ def results(query: str, citations: Iterable[Citation]) -> dict[str, Any]:
 
 
 def _counts(base: KnowledgeBase, file_ids: Iterable[str]) -> dict[str, int]:
-    """Files that are no longer in the store count as cancelled."""
+    """Counts files by status. Files that are no longer in the store count as cancelled."""
     counted = Counter(_status(base, each) for each in file_ids)
     names = ("in_progress", "completed", "failed", "cancelled")
     return {**{name: counted[name] for name in names}, "total": counted.total()}
@@ -123,7 +123,7 @@ def _status(base: KnowledgeBase, file_id: str) -> str:
     snapshot = base.datasource_snapshots.get(file_id)
     if snapshot is None:
         return "cancelled"
-    # The first ingestion makes everything searchable at its end: until then nothing is complete.
+    # Nothing is searchable before the end of the first ingestion, so no file is complete earlier.
     if snapshot.ingestion_status == "completed" and base.status in ("pending", "running"):
         return "in_progress"
     return _STATUS.get(snapshot.ingestion_status, "in_progress")

@@ -1,4 +1,4 @@
-"""Bodies of vector stores."""
+"""Request bodies of vector stores."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -8,17 +8,17 @@ from libs.contracts.models import Id, JsonObject, Name, StrictModel
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
-"""Filter keys, with our names."""
+"""The search filters, by the keys that clients may compare."""
 
 
 def _nothing(attributes: JsonObject) -> JsonObject:
     if attributes:
-        raise ValueError("aren't stored here; leave them out")
+        raise ValueError("aren't supported; omit them")
     return attributes
 
 
 Nothing = Annotated[JsonObject, Field(json_schema_extra={"maxProperties": 0}), AfterValidator(_nothing)]
-"""The caller's attributes, which aren't stored: only an empty object is accepted."""
+"""Attributes. They aren't stored, so only an empty object is accepted."""
 
 
 class AutoChunking(StrictModel):
@@ -47,7 +47,7 @@ class CreateStore(StrictModel):
     expires_after: None = None
 
     def settings(self) -> JsonObject:
-        """Returns a ``CreateKnowledgeBaseBody``."""
+        """Returns the equivalent ``CreateKnowledgeBaseBody``."""
         settings: JsonObject = {
             "name": self.name or "Vector store",
             "description": self.description or "",
@@ -70,7 +70,7 @@ class UpdateStore(StrictModel):
 
 
 class AttachFile(StrictModel):
-    """All files of a store are chunked alike."""
+    """A file to attach. All files of a store are chunked in the same way."""
 
     file_id: Id
     attributes: Nothing | None = None
@@ -84,9 +84,9 @@ class AttachFiles(StrictModel):
     chunking_strategy: AutoChunking | None = None
 
     def ids(self) -> list[str]:
-        """Raises ``ValidationFailed`` unless exactly one of the lists is given."""
+        """Returns the files' IDs. Raises ``ValidationFailed`` unless exactly one of the lists is given."""
         if (self.file_ids is None) == (self.files is None):
-            raise refuse("file_ids", "Give either file_ids or files, not both.", "invalid_value")
+            raise refuse("file_ids", "Send either file_ids or files, not both.", "invalid_value")
         return list(dict.fromkeys(self.file_ids or [each.file_id for each in self.files or ()]))
 
 
@@ -107,7 +107,7 @@ class SearchStore(StrictModel):
         return self.query if isinstance(self.query, str) else self.query[0]
 
     def wanted(self) -> JsonObject:
-        """Returns a ``SearchBody``."""
+        """Returns the equivalent ``SearchBody``."""
         wanted: JsonObject = {"query": self.text, "top_k": self.max_num_results}
         if self.ranking_options is not None and self.ranking_options.score_threshold is not None:
             wanted["min_score"] = self.ranking_options.score_threshold
@@ -117,7 +117,7 @@ class SearchStore(StrictModel):
 
 
 def selection(filters: JsonObject) -> dict[str, list[str]]:
-    """Returns an equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there is none."""
+    """Returns the equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there are none."""
     found: dict[str, list[str]] = {}
     several = filters.get("filters")
     for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:

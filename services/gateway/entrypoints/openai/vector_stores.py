@@ -48,15 +48,15 @@ class StoreFilesQuery(ListQuery):
 
 
 FilesCursor = Annotated[StoreFilesQuery, Query()]
+NewStore = Annotated[CreateStore, Depends(ParsedBody(CreateStore, required=False))]
+StoreChanges = Annotated[UpdateStore, Depends(ParsedBody(UpdateStore))]
+Search = Annotated[SearchStore, Depends(ParsedBody(SearchStore))]
+NewFile = Annotated[AttachFile, Depends(ParsedBody(AttachFile))]
+NewFiles = Annotated[AttachFiles, Depends(ParsedBody(AttachFiles))]
 
 
 @router.post("")
-async def create_store(
-    _: Writer,
-    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, required=False))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
+async def create_store(_: Writer, body: NewStore, write: IdempotentWrite, door: DoorDep) -> Response:
     created = await door.commands.create(
         write,
         CreateKnowledgeBase,
@@ -77,13 +77,7 @@ async def get_store(store_id: str, caller: Reader, upstream: Upstream) -> Respon
 
 
 @router.post("/{store_id}")
-async def update_store(
-    store_id: str,
-    _: Writer,
-    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
+async def update_store(store_id: str, _: Writer, body: StoreChanges, write: IdempotentWrite, door: DoorDep) -> Response:
     changes = {} if body.name is None else {"name": body.name}
     return _store(await _change(door, write, store_id, changes=changes))
 
@@ -96,12 +90,7 @@ async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: D
 
 
 @router.post("/{store_id}/search")
-async def search_store(
-    store_id: str,
-    caller: Reader,
-    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore))],
-    upstream: Upstream,
-) -> Response:
+async def search_store(store_id: str, caller: Reader, body: Search, upstream: Upstream) -> Response:
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
     reply = await upstream.ask(caller, "ingestion", path, orjson.dumps(body.wanted()))
     found = SearchReply.model_validate_json(reply)
@@ -109,13 +98,7 @@ async def search_store(
 
 
 @router.post("/{store_id}/files")
-async def attach_file(
-    store_id: str,
-    _: Writer,
-    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
+async def attach_file(store_id: str, _: Writer, body: NewFile, write: IdempotentWrite, door: DoorDep) -> Response:
     store = await _change(door, write, store_id, add_file_ids=[body.file_id], ingest=True)
     return json_answer(orjson.dumps(answers.store_file(store, body.file_id)))
 
@@ -145,7 +128,7 @@ async def get_store_file_content(store_id: str, file_id: str, caller: Reader, up
 async def detach_file(
     store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep, upstream: Upstream
 ) -> Response:
-    """Doesn't delete the file itself. Files from a collection must be removed from the collection instead."""
+    """Detaches a file without deleting it. A collection's files must be removed from the collection instead."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
         raise refuse(
@@ -158,13 +141,7 @@ async def detach_file(
 
 
 @router.post("/{store_id}/file_batches")
-async def attach_files(
-    store_id: str,
-    _: Writer,
-    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
+async def attach_files(store_id: str, _: Writer, body: NewFiles, write: IdempotentWrite, door: DoorDep) -> Response:
     file_ids = [id_of(each, "file") for each in body.ids()]
     store = await _change(door, write, store_id, add_file_ids=file_ids, ingest=True)
     return json_answer(orjson.dumps(answers.batch(store, answers.batch_id(file_ids), file_ids)))

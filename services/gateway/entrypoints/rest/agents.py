@@ -1,4 +1,4 @@
-"""``/agent/…``: stored agents and the validation of configurations. ``/models/``, ``/tools/``: parts of agents."""
+"""``/agent/…``: stored agents, and validation of configurations. ``/models/``, ``/tools/``: what agents can use."""
 
 import re
 from typing import Annotated, Any, Final
@@ -27,21 +27,21 @@ from libs.contracts.resources.agents import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer, rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
-from services.gateway.entrypoints.door.routes import PREFIX, public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import PREFIX, answer, errors, public_router
 
 router = public_router("/agent", "Agents")
 catalogues = public_router("", "Catalogues")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_WRITE])]
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
-# Validation also accepts invalid configurations.
+# Accepts invalid configurations, too, since this operation validates them.
 _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any])
+NewAgent = Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody))]
+AgentChanges = Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody))]
 
 
 @router.post(
@@ -70,7 +70,7 @@ async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Re
     limit, offset = page.limit, page.offset
     if limit is None:
         return await upstream.get(caller, "registry", "/internal/agents", {"offset": offset} if offset else None)
-    # One extra shows whether there is a next page.
+    # Requests one more agent, to see whether there's a next page.
     found = await upstream.get(caller, "registry", "/internal/agents", {"limit": limit + 1, "offset": offset})
     agents: list[Any] = orjson.loads(found.body)
     if len(agents) <= limit:
@@ -120,11 +120,7 @@ async def get_agent_version(id: str, version: str, caller: Reader, upstream: Ups
     status_code=201,
     responses={201: answer("The stored agent.", Agent, location=True)},
 )
-async def create_agent(
-    _: Writer,
-    body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody))],
-    submit: Submit,
-) -> Response:
+async def create_agent(_: Writer, body: NewAgent, submit: Submit) -> Response:
     made = await submit.new(CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=_fields(body)))
     return rendered(made, "agent", location="/agent/{id}/")
 
@@ -136,12 +132,7 @@ async def create_agent(
     description="Omitted fields keep their values. Changing the configuration creates a new version.",
     responses={200: answer("The updated agent.", Agent), **errors(404, 409)},
 )
-async def update_agent(
-    id: str,
-    _: Writer,
-    body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody))],
-    submit: Submit,
-) -> Response:
+async def update_agent(id: str, _: Writer, body: AgentChanges, submit: Submit) -> Response:
     return rendered(await submit(UpdateAgent(agent_id=id_of(id, "agent"), changes=_fields(body))), "agent")
 
 

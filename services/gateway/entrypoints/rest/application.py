@@ -30,7 +30,7 @@ from services.gateway.entrypoints.rest import (
 from services.gateway.entrypoints.rest.reference import openapi, pages
 from services.gateway.entrypoints.rest.resources import Resources
 
-# The runtime's first: routes are tried in order, and most requests execute messages.
+# The runtime's routes come first, since routes are tried in order, and most requests execute messages.
 ROUTERS: Final = (
     turns.router,
     turns.actions,
@@ -56,7 +56,7 @@ ROUTERS: Final = (
 
 
 class PublicApplication(ProtocolApplication):
-    """Routes of the public API, with its documents and WebSocket."""
+    """Serves the public API, its reference and its WebSocket."""
 
     def __init__(self, door: Door, resources: Resources) -> None:
         super().__init__(door, PREFIX, ROUTERS, NATIVE)
@@ -66,12 +66,12 @@ class PublicApplication(ProtocolApplication):
         self.router.default = self._complete_path
 
     async def _complete_path(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a read whose path only lacks its trailing slash; handles unmatched paths."""
+        """Serves reads whose path only lacks its trailing slash. Returns an error for other unmatched paths."""
         path = scope["path"]
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and not path.endswith("/"):
             completed = f"{path}/"
             if routes_at(self, completed):
-                # Keep the raw path as requested.
+                # Leaves the raw path as requested.
                 scope["path"] = completed
                 await self.router(scope, receive, send)
                 return

@@ -25,12 +25,10 @@ from libs.contracts.resources.artifacts import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
-from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.application import Submit, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, errors, file_answer
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
 
 router = public_router("", "Artifacts")
@@ -53,16 +51,17 @@ _Rows = Annotated[
     int,
     Field(ge=1, le=_MAX_ROWS),
     whole_number("rows", 1, _MAX_ROWS, _ROWS),
-    Query(description="Rows per sheet."),
+    Query(description="Maximum number of rows per sheet."),
 ]
 _Preview = Annotated[
     str | SkipJsonSchema[None],
-    Query(description="`1` displays the file in the browser if its type is safe. Other types are still downloaded."),
+    Query(description="`1` displays the file in the browser if its type is safe. Files of other types are downloaded."),
 ]
 _Expires = Annotated[
-    str | SkipJsonSchema[None], Query(alias="expires", description="The link's expiry, in seconds since 1970.")
+    str | SkipJsonSchema[None], Query(alias="expires", description="When the link expires, as a Unix time in seconds.")
 ]
 _Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="The link's signature.")]
+Upload = Annotated[UploadStream, Depends(UploadBody())]
 
 
 @router.get(
@@ -78,8 +77,8 @@ async def list_artifacts(session_id: str, caller: Reader, page: Page, upstream: 
 @router.get(
     "/artifacts/{id}/",
     operation_id="artifacts.get",
-    summary="Get an artifact's record",
-    responses={200: answer("The record, with a fresh link.", Artifact), **errors(404)},
+    summary="Get an artifact",
+    responses={200: answer("The artifact, with a fresh download link.", Artifact), **errors(404)},
 )
 async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, _UPSTREAM, f"/internal/artifacts/{id_of(id, 'artifact')}")
@@ -88,9 +87,9 @@ async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
 @router.get(
     f"{_ONE}status/",
     operation_id="artifacts.status",
-    summary="Get an artifact's processing status",
+    summary="Get the processing status of an artifact",
     description="`pending`, then `ready` or `failed`. Images are `ready` immediately.",
-    responses={200: answer("Status and progress.", ArtifactState), **errors(404)},
+    responses={200: answer("The status and progress.", ArtifactState), **errors(404)},
 )
 async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, _UPSTREAM, f"{_path(session_id, artifact_id)}/status")
@@ -112,7 +111,7 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
     operation_id="artifacts.preview",
     summary="Preview an artifact's tables",
     description="For CSV, XLSX and XLS files, and JSON arrays of objects.",
-    responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
+    responses={200: answer("The sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
 )
 async def preview_artifact(
     session_id: str, artifact_id: str, caller: Reader, upstream: Upstream, rows: _Rows = _ROWS
@@ -158,8 +157,8 @@ async def download_artifacts(
 @router.get(
     "/artifacts/{id}/content/",
     operation_id="artifacts.content",
-    summary="Follow a download link",
-    description="Use the links that the service returns. Their signature covers the artifact and every parameter.",
+    summary="Download a file by its link",
+    description="Use the links that the service returns. The signature covers the artifact and all parameters.",
     responses=_BYTES,
 )
 async def follow_artifact_link(
@@ -171,7 +170,7 @@ async def follow_artifact_link(
     _signature: _Signature = None,
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
-    # Pass every parameter on as given, including repetitions: the signature covers them all. It doesn't cover a
+    # Passes all parameters on as given, even repeated ones, because the signature covers them. It doesn't cover a
     # public key, which pages add so that they can read the response.
     given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
@@ -182,7 +181,7 @@ async def follow_artifact_link(
 @router.post(
     _OF_SESSION,
     operation_id="artifacts.upload",
-    summary="Upload a file into a session",
+    summary="Upload a file to a session",
     description=(
         "Send one file of at most 50 MB in a field named `file`. The extension determines its type, which must match"
         " the content, and how it's processed. In messages, reference the file by its `artifact_id`. For an image,"
@@ -192,11 +191,7 @@ async def follow_artifact_link(
     responses={201: answer("The stored artifact.", Artifact, location=True), **errors(404)},
 )
 async def upload_artifact(
-    request: Request,
-    session_id: str,
-    caller: Writer,
-    body: Annotated[UploadStream, Depends(UploadBody())],
-    transfers: TransferProxyDep,
+    request: Request, session_id: str, caller: Writer, body: Upload, transfers: TransferProxyDep
 ) -> Response:
     reply = await transfers.upload(request, caller, body, _UPSTREAM, _session_path(session_id))
     return created(reply, f"/artifacts/{orjson.loads(reply)['artifact_id']}/")
@@ -217,7 +212,7 @@ async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier
 @router.post(
     f"{_ONE}remove-from-platform/",
     operation_id="artifacts.remove_from_platform",
-    summary="Undo copy-to-platform",
+    summary="Remove an artifact from the company's files",
     description="Deletes the copy. The artifact remains.",
     responses={200: answer("The file was deleted.", PlatformCopy), **errors(404, 409)},
 )

@@ -18,13 +18,11 @@ from libs.contracts.resources.budgets import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 router = public_router("/budgets", "Usage")

@@ -1,4 +1,4 @@
-"""Messages that clients send on a session's WebSocket."""
+"""The messages that clients can send on a session's WebSocket."""
 
 from typing import Any, Final, Literal
 
@@ -16,14 +16,14 @@ _Id = Field(max_length=200)
 
 
 class Execute(ExecuteBody):
-    """A message for the agent. The events of its turn carry the ``ref``."""
+    """A message to the agent. The events of its turn contain the ``ref``."""
 
     type: Literal["execute"]
     idempotency_key: str | None = Field(default=None, max_length=1000)
     ref: str | None = _Ref
 
     def body(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Returns the body of the same request over REST, from the values of this message."""
+        """Returns the body of the equivalent REST request."""
         return {name: value for name, value in values.items() if name in ExecuteBody.model_fields}
 
 
@@ -45,7 +45,7 @@ class Resolve(ResolveActionBody):
 
 
 class Subscribe(StrictModel):
-    """Replays the messages ``after`` a position. Without it, replays a running turn from its start."""
+    """Replays the messages ``after`` a position. Without ``after``, replays a running turn from its start."""
 
     type: Literal["subscribe"]
     after: str | None = Field(default=None, max_length=200)
@@ -70,19 +70,19 @@ MODELS: Final[dict[str, type[ClientMessage]]] = {
 
 
 def values_in(text: str | None) -> dict[str, Any]:
-    """Parses a message. Raises ``InvalidRequest`` for invalid JSON, ``ValidationFailed`` for invalid values."""
+    """Parses a message. Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for invalid values."""
     if text is None:
-        raise InvalidRequest("Messages must be JSON in text frames; this one was binary.")
+        raise InvalidRequest("The message was binary. Send JSON in text frames.")
     return required_object(parse_json(text))
 
 
 def message_of(values: dict[str, Any]) -> ClientMessage:
-    """Raises ``ValidationFailed``."""
+    """Validates a message. Raises ``ValidationFailed``."""
     model = MODELS.get(kind) if isinstance(kind := values.get("type"), str) else None
     if model is None:
-        hint = f"one of {', '.join(MODELS)}"
-        detail = ErrorDetail(loc=["type"], type="enum", message="there is no message of this type", hint=hint)
-        raise ValidationFailed("Invalid message: type: there is no message of this type.", details=[detail])
+        hint = f"use one of {', '.join(MODELS)}"
+        detail = ErrorDetail(loc=["type"], type="enum", message="unknown message type", hint=hint)
+        raise ValidationFailed("Invalid message: type: unknown message type.", details=[detail])
     try:
         return model.model_validate(values, strict=True)
     except ValidationError as problem:

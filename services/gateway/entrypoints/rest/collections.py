@@ -23,18 +23,19 @@ from libs.contracts.resources.collections import (
 from libs.contracts.resources.files import FilePage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer, rendered, results_in
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 
 router = public_router("/collections", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _BASE = "/internal/collections"
+NewCollection = Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody))]
+CollectionChanges = Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody))]
+AddedFiles = Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody))]
 
 
 @router.get(
@@ -51,7 +52,7 @@ async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Re
     "/{collection_id}/",
     operation_id="collections.get",
     summary="Get a collection",
-    description="`status` and `progress` are those of parsing its files.",
+    description="`status` and `progress` describe the parsing of its files.",
     responses={200: answer("The collection.", Collection), **errors(404)},
 )
 async def get_collection(collection_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -75,11 +76,7 @@ async def list_collection_files(collection_id: str, caller: Reader, page: Page, 
     status_code=201,
     responses={201: answer("The collection.", Collection, location=True)},
 )
-async def create_collection(
-    _: Writer,
-    body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody))],
-    submit: Submit,
-) -> Response:
+async def create_collection(_: Writer, body: NewCollection, submit: Submit) -> Response:
     made = await submit.new(
         CreateCollection,
         lambda new_id: CreateCollection(collection_id=new_id, name=body.name, description=body.description),
@@ -90,15 +87,10 @@ async def create_collection(
 @router.patch(
     "/{collection_id}/",
     operation_id="collections.update",
-    summary="Rename or describe a collection",
+    summary="Update a collection",
     responses={200: answer("The updated collection.", Collection), **errors(404)},
 )
-async def update_collection(
-    collection_id: str,
-    _: Writer,
-    body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody))],
-    submit: Submit,
-) -> Response:
+async def update_collection(collection_id: str, _: Writer, body: CollectionChanges, submit: Submit) -> Response:
     collection_id = id_of(collection_id, "collection")
     command = UpdateCollection(collection_id=collection_id, name=body.name, description=body.description)
     return rendered(await submit(command), "collection")
@@ -120,15 +112,10 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
     "/{collection_id}/files/",
     operation_id="collections.add_files",
     summary="Add files to a collection",
-    description="Each file succeeds or fails independently. Files already in the collection return `already_added`.",
+    description="Each file is added independently. Files already in the collection return `already_added`.",
     responses={200: answer("The result for each file.", CollectionFilesReply), **errors(404)},
 )
-async def add_collection_files(
-    collection_id: str,
-    _: Writer,
-    body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody))],
-    submit: Submit,
-) -> Response:
+async def add_collection_files(collection_id: str, _: Writer, body: AddedFiles, submit: Submit) -> Response:
     collection_id = id_of(collection_id, "collection")
     command = AddCollectionFiles(collection_id=collection_id, file_ids=body.file_ids)
     return json_answer(results_in(await submit(command)))

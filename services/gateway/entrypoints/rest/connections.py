@@ -13,15 +13,15 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 router = public_router("/connections", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
+NewConnection = Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody))]
 
 
 @router.post(
@@ -29,7 +29,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
     operation_id="connections.create",
     summary="Create a connection",
     description=(
-        "A public key that pages on the allowed origins can use to chat with one agent: to open sessions"
+        "Creates a public key, with which pages on the allowed origins can chat with one agent: open sessions"
         " with it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can"
         " continue it. Public keys can't list sessions."
     ),
@@ -37,10 +37,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
     responses={201: answer("The new connection.", Connection, location=True), **errors(404, 409)},
 )
 async def create_connection(
-    caller: Writer,
-    body: Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody))],
-    write: IdempotentWrite,
-    resources: ResourcesDep,
+    caller: Writer, body: NewConnection, write: IdempotentWrite, resources: ResourcesDep
 ) -> Response:
     connection = await resources.connections.create(write, caller, body)
     return created(_shown(connection).model_dump_json().encode(), f"/connections/{connection.id}/")

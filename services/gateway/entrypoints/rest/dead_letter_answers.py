@@ -1,4 +1,4 @@
-"""Renders dead-lettered messages: with their cause, without secrets."""
+"""Renders dead-lettered messages with their cause and without secrets."""
 
 import re
 from typing import Any, Final
@@ -13,7 +13,7 @@ from services.gateway.use_cases.dead_letters import ListedLetter
 
 _ERROR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,100})\((.*)\)", re.DOTALL)
 _LARGEST: Final = 256 * 1024
-"""Largest payload shown, in bytes."""
+"""The size of the largest payload shown, in bytes."""
 
 
 def shown(listed: ListedLetter) -> schemas.DeadLetter:
@@ -58,7 +58,7 @@ def _masked(text: str | None) -> str | None:
 
 
 def _cause(reason: str) -> dict[str, str]:
-    """Failures are stored as ``Name('message')``, unreadable messages as a sentence."""
+    """Parses the cause. It's stored as ``Name('message')`` for failures, and as a sentence for unreadable messages."""
     found = _ERROR.fullmatch(reason.strip())
     if found is None:
         return {"code": "poison_message", "message": mask_text(reason)}
@@ -67,13 +67,13 @@ def _cause(reason: str) -> dict[str, str]:
 
 def _payload(letter: DeadLetter) -> dict[str, Any]:
     if letter.original_position is not None:
-        return _not_shown("It was too large for a letter; a replay takes it from its topic.")
+        return _not_shown("It was too large to be stored here. A replay reads it from its original topic.")
     if len(letter.value) > _LARGEST:
         return _not_shown(f"It is larger than {_LARGEST // 1024} KiB.")
     try:
         value = orjson.loads(letter.value)
     except orjson.JSONDecodeError:
-        # Secrets in it couldn't be masked.
+        # Secrets in other formats can't be masked.
         return _not_shown("It isn't JSON.")
     return {"value": mask_value(value), "note": None}
 

@@ -1,4 +1,4 @@
-"""``/events/``: the company's timeline, read in pages or followed."""
+"""``/events/``: reads or follows the company's timeline."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -19,7 +19,6 @@ from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, 
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, stream_event
 from services.gateway.entrypoints.door.queries import (
     DEFAULT_LIMIT,
     LastEventId,
@@ -29,7 +28,7 @@ from services.gateway.entrypoints.door.queries import (
     refused_parameter,
     wants_events,
 )
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, public_router, stream_event
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE_EVENTS
 
@@ -44,7 +43,7 @@ def _position(name: str) -> BeforeValidator:
     def read(text: str) -> int:
         if _POSITION.fullmatch(text) and int(text) <= MAX_POSITION:
             return int(text)
-        raise refused_parameter(name, "must be a position", f"{name}=17")
+        raise refused_parameter(name, "must be the position of an event", f"{name}=17")
 
     return BeforeValidator(read)
 
@@ -52,10 +51,10 @@ def _position(name: str) -> BeforeValidator:
 def _types(given: tuple[str, ...]) -> tuple[str, ...]:
     types = tuple(dict.fromkeys(each for value in given for each in value.split(",")))
     if len(types) > _MOST_TYPES:
-        raise refused_parameter("type", f"names more than {_MOST_TYPES} types", "use a prefix such as turn.*")
+        raise refused_parameter("type", f"has more than {_MOST_TYPES} types", "use a prefix such as turn.*")
     for each in types:
         if len(each) > 100 or not _TYPE.fullmatch(each):
-            raise refused_parameter("type", "must be names of events, or prefixes that end in *", "type=turn.completed")
+            raise refused_parameter("type", "must be event types, or prefixes ending in *", "type=turn.completed")
     return types
 
 
@@ -83,7 +82,7 @@ class EventsQuery(QueryModel):
         ),
     )
     order: _Order | SkipJsonSchema[None] = Field(
-        None, description="`asc`, oldest first, or `desc`, newest first; pages only."
+        None, description="`asc` for oldest first, `desc` for newest first. Not for streams."
     )
     after: _After | SkipJsonSchema[None] = Field(
         None, description="Only events after this position: the `next` of the previous page."
@@ -96,7 +95,7 @@ class EventsQuery(QueryModel):
     @model_validator(mode="after")
     def _in_one_direction(self) -> Self:
         if self.newest_first and self.after is not None:
-            raise refused_parameter("after", "cannot be combined with order=desc", "use before")
+            raise refused_parameter("after", "can't be combined with order=desc", "use before")
         if not self.newest_first and self.before is not None:
             raise refused_parameter("before", "requires order=desc", "add order=desc")
         return self
@@ -112,16 +111,16 @@ class EventsQuery(QueryModel):
         )
 
     def check_followed(self) -> None:
-        """Raises ``ValidationFailed`` for parameters that only pages support."""
+        """Raises ``ValidationFailed`` for parameters that streams don't support."""
         if self.newest_first:
-            message = "cannot be used with a stream"
-            raise refused_parameter("order", message, "leave it out")
+            message = "can't be used with a stream"
+            raise refused_parameter("order", message, "omit it")
 
 
 def last_event_id(header: str | None) -> int | None:
-    """Returns the position in a ``Last-Event-ID``. Raises ``InvalidRequest`` for anything else."""
+    """Returns the position in a ``Last-Event-ID``. Raises ``InvalidRequest`` for an invalid one."""
     if header is None or header == "":
-        # A browser that has seen no event sends none; some clients send an empty one.
+        # Browsers that have received no event omit the header. Some clients send it empty.
         return None
     if _POSITION.fullmatch(header) and int(header) <= MAX_POSITION:
         return int(header)
@@ -151,7 +150,7 @@ async def list_events(
 ) -> Response:
     if wants_events(request.headers.get("accept")):
         query.check_followed()
-        # A reconnecting client sends the same query again, with the event to resume after.
+        # A reconnecting client repeats the query, and adds the ID of the event to resume after.
         seen = last_event_id(last_seen)
         after = query.after if seen is None else seen
         events = _rendered(door.reader.company(caller, query.wanted, after=after), _form_for(caller, _streamed))
@@ -170,7 +169,7 @@ async def _rendered(
     try:
         async for some in events:
             if isinstance(some, int):
-                # Clients don't dispatch an event without data, but keep its ID and resume after it.
+                # Clients don't dispatch an event without data, but they remember its ID and resume after it.
                 yield b": keep-alive\nid: %d\n\n" % some
             else:
                 for piece in in_pieces(each.rendered_as(form) for each in some):
@@ -180,7 +179,7 @@ async def _rendered(
 
 
 def _streamed(event: TimelineEvent) -> bytes:
-    # Don't cache its JSON as well.
+    # Renders the event without its cache, which would keep the JSON, too.
     return render_event(event.type, event.to_json(), event_id=str(event.position))
 
 

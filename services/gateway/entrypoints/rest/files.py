@@ -21,13 +21,11 @@ from libs.contracts.resources.files import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer, rendered, results_in
-from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.application import Submit, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors, file_answer
 from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
 
 router = public_router("/files", "Files")
@@ -58,6 +56,10 @@ class FilesQuery(PageQuery):
     name: OptionalText = Field(None, description="Only files whose name contains this text, ignoring case.")
 
 
+Upload = Annotated[UploadStream, Depends(UploadBody())]
+FileChanges = Annotated[BulkBody, Depends(ParsedBody(BulkBody))]
+
+
 @router.get(
     "/", operation_id="files.list", summary="List files", responses={200: answer("Files, newest first.", FilePage)}
 )
@@ -68,8 +70,8 @@ async def list_files(caller: Reader, page: Annotated[FilesQuery, Query()], upstr
 @router.get(
     "/{id:name}/",
     operation_id="files.get",
-    summary="Get a file's record",
-    responses={200: answer("The record.", File), **errors(404)},
+    summary="Get a file",
+    responses={200: answer("The file.", File), **errors(404)},
 )
 async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}")
@@ -83,7 +85,7 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
         "Returns the text that knowledge bases index. To read a long text, increase `offset` until it"
         " reaches `characters`."
     ),
-    responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
+    responses={200: answer("The requested part of the text.", FileText), **errors(404, 409, 422)},
 )
 async def read_file_text(
     id: str,
@@ -118,19 +120,14 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     operation_id="files.upload",
     summary="Upload files",
     description=(
-        "Send files of at most 50 MB each in fields named `file`. Either all are stored or none."
-        " The extension determines the type, which is checked against the content. One file returns"
-        " its record, several a list."
+        "Send files of at most 50 MB each in fields named `file`. Either all of them are stored or none."
+        " The extension determines the type, which must match the content. For a single file, returns"
+        " the file, otherwise a list."
     ),
     status_code=201,
     responses={201: answer("The stored files.", File | UploadedFiles, location=True)},
 )
-async def upload_files(
-    request: Request,
-    caller: Writer,
-    body: Annotated[UploadStream, Depends(UploadBody())],
-    transfers: TransferProxyDep,
-) -> Response:
+async def upload_files(request: Request, caller: Writer, body: Upload, transfers: TransferProxyDep) -> Response:
     reply = await transfers.upload(request, caller, body, "ingestion", "/internal/files")
     record = orjson.loads(reply)
     return created(reply, f"/files/{record['id']}/" if "id" in record else None)
@@ -146,11 +143,7 @@ async def upload_files(
     ),
     responses={200: answer("The result for each file.", BulkReply)},
 )
-async def change_files(
-    _: Writer,
-    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody))],
-    submit: Submit,
-) -> Response:
+async def change_files(_: Writer, body: FileChanges, submit: Submit) -> Response:
     tags, status = body.parameters.tags, body.parameters.status
     command = ChangeFiles(operation=body.operation, file_ids=body.file_ids, tags=tags, status=status)
     return json_answer(results_in(await submit(command)))

@@ -1,4 +1,4 @@
-"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and their owners."""
+"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and the caller."""
 
 from dataclasses import asdict
 from typing import Annotated, Final
@@ -14,9 +14,8 @@ from services.gateway.domain.accounts import Principal, expiry
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.keys import IssuedKey, issue_token
@@ -24,7 +23,10 @@ from services.gateway.use_cases.keys import IssuedKey, issue_token
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
-_ONCE: Final = "The secret is returned only once; just its hash is stored."
+_ONCE: Final = "The secret is returned only once. Only its hash is stored."
+NewKey = Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody))]
+Rotation = Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, required=False))]
+WantedToken = Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False))]
 
 
 @router.get(
@@ -74,12 +76,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
 )
-async def create_api_key(
-    caller: Writer,
-    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody))],
-    write: IdempotentWrite,
-    resources: ResourcesDep,
-) -> Response:
+async def create_api_key(caller: Writer, body: NewKey, write: IdempotentWrite, resources: ResourcesDep) -> Response:
     return _issued(await resources.keys.create(write, caller, body))
 
 
@@ -105,11 +102,7 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
     responses={201: answer("The new key.", IssuedKeyReply), **errors(404, 409)},
 )
 async def rotate_api_key(
-    id: str,
-    _: Writer,
-    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, required=False))],
-    write: IdempotentWrite,
-    resources: ResourcesDep,
+    id: str, _: Writer, body: Rotation, write: IdempotentWrite, resources: ResourcesDep
 ) -> Response:
     expires_at = expiry(body.expires_at, resources.now())
     return _issued(await resources.keys.rotate(write, id, expires_at=expires_at, grace_seconds=body.grace_seconds))
@@ -126,9 +119,7 @@ async def rotate_api_key(
     responses={200: answer("The token.", TokenReply), **errors(403)},
 )
 async def create_token(
-    caller: Annotated[Principal, Security(by_api_key)],
-    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False))],
-    resources: ResourcesDep,
+    caller: Annotated[Principal, Security(by_api_key)], body: WantedToken, resources: ResourcesDep
 ) -> Response:
     reply = issue_token(resources.tokens, caller, body, resources.now())
     return json_answer(reply.model_dump_json().encode(), headers={"Cache-Control": "no-store"})

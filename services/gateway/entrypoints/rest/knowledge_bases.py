@@ -26,18 +26,20 @@ from libs.contracts.resources.knowledge_bases import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page, Unfiltered
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 
 router = public_router("/knowledge-bases", "Knowledge bases")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_WRITE])]
 _BASE: Final = "/internal/knowledge-bases"
+Search = Annotated[SearchBody, Depends(ParsedBody(SearchBody))]
+NewKnowledgeBase = Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody))]
+KnowledgeBaseChanges = Annotated[UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody))]
+Ingestion = Annotated[IngestBody, Depends(ParsedBody(IngestBody, required=False))]
 
 
 @router.get(
@@ -97,12 +99,7 @@ async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upst
     summary="Search a knowledge base",
     responses={200: answer("Passages, best first.", SearchReply), **errors(404)},
 )
-async def search_knowledge_base(
-    kb_id: str,
-    caller: Reader,
-    body: Annotated[SearchBody, Depends(ParsedBody(SearchBody))],
-    upstream: Upstream,
-) -> Response:
+async def search_knowledge_base(kb_id: str, caller: Reader, body: Search, upstream: Upstream) -> Response:
     query = orjson.dumps(body.model_dump(mode="json", exclude_unset=True))
     return await upstream.post(caller, "ingestion", f"{_path(kb_id)}/search", query)
 
@@ -115,11 +112,7 @@ async def search_knowledge_base(
     status_code=201,
     responses={201: answer("The knowledge base.", KnowledgeBase, location=True)},
 )
-async def create_knowledge_base(
-    _: Writer,
-    body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody))],
-    submit: Submit,
-) -> Response:
+async def create_knowledge_base(_: Writer, body: NewKnowledgeBase, submit: Submit) -> Response:
     settings = body.model_dump(mode="json", exclude_unset=True)
     made = await submit.new(
         CreateKnowledgeBase, lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=settings)
@@ -134,12 +127,7 @@ async def create_knowledge_base(
     description="New content and settings apply from the next ingestion.",
     responses={200: answer("The updated knowledge base.", KnowledgeBase), **errors(404)},
 )
-async def update_knowledge_base(
-    kb_id: str,
-    _: Writer,
-    body: Annotated[UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody))],
-    submit: Submit,
-) -> Response:
+async def update_knowledge_base(kb_id: str, _: Writer, body: KnowledgeBaseChanges, submit: Submit) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
     changes = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
@@ -154,11 +142,7 @@ async def update_knowledge_base(
     responses={200: answer("The ingestion has started.", KnowledgeBase), **errors(404)},
 )
 async def ingest_knowledge_base(
-    kb_id: str,
-    caller: Writer,
-    _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, required=False))],
-    submit: Submit,
-    upstream: Upstream,
+    kb_id: str, caller: Writer, _: Ingestion, submit: Submit, upstream: Upstream
 ) -> Response:
     await submit(IngestKnowledgeBase(knowledge_base_id=id_of(kb_id, "knowledge base")))
     return await upstream.get(caller, "ingestion", _path(kb_id))

@@ -1,4 +1,4 @@
-"""``/operations/…``: health, lag and dead letters, for operators."""
+"""``/operations/…``: health, lag, failures and dead letters, for operators."""
 
 import base64
 import binascii
@@ -16,7 +16,6 @@ from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import (
     DEFAULT_LIMIT,
     Limit,
@@ -25,7 +24,7 @@ from services.gateway.entrypoints.door.queries import (
     invalid_cursor,
     refused_parameter,
 )
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery, Positions
@@ -68,10 +67,10 @@ class FailuresQuery(QueryModel):
 
 
 class DeadLettersQuery(QueryModel):
-    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only messages in this dead-letter topic.")
+    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only messages of this dead-letter topic.")
     correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only messages with this correlation ID.")
     replayed: _Replayed | SkipJsonSchema[None] = Field(
-        None, description="`true` for only replayed messages, `false` for only the others."
+        None, description="`true`: only replayed messages. `false`: only messages that weren't replayed."
     )
     after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
     limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
@@ -82,7 +81,7 @@ class DeadLettersQuery(QueryModel):
 
 
 def cursor_of(positions: Positions | None) -> str | None:
-    """Returns the positions as text, opaque to callers."""
+    """Encodes positions as a cursor, which is opaque to callers."""
     if positions is None:
         return None
     return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")
@@ -113,7 +112,7 @@ async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) 
     operation_id="operations.consumers",
     summary="Get consumer lag",
     description="Returns the lag of each consumer group by topic. Responses are cached for five seconds.",
-    responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
+    responses={200: answer("The groups and their topics, by name.", schemas.ConsumerStates)},
 )
 async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesDep) -> Response:
     return _json(await resources.health.lag())
@@ -132,7 +131,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
 async def list_failures(
     caller: Operator, query: Annotated[FailuresQuery, Query()], resources: ResourcesDep
 ) -> Response:
-    return _json(await resources.failures.newest(caller.identity, query.correlation_id))
+    return _json(await resources.health.failures(caller.identity, query.correlation_id))
 
 
 @router.get(
@@ -203,5 +202,5 @@ def _topics(page: DeadLetterPage) -> list[schemas.TopicLetters]:
 
 
 def _json(found: BaseModel) -> Response:
-    # Dead letters and replicas reflect this moment and this caller.
+    # The content is specific to this caller, and outdated soon.
     return json_answer(found.model_dump_json().encode(), headers={"Cache-Control": "no-store"})

@@ -1,4 +1,4 @@
-"""The gateway's own resources, named by their nouns. Only REST uses them."""
+"""The use cases of the gateway's own resources, which only REST needs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ from services.gateway.domain.tokens import JwtTokens
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import VisibleDeadLetters
-from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import Health
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
@@ -30,7 +29,6 @@ class Resources:
     limits: Limits
     health: Health
     dead_letters: VisibleDeadLetters
-    failures: Failures
     now: Callable[[], datetime]
 
 

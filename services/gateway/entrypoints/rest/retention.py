@@ -9,12 +9,10 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources.retention import Retention, SetRetention, SetRetentionBody
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, public_router
 
 router = public_router("/retention", "Sessions")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]

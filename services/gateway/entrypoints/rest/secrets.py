@@ -11,13 +11,11 @@ from libs.contracts.identity import Scope
 from libs.contracts.resources.secrets import DeleteSecret, PutSecretBody, Secret, SecretPage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.door.writes import PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
@@ -25,6 +23,7 @@ router = public_router("/secrets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SECRETS_WRITE])]
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+SecretValue = Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody))]
 
 
 @router.get(
@@ -32,7 +31,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
     operation_id="secrets.list",
     summary="List secrets",
     description="Returns names and timestamps. No operation returns a secret's value.",
-    responses={200: answer("Secrets, by name.", SecretPage)},
+    responses={200: answer("The secrets, by name.", SecretPage)},
 )
 async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/secrets", page.params())
@@ -48,7 +47,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
 
 
-# Without an Idempotency-Key: storing the same value twice changes nothing, and a hash of it would invite guessing.
+# Takes no Idempotency-Key: storing the same value twice is harmless, and a stored hash of the value could be guessed.
 @router.put(
     "/{name}/",
     operation_id="secrets.put",
@@ -60,15 +59,9 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     ),
     responses={200: answer("The secret's name and timestamps.", Secret), **errors(409, 422, 504)},
 )
-async def put_secret(
-    name: str,
-    _: Writer,
-    body: Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody))],
-    write: PlainWrite,
-    resources: ResourcesDep,
-) -> Response:
+async def put_secret(name: str, _: Writer, body: SecretValue, write: PlainWrite, resources: ResourcesDep) -> Response:
     if not _NAME.fullmatch(name):
-        message = "a name has 1 to 64 letters, digits, _ and -, and begins with a letter"
+        message = "a name must have 1 to 64 letters, digits, _ or -, and begin with a letter"
         detail = ErrorDetail(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
@@ -89,7 +82,7 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for an invalid name."""
+    """Returns the name. Raises ``NotFound`` for an invalid one, since no such secret can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no secret with this name.")
     return name

@@ -1,4 +1,4 @@
-"""``WS /ws/sessions/{session_id}/``: a session's live events, and messages to it."""
+"""``WS /ws/sessions/{session_id}/``: streams a session's events, and accepts messages."""
 
 import asyncio
 from collections import OrderedDict
@@ -65,12 +65,12 @@ _RESTART: Final = 1012
 _LONGEST_REASON: Final = 120
 _MOST_AT_ONCE: Final = 32
 _MOST_REFS: Final = 1000
-# Resuming clients first name a message to resume after; newer ones wait for that, or for this timeout.
+# Clients that resume send the message to resume after first. New messages are held back until then, or for this long.
 _SUBSCRIBE_SECONDS: Final = 1.0
 
 
 async def session_socket(websocket: WebSocket) -> None:
-    """Refusals close an accepted connection: browsers hide any other close code."""
+    """Serves a connection. Accepts it even if it's refused: browsers only show close codes of accepted connections."""
     bind_correlation_id(new_id())
     offered: list[str] = websocket.scope["subprotocols"]
     try:
@@ -85,7 +85,7 @@ async def session_socket(websocket: WebSocket) -> None:
 
 
 async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, int]:
-    """Returns the caller, who may read the session's events, and the timeline's newest position."""
+    """Authorizes the caller. Returns the caller and the timeline's newest position."""
     door: Door = websocket.app.state.door
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
     caller = await door.authentication.authenticate(websocket, takes_public_keys=True, token=token)
@@ -106,7 +106,7 @@ async def _close(websocket: WebSocket, problem: ServiceError) -> None:
     reason = info_for(websocket, problem).message.encode()[:_LONGEST_REASON].decode(errors="ignore")
     code = _RESTART if isinstance(problem, Restarting) else _CODES.get(problem.kind, _TRY_AGAIN_LATER)
     with suppress(WebSocketDisconnect, RuntimeError):
-        # It may already be closed.
+        # The connection may already be closed.
         await websocket.close(code, reason)
 
 
@@ -124,7 +124,7 @@ class SessionSocket:
         self._work: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Returns when either side has ended the connection."""
+        """Serves the connection until either side closes it."""
         streams = self._door.streams
         try:
             streams.check(self._caller.identity.key_id)
@@ -186,10 +186,10 @@ class SessionSocket:
             case Resolve():
                 await self._count(scope_to_answer(message))
                 action = self._session_id, id_of(message.turn_id, "turn"), id_of(message.action_id, "action")
-                self._run(self._door.turns.resolve(self._write(), *action, message), message.ref)
+                self._run(self._door.turns.answer(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
-        """Raises ``PermissionDenied`` and ``RateLimited``, like a REST request."""
+        """Counts a message like a REST request. Raises ``PermissionDenied`` and ``RateLimited``."""
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
@@ -205,7 +205,7 @@ class SessionSocket:
             request=None if key is None else repeatable(self._caller, "POST", path, key, values),
         )
         async with AsyncExitStack() as stack:
-            # Send them in order, so that turns start in the order of their messages.
+            # Submits messages in order, so that their turns start in this order.
             asked = TurnRequest(stream=True, options=message.options)
             submitted = self._door.turns.submit(write, self._session_id, message.content, asked)
             turn = await stack.enter_async_context(submitted)
@@ -216,7 +216,7 @@ class SessionSocket:
         async with stack:
             end = await turn.replies.wait(0.0) if turn.replies.is_repeat else None
             if end is not None and public_name(end.envelope.type) in END_NAMES:
-                # A retry whose events have already been sent.
+                # This is a retry, and the turn's events have already been sent.
                 await self._show(SessionMessage(self._at, public_name(end.envelope.type), end.payload, turn.command_id))
             else:
                 await turn.accepted()
@@ -225,7 +225,7 @@ class SessionSocket:
         return Write(identity=self._caller.identity, correlation_id=new_id())
 
     def _run(self, work: Coroutine[Any, Any, object], ref: str | None) -> None:
-        """The events of the session show the effect."""
+        """Runs a message's work in the background. The session's events show the effect."""
 
         async def told() -> None:
             try:

@@ -26,10 +26,9 @@ from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 
 router = public_router("/sessions", "Sessions")
@@ -38,6 +37,7 @@ Wanted = Annotated[
     dict[str, Any],
     Depends(ParsedObject(TypeAdapter(CreateSessionBody), ConfiguredSession.EXAMPLES | ReferencedSession.EXAMPLES)),
 ]
+Fork = Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))]
 
 
 @router.post(
@@ -45,7 +45,7 @@ Wanted = Annotated[
     operation_id="sessions.create",
     summary="Create a session",
     description=(
-        "Give a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
+        "Send a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
         " A public key only opens sessions with its own agent; an empty object is enough."
         " `messages` imports a conversation to continue; the agent also sees its tool calls."
     ),
@@ -112,7 +112,7 @@ async def get_session(
 async def fork_session(
     session_id: str,
     _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
-    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))],
+    body: Fork,
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -138,7 +138,7 @@ async def delete_session(
 
 
 def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
-    """Splits off the session's initial messages; the rest of the body is for the registry."""
+    """Removes the initial messages from the body and returns them. The registry validates the rest."""
     given = {"messages": wanted.pop("messages", [])}
     try:
         history = GivenHistory.model_validate(given, strict=True)
@@ -153,7 +153,7 @@ def _opened(session: SessionCreated) -> Response:
 
 
 def _for_public(given: bytes) -> bytes:
-    """Returns the session without its agent's instructions, which are hidden from visitors."""
+    """Returns the session without its agent's instructions, which visitors mustn't see."""
     session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}

@@ -26,26 +26,27 @@ from libs.contracts.resources.toolsets import (
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
-from services.gateway.entrypoints.door.application import Upstream
+from services.gateway.entrypoints.door.application import Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.routes import answer, errors, public_router
 
 router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_WRITE])]
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
-# A document of 2 MB, with room for the other fields.
+# A document of 2 MB, plus room for the other fields.
 _MOST_BODY: Final = 2_040_000
-# The envelope takes the rest.
+# Leaves room for the envelope.
 _MOST_COMMAND: Final = MAX_MESSAGE_BYTES - 32 * 1024
 # The registry calls the target before it accepts the command, for up to 20 s.
 _DISCOVERY_SECONDS: Final = 25.0
-# A tool that is tried has two minutes.
+# Trying a tool may take two minutes.
 _TRIAL_SECONDS: Final = 140.0
+NewToolset = Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))]
+ToolsetChanges = Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))]
+ToolCall = Annotated[CallToolBody, Depends(ParsedBody(CallToolBody))]
 
 
 @router.get(
@@ -75,17 +76,13 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     summary="Create a toolset",
     description=(
         "Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools"
-        " are fetched immediately, within 20 s. Agents reference them as `<toolset>.<tool>`, or all of them as"
+        " are fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as"
         " `<toolset>.*`. The JSON body can be up to 2 MB."
     ),
     status_code=201,
     responses={201: answer("The toolset with its tools.", Toolset, location=True), **errors(409)},
 )
-async def create_toolset(
-    _: Writer,
-    body: Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))],
-    submit: Submit,
-) -> Response:
+async def create_toolset(_: Writer, body: NewToolset, submit: Submit) -> Response:
     command = _bounded(CreateToolset(toolset=_fields(body)))
     made = await submit(command, accepted_within=_DISCOVERY_SECONDS)
     return rendered(made, "toolset", location="/toolsets/{name}/")
@@ -101,12 +98,7 @@ async def create_toolset(
     ),
     responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},
 )
-async def update_toolset(
-    name: str,
-    _: Writer,
-    body: Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))],
-    submit: Submit,
-) -> Response:
+async def update_toolset(name: str, _: Writer, body: ToolsetChanges, submit: Submit) -> Response:
     command = _bounded(UpdateToolset(name=_known(name), changes=_fields(body)))
     return rendered(await submit(command, accepted_within=_DISCOVERY_SECONDS), "toolset")
 
@@ -145,13 +137,7 @@ async def delete_toolset(name: str, _: Writer, submit: Submit) -> Response:
     ),
     responses={200: answer("The result of the call.", CallToolReply), **errors(404)},
 )
-async def call_tool(
-    name: str,
-    tool: str,
-    caller: Writer,
-    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody))],
-    upstream: Upstream,
-) -> Response:
+async def call_tool(name: str, tool: str, caller: Writer, body: ToolCall, upstream: Upstream) -> Response:
     path = f"/internal/company/toolsets/{_known(name)}/tools/{quote(tool, safe='')}/call"
     return await upstream.post_once(caller, "registry", path, body.model_dump_json().encode(), deadline=_TRIAL_SECONDS)
 
@@ -161,14 +147,14 @@ def _fields(body: BaseModel) -> dict[str, Any]:
 
 
 def _bounded(command: Command) -> Command:
-    """Raises ``TooLarge`` for a body that doesn't fit into a message."""
+    """Returns the command. Raises ``TooLarge`` if it doesn't fit into a message."""
     if len(command.encode()) > _MOST_COMMAND:
         raise TooLarge(f"The toolset is larger than {_MOST_COMMAND} bytes.")
     return command
 
 
 def _known(name: str) -> str:
-    """Raises ``NotFound`` for an invalid name."""
+    """Returns the name. Raises ``NotFound`` for an invalid one, since no such toolset can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no toolset with this name.")
     return name

@@ -1,4 +1,4 @@
-"""``/runtime/{session_id}/…``: executes messages; reads, follows, answers and cancels turns. ``/actions/`` of turns."""
+"""``/runtime/{session_id}/…``: executes messages, and manages turns. ``/actions/``: lists open actions."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -20,11 +20,10 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.answers import entity_in, json_answer, turn_answer
+from services.gateway.entrypoints.door.answers import json_answer, turn_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import (
     LastEventId,
     OptionalText,
@@ -35,7 +34,7 @@ from services.gateway.entrypoints.door.queries import (
     preference_of,
     wants_events,
 )
-from services.gateway.entrypoints.door.routes import PREFIX, public_router
+from services.gateway.entrypoints.door.routes import PREFIX, answer, errors, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
@@ -52,9 +51,13 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": _EVENT, "examples": {"turn": {"value": 
 
 class ActionsQuery(PageQuery):
     kind: OptionalText = Field(
-        None, description="Only actions of this kind.", json_schema_extra={"enum": ["approval", "tool_result"]}
+        None, description="Only actions of this type.", json_schema_extra={"enum": ["approval", "tool_result"]}
     )
     session_id: OptionalText = Field(None, description="Only actions of this session.")
+
+
+Execution = Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody))]
+Answer = Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))]
 
 
 @router.post(
@@ -72,7 +75,7 @@ async def execute(
     request: Request,
     session_id: str,
     caller: Executor,
-    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody))],
+    body: Execution,
     write: IdempotentWrite,
     door: DoorDep,
     prefer: Prefer = None,
@@ -94,7 +97,7 @@ async def execute(
 async def _events(
     turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
-    """``headers`` of the response are filled before the first event."""
+    """Yields the turn's events. Sets the response's ``headers`` before the first one."""
     asked = TurnRequest(stream=True, options=body.options)
     async with turns.submit(write, id_of(session_id, "session"), body.content, asked) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
@@ -205,13 +208,13 @@ async def resolve_action(
     turn_id: str,
     action_id: str,
     caller: Annotated[Principal, Security(by_api_key_or_public_key)],
-    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))],
+    body: Answer,
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
     require_scopes(caller, [scope_to_answer(body)])
-    resolved = await door.turns.resolve(write, session_id, turn_id, action_id, body)
-    return turn_answer(entity_in(resolved, "turn"), caller)
+    turn = await door.turns.answer(write, session_id, turn_id, action_id, body)
+    return turn_answer(turn.model_dump_json().encode(), caller)
 
 
 @actions.get(

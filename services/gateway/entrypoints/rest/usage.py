@@ -14,9 +14,8 @@ from libs.contracts.timestamps import format_time, parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer
 from services.gateway.entrypoints.door.queries import Offset, QueryModel, refused_parameter, whole_number
-from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.routes import answer, public_router
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 _HOUR: Final = timedelta(hours=1)
@@ -43,12 +42,12 @@ def _end(text: str) -> datetime:
 def _moment(name: str, text: str) -> date | datetime:
     try:
         found = date.fromisoformat(text) if len(text) == len("2026-05-01") else parse_time(text).astimezone(UTC)
-        # Room for the day that is added.
+        # Leaves room to add a day.
         if found.year in range(1970, 9000):
             return found
     except (ValueError, OverflowError):
         pass
-    raise refused_parameter(name, "must be a day or a timestamp", f"{name}=2026-05-01, or {name}=2026-05-01T08:00:00Z")
+    raise refused_parameter(name, "must be a date or a timestamp", f"{name}=2026-05-01, or {name}=2026-05-01T08:00:00Z")
 
 
 def _midnight(day: date) -> datetime:
@@ -60,7 +59,9 @@ def _groups(text: str) -> str:
         _groups_in(text)
     except ValueError:
         names = ", ".join(UsageGroup)
-        raise refused_parameter("group_by", f"takes {names}, separated by commas", "group_by=day,model") from None
+        raise refused_parameter(
+            "group_by", f"must be a comma-separated list of {names}", "group_by=day,model"
+        ) from None
     return text
 
 
@@ -75,12 +76,12 @@ _Limit = Annotated[int, Field(ge=1, le=_MAX_LIMIT), whole_number("limit", 1, _MA
 
 
 class UsageQuery(QueryModel):
-    """Whole hours from ``begin`` up to but excluding ``end``; None if the caller gives none."""
+    """The query. Usage is counted in whole hours from ``begin`` up to but excluding ``end``."""
 
     begin: _Begin | SkipJsonSchema[None] = Field(
         None,
         alias="from",
-        description="The first day (UTC), or a timestamp; counted by whole hours. Defaults to 30 days ago.",
+        description="The first day (UTC), or a timestamp, rounded to the hour. Defaults to 30 days ago.",
     )
     end: _End | SkipJsonSchema[None] = Field(
         None,
@@ -102,11 +103,11 @@ class UsageQuery(QueryModel):
         return _groups_in(self.group_by)
 
     def span(self, now: datetime) -> tuple[datetime, datetime]:
-        """By default the last 30 days, including today. Raises ``ValidationFailed`` for an empty or too long period."""
+        """Returns the period, by default the last 30 days. Raises ``ValidationFailed`` if it's empty or too long."""
         end = self.end or _midnight(now.date() + _DAY)
         begin = self.begin or end - _DEFAULT_DAYS * _DAY
         if not timedelta(0) < end - begin <= _LONGEST * _DAY:
-            message = f"must lie before to, by {_LONGEST} days at most"
+            message = f"must be before to, by at most {_LONGEST} days"
             raise refused_parameter("from", message, "from=2026-05-01&to=2026-05-31")
         return begin, end
 
@@ -119,9 +120,9 @@ router = public_router("/usage", "Usage")
     operation_id="usage.get",
     summary="Read usage",
     description=(
-        "Usage of ended turns, including failed and cancelled ones: yours, or the company's with a `company:…` scope."
-        " A turn counts in the hour (UTC) of its end, within about a second. `cost` is an exact decimal at the prices"
-        " of the time; turns of models without a price are counted in `unpriced_turns`."
+        "Returns your usage, or the company's with a `company:…` scope. Only ended turns count, even if they failed."
+        " A turn counts in the hour (UTC) of its end, with about a second's delay. `cost` is an exact decimal, at the"
+        " prices of that time. `unpriced_turns` counts the turns of models without a price."
     ),
     responses={200: answer("Totals by group, in the groups' order, and overall.", UsageReport)},
 )

@@ -1,4 +1,4 @@
-"""``/webhooks/…``: users' endpoints that receive events."""
+"""``/webhooks/…``: URLs that receive events."""
 
 from typing import Annotated, Final
 
@@ -23,17 +23,14 @@ from libs.contracts.resources.webhooks import (
     Webhook,
     WebhookDeliveryRequested,
     WebhookPage,
-    WebhookStatus,
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.application import DoorDep, Submission, Submit, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
-from services.gateway.entrypoints.door.routes import PREFIX, public_router
-from services.gateway.entrypoints.door.submission import Submission, Submit
+from services.gateway.entrypoints.door.routes import PREFIX, answer, errors, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
@@ -42,6 +39,9 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_WRITE])]
 _OWNER: Final = "timeline"
 _ONCE: Final = "The secret is returned only once and stored encrypted."
+NewWebhook = Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody))]
+WebhookChanges = Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody))]
+Rotation = Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, required=False))]
 
 
 @router.post(
@@ -49,18 +49,13 @@ _ONCE: Final = "The secret is returned only once and stored encrypted."
     operation_id="webhooks.create",
     summary="Create a webhook",
     description=(
-        "Sends new events of these types, as far as you can see them, to the URL, signed as described by"
+        "Sends new events of these types to the URL, if you can see them. They're signed according to"
         f" [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
     ),
     status_code=201,
     responses={201: answer("The new webhook.", IssuedWebhookReply, location=True), **errors(409)},
 )
-async def create_webhook(
-    _: Writer,
-    body: Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody))],
-    write: IdempotentWrite,
-    resources: ResourcesDep,
-) -> Response:
+async def create_webhook(_: Writer, body: NewWebhook, write: IdempotentWrite, resources: ResourcesDep) -> Response:
     issued = await resources.webhooks.create(write, body)
     return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.id}/"})
 
@@ -92,22 +87,10 @@ async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
     summary="Update a webhook",
     responses={200: answer("The updated webhook.", Webhook), **errors(404, 409)},
 )
-async def update_webhook(
-    id: str,
-    caller: Writer,
-    body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody))],
-    submit: Submit,
-    upstream: Upstream,
-) -> Response:
+async def update_webhook(id: str, caller: Writer, body: WebhookChanges, submit: Submit, upstream: Upstream) -> Response:
     path = _path(id)
-    change = UpdateWebhook(
-        webhook_id=id,
-        url=body.url,
-        event_types=None if body.event_types is None else tuple(dict.fromkeys(body.event_types)),
-        description=body.description,
-        status=None if body.status is None else WebhookStatus(body.status),
-    )
-    await submit(change)
+    types = None if body.event_types is None else tuple(dict.fromkeys(body.event_types))
+    await submit(UpdateWebhook.model_validate({**dict(body), "webhook_id": id, "event_types": types}))
     return await upstream.get(caller, _OWNER, path)
 
 
@@ -132,12 +115,7 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -
     responses={200: answer("The webhook with its new secret.", IssuedWebhookReply), **errors(404, 409)},
 )
 async def rotate_webhook_secret(
-    id: str,
-    caller: Writer,
-    body: Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, required=False))],
-    write: IdempotentWrite,
-    resources: ResourcesDep,
-    upstream: Upstream,
+    id: str, caller: Writer, body: Rotation, write: IdempotentWrite, resources: ResourcesDep, upstream: Upstream
 ) -> Response:
     webhook = await upstream.read(Webhook, caller, _OWNER, _path(id))
     return _issued(await resources.webhooks.rotate_secret(write, webhook, grace_seconds=body.grace_seconds), 200)

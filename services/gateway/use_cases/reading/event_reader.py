@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from libs.contracts.errors import InvalidRequest
@@ -12,6 +13,7 @@ from libs.contracts.messages import Received
 from libs.contracts.resources.turns import ExecuteTurn, Turn
 from libs.contracts.timeline import TimelineFilter
 from libs.eventing import CommandSender, Replies
+from libs.service_defaults import UpstreamClient
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage
@@ -23,8 +25,7 @@ from services.gateway.use_cases.reading.feed_reader import FeedReader
 from services.gateway.use_cases.reading.feeds import Feeds
 from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow, pages
 from services.gateway.use_cases.reading.session_order import SessionOrder
-from services.gateway.use_cases.reading.turn_history import FollowedTurn, TurnHistory
-from services.gateway.use_cases.reading.turn_order import TurnOrder, TurnQueue
+from services.gateway.use_cases.reading.turn_order import FollowedTurn, TurnOrder, TurnQueue
 
 
 class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
@@ -87,7 +88,7 @@ class EventReader:
     bus: CommandSender
     log: Timeline
     feeds: Feeds
-    history: TurnHistory
+    upstreams: UpstreamClient
 
     async def head(self, caller: Principal) -> int:
         """Returns the company's newest position."""
@@ -141,7 +142,7 @@ class EventReader:
         where = TimelineQuery(session_id=session_id).visible_to(caller)
         if from_running_turn:
             after = await self._before_running_turn(where) or after
-        order = SessionOrder(session_id, after, caller.identity, self.history, is_own)
+        order = SessionOrder(after, partial(self._turn, caller.identity, session_id), is_own)
         reading = self._read(where, order, takes_texts=True)
         async with aclosing(reading):
             async for messages in reading:
@@ -157,8 +158,7 @@ class EventReader:
         Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if something stays missing
         for a minute.
         """
-        turn = FollowedTurn(id_of(session_id, "session"), id_of(turn_id, "turn"), identity)
-        order = TurnOrder(turn, after, self.history)
+        order = TurnOrder(self._turn(identity, id_of(session_id, "session"), id_of(turn_id, "turn")), after)
         # Subscribes before watching the turn, so that each event is either already recorded or still arrives.
         async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
             watched = await order.watch()
@@ -177,7 +177,7 @@ class EventReader:
         self, replies: Replies, session_id: str, first: Received | None
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         """Like ``turn``, for the request that started the turn. ``first``: an event that has already arrived."""
-        order = TurnOrder(FollowedTurn(session_id, replies.command_id, replies.identity), START, self.history)
+        order = TurnOrder(self._turn(replies.identity, session_id, replies.command_id), START)
         shown: list[StreamedEvent] = []
         if replies.is_repeat:
             # If this is a retry, the first events went to an earlier request, which may not have requested text.
@@ -190,16 +190,19 @@ class EventReader:
 
     async def turn_state(self, identity: Identity, session_id: str, turn_id: str) -> Turn:
         """Returns the turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
-        return await self.history.state(FollowedTurn(session_id, turn_id, identity))
+        return await self._turn(identity, session_id, turn_id).state()
 
     async def turn_so_far(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
         """Returns a turn's events so far, with the texts of its finished steps, without waiting for more.
 
         The terminal event is missing if the turn's events no longer exist.
         """
-        order = TurnOrder(FollowedTurn(session_id, turn_id, identity), START, self.history)
+        order = TurnOrder(self._turn(identity, session_id, turn_id), START)
         events = await order.complete(await order.watch())
         return [progress for event in events if (progress := typed(event)) is not None]
+
+    def _turn(self, identity: Identity, session_id: str, turn_id: str) -> FollowedTurn:
+        return FollowedTurn(session_id, turn_id, identity, self.log, self.upstreams)
 
     async def _read(
         self,

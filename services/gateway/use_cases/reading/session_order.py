@@ -5,33 +5,31 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from libs.contracts.errors import NotFound, ServiceUnavailable
-from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage, SessionStream
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 from services.gateway.use_cases.reading.feed_reader import FeedReader
-from services.gateway.use_cases.reading.turn_history import FollowedTurn, TurnHistory
+from services.gateway.use_cases.reading.turn_order import FollowedTurn
 
 _log = structlog.get_logger("gateway.sessions")
 
 
 class SessionOrder:
-    """``is_own`` returns whether the reader started a turn. The texts of such turns are always sent."""
+    """``turn`` returns the session's turn with an ID.
+
+    ``is_own`` returns whether the reader started a turn. The texts of such turns are always sent.
+    """
 
     has_ended = False
 
     def __init__(
         self,
-        session_id: str,
         after: SessionCursor,
-        identity: Identity,
-        history: TurnHistory,
+        turn: Callable[[str], FollowedTurn],
         is_own: Callable[[str], bool],
     ) -> None:
         self.position = after.position
-        self._session_id = session_id
-        self._identity = identity
-        self._history = history
+        self._turn = turn
         self._is_own = is_own
         self._stream = SessionStream(after)
 
@@ -78,7 +76,7 @@ class SessionOrder:
         if turn is None:
             return []
         try:
-            watched = await self._history.watch(FollowedTurn(self._session_id, turn_id, self._identity), turn)
+            watched = await self._turn(turn_id).watch(turn)
         except ServiceUnavailable as problem:
             _log.info("session.texts_unavailable", turn_id=turn_id, problem=str(problem))
             return []

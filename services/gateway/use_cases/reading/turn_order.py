@@ -1,18 +1,88 @@
 """Orders a turn's events by sequence, and places each step's text between them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
 from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
-from libs.contracts.resources.turns import WatchedTurn
+from libs.contracts.resources.turns import Turn, WatchedTurn
 from libs.eventing import Replies
-from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream
+from libs.service_defaults import UpstreamClient
+from libs.service_defaults.internal_calls import checked
+from libs.service_defaults.internal_routes import decode_events
+from services.gateway.domain.ports import Timeline
+from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream, as_received
 from services.gateway.use_cases.reading.feed_reader import KEEP_ALIVE_SECONDS
-from services.gateway.use_cases.reading.turn_history import FollowedTurn, TurnHistory
 
 _log = structlog.get_logger("gateway.turns")
+_RUNTIME: Final = "runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTurn:
+    """A turn and its reader. Fetches the events and the texts of finished steps that the reader's stream has missed.
+
+    Every method raises ``NotFound`` if the turn doesn't exist or the reader can't see it, and ``ServiceUnavailable``.
+    """
+
+    session_id: str
+    turn_id: str
+    identity: Identity
+    log: Timeline
+    upstreams: UpstreamClient
+
+    @property
+    def _path(self) -> str:
+        """The turn's path in the runtime's internal API."""
+        return f"/internal/sessions/{self.session_id}/turns/{self.turn_id}"
+
+    async def state(self) -> Turn:
+        return await self.upstreams.read(Turn, _RUNTIME, self._path, self.identity)
+
+    async def watch(self, stream: TurnStream) -> WatchedTurn:
+        """Requests the turn's text. Its worker sends the current step's from the beginning, within a second."""
+        params = {"after_step": stream.at.step - 1}
+        answer = await self.upstreams.request("POST", _RUNTIME, f"{self._path}/watch", self.identity, params=params)
+        return WatchedTurn.model_validate_json(checked(answer))
+
+    async def missed(self, stream: TurnStream) -> list[StreamedEvent]:
+        """Gives the stream the events after its position. Returns the events to send now."""
+        events = await self._recorded(stream.at.sequence)
+        return [shown for event in _of_turn(events) for shown in stream.take(event)]
+
+    async def complete(self, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
+        """Gives the stream everything recorded before the turn was watched. Returns the events to send now."""
+        after, through = stream.at.sequence, watched.sequence
+        events = list(await self._recorded(after)) if after < through else []
+        are_missing = sum(event.envelope.sequence <= through for event in events) < through - after
+        if are_missing:
+            # Of two events with the same sequence, the later one counts: it replaced an end that was never sent.
+            events += await self._logged(after)
+        return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
+
+    async def _logged(self, after: int) -> Sequence[Received]:
+        """Returns the events from the log, in case the runtime has deleted them."""
+        try:
+            found = await self.log.turn(self.identity.company_id, self.turn_id, after_sequence=after)
+        except ServiceUnavailable as problem:
+            _log.info("turn.log_unreachable", turn_id=self.turn_id, problem=str(problem))
+            return ()
+        return [as_received(event) for event in found]
+
+    async def _recorded(self, after: int) -> Sequence[Received]:
+        """Returns the events from the runtime, which is always current but only keeps them for some days."""
+        params = {"after": after}
+        answer = await self.upstreams.request("GET", _RUNTIME, f"{self._path}/events", self.identity, params=params)
+        return decode_events(checked(answer))
+
+
+def _of_turn(events: Sequence[Received]) -> Iterator[Received]:
+    # Excludes the outcome of a cancel command, whose subject is also the turn.
+    return (event for event in events if event.envelope.type.startswith("aes.runtime.turn."))
 
 
 class TurnQueue:
@@ -29,10 +99,9 @@ class TurnQueue:
 
 
 class TurnOrder:
-    def __init__(self, turn: FollowedTurn, after: Cursor, history: TurnHistory) -> None:
+    def __init__(self, turn: FollowedTurn, after: Cursor) -> None:
         self._turn = turn
         self._stream = TurnStream(after)
-        self._history = history
 
     @property
     def is_incomplete(self) -> bool:
@@ -47,11 +116,11 @@ class TurnOrder:
 
     async def watch(self) -> WatchedTurn:
         """Requests the turn's text from its worker. Raises ``NotFound`` and ``ServiceUnavailable``."""
-        return await self._history.watch(self._turn, self._stream)
+        return await self._turn.watch(self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
         """Takes everything recorded before the turn was watched. Raises like ``watch``."""
-        return await self._history.complete(self._turn, self._stream, watched)
+        return await self._turn.complete(self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:
         try:
@@ -67,7 +136,7 @@ class TurnOrder:
     async def ask(self) -> Sequence[StreamedEvent]:
         """Asks while the turn is waiting: an event lost on Kafka then leaves no gap."""
         try:
-            return await self._history.missed(self._turn, self._stream)
+            return await self._turn.missed(self._stream)
         except (ServiceUnavailable, NotFound) as problem:
             _log.info("turn.not_completed", turn_id=self._turn.turn_id, problem=str(problem))
             return ()

@@ -1,11 +1,11 @@
-"""Tables with expiring rows, and tables with the subjects of ingestion's events.
+"""Tables with expiring rows.
 
 Runs are deleted before their knowledge base, and after the last items that they ingested.
 """
 
 from typing import Final
 
-from libs.eventing import EntityTable, Expiry
+from libs.eventing import Expiry
 
 _UPLOAD_KEY_DAYS: Final = 3
 EXPIRIES: Final = (
@@ -36,10 +36,4 @@ EXPIRIES: Final = (
         " AND NOT EXISTS (SELECT FROM knowledge_base_indexes i WHERE i.knowledge_base_id = t.id)",
     ),
     Expiry("uploads", since="created_at", days=_UPLOAD_KEY_DAYS),
-)
-ENTITIES: Final = (
-    EntityTable("files"),
-    EntityTable("collections"),
-    EntityTable("knowledge_bases"),
-    EntityTable("artifact_documents", id="artifact_id"),
 )

@@ -1,8 +1,8 @@
-"""Tables with expiring rows, and tables with the subjects of the registry's events."""
+"""Tables with expiring rows."""
 
 from typing import Final
 
-from libs.eventing import EntityTable, Expiry
+from libs.eventing import Expiry
 
 EXPIRIES: Final = (
     Expiry("agents", since="deleted_at", id="id", condition="deleted_at IS NOT NULL"),
@@ -10,4 +10,3 @@ EXPIRIES: Final = (
     Expiry("toolsets", since="deleted_at", id="id", condition="deleted_at IS NOT NULL"),
     Expiry("secrets", since="deleted_at", id="id", condition="deleted_at IS NOT NULL"),
 )
-ENTITIES: Final = (EntityTable("agents"), EntityTable("toolsets"), EntityTable("secrets"))

@@ -1,6 +1,6 @@
-"""Waits: conditions that suspend a turn, and their resolution. An open wait is an action in the API.
+"""Waits: conditions that suspend a turn, and their resolution. The API calls an open wait an action.
 
-Each kind of wait is a module of this package, listed in `kinds.py`.
+Each kind of wait is a module of this package and is listed in `kinds.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -28,8 +28,8 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 class NewWait:
     """A wait to start, at the step that it suspends.
 
-    ``payload`` has the fields of its kind in the API. ``call_id`` is None for a wait that isn't about one call. At
-    ``due_at`` the service resolves it.
+    ``payload`` contains the fields of its kind in the API. ``call_id`` is None for a wait that isn't about one call. At
+    ``due_at``, the service resolves the wait.
     """
 
     id: str
@@ -60,7 +60,7 @@ class LockedWait:
     has_expired: bool
 
     def failed(self, reason: str) -> ToolResult:
-        """The result of a call that wasn't made or didn't succeed."""
+        """Returns the result of a call that wasn't made or didn't succeed."""
         return ToolResult(self.call_id, self.tool, reason, "failed")
 
     @property
@@ -83,7 +83,7 @@ class Answer:
 
 
 class WaitKind(ABC):
-    """A kind of wait. Answering needs ``scope``, and write access to the session unless readers may answer."""
+    """A kind of wait. Answering requires ``scope``, and write access to the session unless readers may answer."""
 
     name: ActionKind
     scope: Scope
@@ -91,35 +91,38 @@ class WaitKind(ABC):
 
     @abstractmethod
     def holds_up(self, definition: ToolDefinition) -> bool:
-        """Whether the tool's calls need this wait."""
+        """Returns whether calls of the tool need this wait."""
 
     @abstractmethod
     def answer(self, command: ResolveAction) -> Answer:
-        """Parses an answer. Raises ValidationFailed for another kind's answer."""
+        """Parses an answer. Raises ValidationFailed if it's an answer for another kind."""
 
     @abstractmethod
     def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
-        """The result for the model; None if the call is made now."""
+        """Returns the result for the model, or None if the call can now be made."""
 
     def payload(self, call: ToolCall) -> JsonObject:
         return {"tool_call": {"id": call.id, "name": call.name, "arguments": call.arguments}}
 
     def due_at(self, _payload: JsonObject) -> datetime | None:
-        """When the service resolves the wait itself; None if only an answer or the expiry does."""
+        """Returns when the service resolves the wait itself.
+
+        None means that only an answer or the expiry resolves it.
+        """
         return None
 
     def own_answer(self, _wait: LockedWait) -> Answer:
-        """The service's own answer to a wait that is due or has expired."""
+        """Returns the service's own answer to a wait that is due or has expired."""
         return Answer(self.name, "expired")
 
 
 class WaitWriter(Protocol):
-    """Resolves waits within a transaction that has locked their session."""
+    """Resolves waits in a transaction that has locked their session."""
 
     async def find(self, turn_id: str, wait_id: str) -> LockedWait | None: ...
 
     async def due(self, turn_id: str) -> Sequence[LockedWait]:
-        """The open waits that are due."""
+        """Returns the open waits that are due."""
 
     async def resolve(self, wait: LockedWait, answer: Answer, step: Step | None, *, by: str, events: int) -> bool:
         """Resolves an open wait and records the ``step`` with the call's result.
@@ -128,13 +131,13 @@ class WaitWriter(Protocol):
         """
 
     async def turn(self, turn_id: str) -> Turn:
-        """The turn as callers see it."""
+        """Returns the turn as callers see it."""
 
 
 def require_open(wait: LockedWait, turn_status: str) -> None:
-    """Raises Conflict for a wait that accepts no more answers."""
+    """Raises Conflict if a wait no longer accepts answers."""
     if wait.state == "resolved" and wait.decision != "expired":
-        raise Conflict("The action has already been answered differently.")
+        raise Conflict("The action has already received a different answer.")
     if wait.state == "closed":
         raise Conflict(f"The turn is already {turn_status}.")
     if wait.state == "resolved" or wait.has_expired:
@@ -146,10 +149,10 @@ def wrong_kind(field: str, message: str) -> ValidationFailed:
 
 
 def call_hash(call: ToolCall) -> str:
-    """Hashes a call's id, name and arguments, so that the executed call is the approved one."""
+    """Hashes a call's ID, name and arguments, to ensure that the executed call is the approved one."""
     return _hash([call.id, call.name, call.arguments])
 
 
 def _hash(value: Any) -> str:
-    # Hashed as read back: PostgreSQL's text can't store NUL.
+    # Hash the text as it's read back: PostgreSQL can't store NUL.
     return sha256(write_json(value, sort_keys=True).replace(_NUL, _REPLACEMENT)).hexdigest()

@@ -1,4 +1,4 @@
-"""A person decides whether a call is made."""
+"""A wait in which a person approves or denies a call."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction
@@ -24,6 +24,6 @@ class ApprovalWait(WaitKind):
         if answer.decision == "approve":
             return None
         if answer.decision == "expired":
-            return wait.failed("The call wasn't made: nobody allowed or denied it in time.")
+            return wait.failed("The call wasn't made: nobody approved or denied it in time.")
         reason = f" Reason: {answer.content}" if answer.content else ""
         return wait.failed(f"The call wasn't made: a person denied it.{reason}")

@@ -1,4 +1,4 @@
-"""The caller runs a client tool and returns its result."""
+"""A wait in which the caller runs a client tool and returns its result."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction
@@ -17,7 +17,7 @@ class ToolResultWait(WaitKind):
 
     def answer(self, command: ResolveAction) -> Answer:
         if command.decision is not None:
-            raise wrong_kind("decision", "This action waits for a tool's result. Send an output or an error.")
+            raise wrong_kind("decision", "This action is waiting for a tool's result. Send an output or an error.")
         if command.error is not None:
             return Answer(self.name, content=command.error, is_error=True)
         output = command.output
@@ -25,7 +25,7 @@ class ToolResultWait(WaitKind):
 
     def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         if answer.decision == "expired":
-            return wait.failed("There is no result: nobody gave it in time.")
+            return wait.failed("There is no result: the client didn't send it in time.")
         if answer.is_error:
             return wait.failed(cut_result(answer.content or "The tool failed."))
         return ToolResult(wait.call_id, wait.tool, cut_result(answer.content or ""))

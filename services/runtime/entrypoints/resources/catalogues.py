@@ -1,4 +1,7 @@
-"""Catalogues of models and tools; toolsets outside of turns: a target's tools, and single calls."""
+"""Serves catalogues of models and tools.
+
+Also calls toolsets outside of turns: lists their tools and makes single calls.
+"""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -19,7 +22,7 @@ def serve_catalogues(http: FastAPI, models: ModelCatalogue, toolbox: Toolbox, to
 
     @router.get("/models")
     async def list_models(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """The listed models, as one page or all, and the providers, some of which accept any model name."""
+        """Returns the listed models, as one page or all, and the providers. Some providers accept any model name."""
         providers = [provider.to_json() for provider in models.providers()]
         listed = [{**model, "provider": item["provider"]} for item in providers for model in item["models"]]
         return {"providers": providers, **_page("models", listed, limit, offset)}

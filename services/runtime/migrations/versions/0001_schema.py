@@ -1,4 +1,4 @@
-"""Sessions, turns, messages, steps, waits, workers, prices, budgets and retention."""
+"""Creates sessions, turns, messages, steps, waits, workers, prices, budgets and retention."""
 
 from alembic import op
 
@@ -9,8 +9,8 @@ revision = "0001"
 down_revision = None
 
 SESSIONS = (
-    # lineage: the sessions that a fork's history comes from, nearest first. listed: false for the sessions of single
-    # chat completions, so that listings needn't skip them.
+    # lineage: sessions from which a fork's history comes, nearest first. listed: false for sessions of single chat
+    # completions, so that listings needn't skip them.
     """
     CREATE TABLE sessions (
         id text NOT NULL CONSTRAINT pk_sessions PRIMARY KEY,
@@ -85,9 +85,9 @@ TURNS = (
     )
     """,
     "CREATE UNIQUE INDEX uq_turns_running ON turns (session_id) WHERE status = 'running'",
-    # A cancelled turn keeps its worker until the execution has stopped, so that executions never overlap in a session.
+    # A cancelled turn keeps its worker until its execution has stopped, so that executions never overlap in a session.
     "CREATE UNIQUE INDEX uq_turns_held ON turns (session_id) WHERE worker_id IS NOT NULL",
-    # Separate from the live turns' indexes, so that admission, claims and takeovers never read waiting turns.
+    # Separate from the indexes of live turns, so that admission, claims and takeovers never read waiting turns.
     "CREATE UNIQUE INDEX uq_turns_waiting ON turns (session_id) WHERE status = 'waiting'",
     f"CREATE INDEX ix_turns_live ON turns (session_id, position) WHERE {LIVE}",
     f"CREATE INDEX ix_turns_live_company_id ON turns (company_id) WHERE {LIVE}",
@@ -109,7 +109,7 @@ MESSAGES = (
     """,
 )
 STEPS = (
-    # kind: see domain/steps.py. request_hash, price and seconds are reserved for lists of steps and not written yet.
+    # kind: see domain/steps.py. request_hash, price and seconds are reserved for lists of steps and aren't written yet.
     """
     CREATE TABLE steps (
         turn_id text NOT NULL CONSTRAINT fk_steps_turn_id_turns REFERENCES turns,
@@ -129,8 +129,8 @@ STEPS = (
     """,
 )
 WAITS = (
-    # A wait is open until it is resolved or its turn ends. kind: see domain/waits. call_id: null for a wait that isn't
-    # about one call. due_at: when the service resolves it itself.
+    # A wait is open until it's resolved or its turn ends. kind: see domain/waits. call_id: null for a wait that isn't
+    # about one call. due_at: when the service resolves it.
     """
     CREATE TABLE waits (
         id text NOT NULL CONSTRAINT pk_waits PRIMARY KEY,

@@ -1,4 +1,4 @@
-"""Runs an agent's turn: model calls, tool calls, the step limit, and resuming after a crash."""
+"""Runs an agent's turn: model calls, tool calls, the step limit, and resumption after a crash."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +23,15 @@ from services.runtime.use_cases.agent.turn_progress import (
 )
 from services.runtime.use_cases.agent.turn_tools import NO_KNOWLEDGE
 
-_STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
+_STEPS_USED_UP = "You have reached the step limit. Answer now in text with what you have found, without calling tools."
 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """Limits. `steps`: model calls in one react turn, unless the agent sets its own; `tool_output` in characters."""
+    """Limits of a turn.
+
+    `steps`: model calls in a react turn, unless the agent sets its own limit. `tool_output` is in characters.
+    """
 
     steps: int = 10
     tool_concurrency: int = 4
@@ -36,7 +39,7 @@ class AgentLimits:
 
 
 class AgentRunner:
-    """An AgentLoop. One instance serves all turns of a process."""
+    """Implements AgentLoop. One instance serves all turns of a process."""
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class AgentRunner:
             progress.add_output(output)
         while True:
             request = replace(self._request(task, progress.messages), chunks=chunks)
-            # No tools were offered, so any calls that the model makes are ignored.
+            # No tools were offered, so ignore any calls that the model makes.
             answer = replace(await self._ask(request, journal, progress.step + 1), tool_calls=())
             if await self._accepts(task, journal, progress, answer):
                 citations = progress.citations(answer, chunks)
@@ -82,7 +85,7 @@ class AgentRunner:
         answer: ModelAnswer,
         toolsets: Sequence[ToolsetVersion] = (),
     ) -> bool:
-        """Adds a final answer; returns False after recording one that doesn't fit the output schema.
+        """Adds a final answer. Returns False if the answer doesn't match the output schema and was recorded as such.
 
         Raises AnswerRefused when no attempts remain.
         """
@@ -92,7 +95,7 @@ class AgentRunner:
             output, progress.output = replace(output, problems=read.problems), read.value
         if output.problems and progress.refused >= REPEATS:
             problems = "; ".join(output.problems)
-            raise AnswerRefused(f"The model's answer does not match output_schema: {problems}.", answer.usage)
+            raise AnswerRefused(f"The model's answer doesn't match output_schema: {problems}.", answer.usage)
         if output.problems:
             await journal.record(Step(progress.step + 1, output))
         progress.add_output(output)
@@ -123,7 +126,7 @@ class AgentRunner:
                 answer_in_text=last or task.agent.settings.tool_choice == "none",
             )
             if progress.made:
-                # A call that is forced in every step would never let the turn end.
+                # If every step forced a call, the turn would never end.
                 request = replace(request, settings=request.settings.model_copy(update={"tool_choice": None}))
             if last and offered and progress.made:
                 request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
@@ -193,16 +196,16 @@ class AgentRunner:
 
 
 def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
-    """Raises OptionNotSupported if the turn must start with a call of a tool that it lacks."""
+    """Raises OptionNotSupported if the turn must start with a call of a tool that it doesn't have."""
     named = agent.settings.forced_call
     if isinstance(named, NamedTool) and named.name not in tools:
         names = ", ".join(tools) or "none"
         raise OptionNotSupported(
-            f"tool_choice names {named.name!r}, which is not a tool of this turn. Its tools: {names}."
+            f"tool_choice names {named.name!r}, which isn't a tool of this turn. Use one of: {names}."
         )
 
 
 def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
     """Removes the calls from a last answer that ignores the step limit."""
-    text = answer.text or f"I could not finish this within {steps} steps."
+    text = answer.text or f"I couldn't finish this within {steps} steps."
     return replace(answer, text=text, tool_calls=())

@@ -1,4 +1,4 @@
-"""Builds the model's context: recent history, with references to files replaced by their contents."""
+"""Builds the model's context from recent history. Replaces references to files with their contents."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,11 +32,11 @@ _FILE_SIZE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ContextLimits:
-    """Limits in characters; for images in bytes, for times in seconds.
+    """Limits of a context, in characters unless stated otherwise.
 
-    ``documents``: documents within this total are included whole, longer ones as chunks. ``images``: the number of
-    images, newest first, that may share ``image_bytes``. ``processing_timeout``: the longest wait for the question's
-    files to be processed.
+    ``documents``: total size of the documents included whole; longer documents are included as chunks. ``images``: the
+    number of images, newest first, that share ``image_bytes``. ``processing_timeout``: seconds to wait until the
+    question's files are processed.
     """
 
     history: int = 200_000
@@ -52,7 +52,7 @@ class ContextLimits:
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """A conversation without references; ``chunks`` are from documents that are too long to include."""
+    """A conversation without references. ``chunks`` are from documents that are too long to include whole."""
 
     messages: list[Message]
     chunks: tuple[Citation, ...] = ()
@@ -74,8 +74,8 @@ class ContextBuilder:
     async def build(self, task: AgentTask) -> ModelContext:
         """Builds the context of a task.
 
-        Raises ServiceUnavailable, NotFound for a missing file of the question, and ValidationFailed for a conversation
-        that must be complete but is too long.
+        Raises ServiceUnavailable, NotFound if a file of the question is missing, and ValidationFailed if a conversation
+        that must be complete is too long.
         """
         history = newest_history(task.history, self._limits.history)
         is_cut = sum(map(_size, task.history)) > self._limits.history
@@ -91,20 +91,20 @@ class ContextBuilder:
     def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
         longest = f"{self._limits.history:,} characters"
         if task.request.whole_history:
-            message = f"The conversation is longer than the {longest} that a model gets."
+            message = f"The conversation exceeds the model's limit of {longest}."
             raise ValidationFailed(
                 message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
             )
         what = f"{left_out} of the conversation's oldest messages and tool results"
-        return (f"{what} were left out: a model is given the newest {longest}",)
+        return (f"{what} were omitted: a model only receives the newest {longest}",)
 
 
 @dataclass(slots=True)
 class _FileReader:
-    """Reads the files of a conversation, newest first; older ones share the remaining limits.
+    """Reads the files of a conversation, newest first. Older files share the remaining limits.
 
-    ``documents``, ``images`` and ``image_bytes`` are the remaining limits, ``long`` the documents that exceeded them. A
-    problem with an older file yields only a warning.
+    ``documents``, ``images`` and ``image_bytes`` are the remaining limits, and ``long`` are the documents that exceeded
+    them. An error with an older file only causes a warning.
     """
 
     artifacts: SessionArtifacts
@@ -140,15 +140,15 @@ class _FileReader:
             facts = await self._processed(part, wait=asked)
             if facts.processing_status == "ready" or (part.is_image and facts.processing_status == "pending"):
                 return await self._content(facts, part.detail)
-            problem = facts.error.message if facts.error else "it is still being processed"
+            problem = facts.error.message if facts.error else "it's still being processed"
         except ServiceError as error:
             # Without the file that the question is about, the answer would be wrong.
             if asked and isinstance(error, NotFound | ServiceUnavailable):
                 raise
             _log.warning("artifact.left_out", artifact_id=part.artifact_id, kind=error.kind)
             problem = error.message
-        self.warnings.append(f"the file {part.name} could not be read: {problem}")
-        return [TextPart(f"[{_title(part)} could not be read: {problem}]", part)]
+        self.warnings.append(f"the file {part.name} couldn't be read: {problem}")
+        return [TextPart(f"[{_title(part)} couldn't be read: {problem}]", part)]
 
     async def _processed(self, part: ArtifactPart, *, wait: bool) -> Artifact:
         while True:
@@ -169,18 +169,18 @@ class _FileReader:
     async def _image(self, facts: Artifact, detail: str | None) -> list[Part]:
         name = TextPart(f"[{_title(part_of(facts))}]", part_of(facts))
         if facts.size > self.limits.image_bytes:
-            self.warnings.append(f"the image {facts.name} is too large to be shown to a model")
+            self.warnings.append(f"the image {facts.name} is too large for a model")
             return [name]
         if self.images == 0 or facts.size > self.image_bytes:
             if facts.artifact_id in self.asked or self.task.request.whole_history:
-                most = f"the newest {self.limits.images} images of {self.limits.image_bytes:,} bytes in all"
-                self.warnings.append(f"the image {facts.name} was left out: a model is given {most}")
+                most = f"the newest {self.limits.images} images with up to {self.limits.image_bytes:,} bytes in total"
+                self.warnings.append(f"the image {facts.name} was omitted: a model only receives {most}")
             return [name]
         content = await self.artifacts.content(self.task.session_id, facts.artifact_id, self.task.caller)
         try:
             shown = ImagePart(await asyncio.to_thread(data_url, facts.content_type, content), detail)
         except UnreadableBitmap as problem:
-            self.warnings.append(f"the image {facts.name} could not be shown to a model: {problem}")
+            self.warnings.append(f"the image {facts.name} can't be converted for a model: {problem}")
             return [name]
         self.images -= 1
         self.image_bytes -= facts.size
@@ -205,10 +205,10 @@ class _FileReader:
                 return f"[{title}]\n\n{text.text.strip()}\n"
             size = text.characters
         self.long.append(facts)
-        return f"[{title}, {size} characters: only passages of it are given]"
+        return f"[{title}, {size} characters; only passages are included]"
 
     async def _chunks(self) -> tuple[Citation, ...]:
-        """Chunks of the documents that aren't included whole."""
+        """Returns chunks of the documents that aren't included whole."""
         if not self.long:
             return ()
         try:
@@ -217,11 +217,11 @@ class _FileReader:
             if any(facts.artifact_id in self.asked for facts in self.long):
                 raise
             names = ", ".join(facts.name for facts in self.long)
-            self.warnings.append(f"{names} could not be searched: {error.message}")
+            self.warnings.append(f"{names} couldn't be searched: {error.message}")
             return ()
 
     async def _search(self) -> tuple[Citation, ...]:
-        """Chunks that match the question, otherwise the start of the newest document."""
+        """Returns chunks that match the question, or else the start of the newest document."""
         task, query = self.task, self.task.question.text.strip()
         if query:
             ids = [facts.artifact_id for facts in self.long]
@@ -238,7 +238,7 @@ class _FileReader:
 
 
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
-    """The newest whole messages of `history` within `longest` characters, starting with a user's message.
+    """Returns the newest whole messages of `history` within `longest` characters, starting with a user's message.
 
     In a longer history, tool calls and results get at most half of the space. An image or file counts as 4,000
     characters. The question itself isn't part of the history and is never cut.
@@ -287,19 +287,22 @@ def _size(message: Message) -> int:
 
 
 def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
-    """The files that the messages refer to, each at its latest mention."""
+    """Returns the files that the messages reference, each at its latest mention."""
     newest: dict[str, ArtifactPart] = {}
     for message in messages:
         for part in message.parts if isinstance(message, UserMessage) else ():
             if isinstance(part, ArtifactPart):
-                # A file that is mentioned again moves to the later mention.
+                # A file that is mentioned again moves to its later mention.
                 newest.pop(part.artifact_id, None)
                 newest[part.artifact_id] = part
     return list(newest.values())
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Replaces references, called from the newest message to the oldest: a file's contents go to its latest mention."""
+    """Replaces references with contents. Call it from the newest message to the oldest.
+
+    A file's contents are inserted at its latest mention.
+    """
     parts: list[Part] = []
     for part in reversed(message.parts):
         if isinstance(part, ArtifactPart):

@@ -1,4 +1,4 @@
-"""Finds files from the sessions that a session was forked from, since its history refers to them."""
+"""Finds files in the sessions from which a session was forked, since its history refers to them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -20,9 +20,9 @@ _MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InheritedArtifacts:
-    """A SessionArtifacts around another one. Files aren't copied: they are deleted with their own session.
+    """Wraps another SessionArtifacts. Files aren't copied, so they are deleted with their own session.
 
-    A session without a fork pays nothing extra unless a file is missing.
+    The other sessions are only asked if the session is a fork and a file is missing.
     """
 
     artifacts: SessionArtifacts
@@ -72,7 +72,7 @@ class InheritedArtifacts:
         return await self.artifacts.create(session_id, caller, name=name, key=key, content=content)
 
     async def _first(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """The first answer, from the nearest session; if none has one, raises the session's own NotFound."""
+        """Returns the first answer, from the nearest session. If none has one, raises the session's own NotFound."""
         try:
             return await ask(session_id)
         except NotFound:
@@ -84,7 +84,7 @@ class InheritedArtifacts:
             raise
 
     async def _each(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> list[T]:
-        """The answers of the session and of its remaining ancestors."""
+        """Returns the answers of the session and of its remaining ancestors."""
         answers = [await ask(session_id)]
         for each in await self._lineage(session_id):
             with suppress(NotFound):

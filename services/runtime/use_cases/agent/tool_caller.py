@@ -1,4 +1,4 @@
-"""Makes the tool calls of a model's answer: validated, limited in time and number, never fatal to the turn.
+"""Makes the tool calls in a model's answer. They are validated, limited in time and number, and never fail the turn.
 
 Calls that need a person or the client become waits of the turn.
 """
@@ -23,11 +23,11 @@ _COMPILED_SCHEMAS: Final = 2000
 
 
 class ArgumentSchemas:
-    """Compiled argument schemas, the most recently used ones. The key is the schema's dict, not its content."""
+    """Caches compiled argument schemas, most recently used first. The key is the schema's dict, not its content."""
 
     def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
         self._capacity = capacity
-        # A compiled schema holds a reference to its dict, so no other dict can reuse the id.
+        # A compiled schema holds a reference to its dict, so no other dict can reuse the ID.
         self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
 
     async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
@@ -35,7 +35,7 @@ class ArgumentSchemas:
         try:
             return await self._schema(definition.parameters).problems(arguments, name="arguments")
         except SchemaInvalid as problem:
-            return [f"the tool's `parameters` aren't a usable JSON Schema ({problem})"]
+            return [f"the tool's `parameters` aren't a valid JSON Schema ({problem})"]
 
     def _schema(self, schema: JsonObject) -> CompiledSchema:
         known = self._compiled.get(id(schema))
@@ -49,26 +49,27 @@ class ArgumentSchemas:
 
 
 OUTCOME_UNKNOWN = (
-    "The service was interrupted during this call. It is not known whether it was carried out, and it is not safe "
-    "to repeat it. Say so, or find out by other means."
+    "The service was interrupted during this call. It's unknown whether the call was executed, and it isn't safe "
+    "to repeat it. Tell the user, or find out in another way."
 )
 
 
-_NOT_AS_APPROVED: Final = "The call wasn't made: it is not the call that was approved."
+_NOT_AS_APPROVED: Final = "The call wasn't made: it isn't the call that was approved."
 
 
 @dataclass(frozen=True, slots=True)
 class CalledTools:
-    """`results` by call id. With `waits`, the turn is suspended."""
+    """Results of calls. `results` are by call ID. With `waits`, the turn is suspended."""
 
     results: dict[str, ToolResult]
     waits: tuple[NewWait, ...]
 
 
 class ToolCaller:
-    """`concurrency` limits the parallel calls of one turn, `longest_output` a result's characters.
+    """Makes the calls of turns.
 
-    All turns of a process share `tries` and its limits.
+    `concurrency` limits the parallel calls of one turn, and `longest_output` the characters of a result. All turns of a
+    process share `tries` and its limits.
     """
 
     def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
@@ -87,10 +88,10 @@ class ToolCaller:
         *,
         resumed: bool = False,
     ) -> CalledTools:
-        """Makes and records the calls in the recorded answer `step` that need no wait or were approved.
+        """Makes and records the calls in the answer of `step` that don't need a wait or were approved.
 
-        `resumed`: a crash interrupted the calls; those of tools that aren't safe to repeat get an unknown outcome.
-        Raises the journal's errors, which cancel the other calls.
+        `resumed`: whether a crash interrupted the calls; those of tools that aren't safe to repeat get an unknown
+        outcome. Raises the journal's errors, which cancel the other calls.
         """
         kinds = {call.id: kind for call in calls if (kind := await self._needed(call, tools, journal)) is not None}
         swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]
@@ -104,16 +105,16 @@ class ToolCaller:
         return CalledTools(results, tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds))
 
     async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
-        """The calls that only the client can make, without invalid ones."""
+        """Returns the calls that only the client can make, without invalid ones."""
         wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
         return tuple([call for call in wanted if await self._rejection(call, tools) is None])
 
     async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> WaitKind | None:
-        """The wait that must precede the call or produce its result."""
+        """Returns the wait that must precede the call or produce its result."""
         if call.name not in tools or call.id in journal.allowed_calls:
             return None
         kind = wait_for(tools[call.name].definition)
-        # Nobody is asked about an invalid call.
+        # Don't ask anyone about an invalid call.
         return None if kind is None or await self._rejection(call, tools) is not None else kind
 
     async def _make_all(
@@ -146,7 +147,7 @@ class ToolCaller:
 
     async def _make(self, task: AgentTask, call: ToolCall, tools: TurnTools, *, resumed: bool) -> ToolResult:
         if resumed and "." in call.name and call.name not in tools:
-            # The tool existed when the call started: its toolset has been deleted since.
+            # The tool existed when the call started. Its toolset has been deleted since.
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
         refusal = await self._rejection(call, tools)
         if refusal is not None:
@@ -162,9 +163,9 @@ class ToolCaller:
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     async def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
-        """The reason why the call is never made; None if there is none."""
+        """Returns the reason why the call is never made, or None."""
         if call.name not in tools:
-            return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
+            return f"Unknown tool {call.name[:100]!r}. Use one of: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:
             return f"The call wasn't made: {call.validation_error}."
         problems = await self._schemas.problems(tools[call.name].definition, call.arguments)

@@ -1,4 +1,4 @@
-"""Makes one tool call within its time limit, with fair limits per company and retries for safe tools."""
+"""Makes one tool call within its time limit. Limits are shared fairly among companies, and safe tools are retried."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ _WAIT_FACTOR: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Toolset calls that may run in parallel in this process. Others wait, within their time limit."""
+    """Limits on parallel toolset calls in this process. Further calls wait, within their time limit."""
 
     at_once: int = 200
     each_company: int = 50
@@ -27,21 +27,21 @@ class CallLimits:
 
 
 class ToolTries:
-    """Runs tool calls; one instance per process. `sleep` is for tests."""
+    """Runs tool calls. Use one instance per process. `sleep` is replaced in tests."""
 
     def __init__(
         self, limits: CallLimits | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         limits = limits or CallLimits()
         self._companies = FairSemaphore(limits.at_once, each=limits.each_company)
-        # The toolset's slot comes first: its queue must not hold slots of the company's other toolsets.
+        # The toolset's slot comes first, so that a toolset's queue doesn't hold slots of the company's other toolsets.
         self._toolsets = FairSemaphore(limits.at_once * limits.each_toolset, each=limits.each_toolset)
         self._sleep = sleep
 
     async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:
-        """Runs the call. Raises ToolFailed for any failure: the message is for the model, and the turn continues.
+        """Runs the call. Raises ToolFailed for any failure. Its message is for the model, and the turn continues.
 
-        `once`: without the tool's retries.
+        `once`: don't apply the tool's retries.
         """
         definition = replace(tool.definition, retries=0) if once else tool.definition
         limit = asyncio.timeout(definition.timeout_seconds)
@@ -61,16 +61,16 @@ class ToolTries:
         except TimeoutError as problem:
             if limit.expired():
                 raise _late(definition, waiting=waiting) from problem
-            raise ToolFailed(f"{definition.name} failed: no answer in time.") from problem
+            raise ToolFailed(f"{definition.name} failed: the call timed out.") from problem
         except Exception as problem:
-            # The model gets the failure of a tool with a bug, and the turn continues.
+            # If a tool has a bug, the model receives the failure, and the turn continues.
             _log.exception("tool.failed", tool=definition.name, turn_id=context.turn_id, call_id=context.call_id)
             raise ToolFailed(f"{definition.name} failed: internal error ({type(problem).__name__}).") from problem
 
     async def _before_next_try(
         self, problem: ToolFailed, definition: ToolDefinition, number: int, limit: asyncio.Timeout
     ) -> None:
-        """Waits before the next attempt. Raises the problem if no attempt or no time is left."""
+        """Waits before the next attempt. Raises the problem if no attempts or no time is left."""
         if not (problem.retry and definition.safe_to_repeat and number < definition.retries):
             raise _after(problem, number + 1)
         wait = _FIRST_WAIT_SECONDS * _WAIT_FACTOR**number
@@ -97,12 +97,12 @@ class ToolTries:
 def _late(definition: ToolDefinition, *, waiting: bool) -> ToolFailed:
     name, seconds = definition.name, definition.timeout_seconds
     if waiting:
-        return ToolFailed(f"{name} was not called: too many calls were under way for {seconds:g} seconds.")
-    doubt = "" if definition.safe_to_repeat else " It is not known whether it was carried out."
-    return ToolFailed(f"{name} did not finish within {seconds:g} seconds.{doubt}")
+        return ToolFailed(f"{name} wasn't called: too many calls were running for {seconds:g} seconds.")
+    doubt = "" if definition.safe_to_repeat else " It's unknown whether the call was executed."
+    return ToolFailed(f"{name} didn't finish within {seconds:g} seconds.{doubt}")
 
 
 def _after(problem: ToolFailed, tries: int) -> ToolFailed:
     if tries == 1:
         return problem
-    return ToolFailed(f"{problem} ({tries} tries)", retry=problem.retry, retry_after=problem.retry_after)
+    return ToolFailed(f"{problem} ({tries} attempts)", retry=problem.retry, retry_after=problem.retry_after)

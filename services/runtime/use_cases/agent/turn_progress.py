@@ -1,4 +1,4 @@
-"""Progress of a turn: messages, calls and usage so far, and the reply that results from them."""
+"""A turn's progress: the messages, calls and usage so far, and the reply built from them."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ REPETITIONS: Final = 3
 
 
 class RepeatedCalls:
-    """Counts calls with the same arguments and the same answer.
+    """Counts calls with the same arguments and the same result.
 
     The count follows the order of the recorded results, so that a resumed turn gives its model the same hints.
     """
@@ -41,7 +41,10 @@ class RepeatedCalls:
         self._seen: Counter[bytes] = Counter()
 
     def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """The result for the model, with a hint on repetition. The record and the caller get it without the hint."""
+        """Returns the result for the model, with a hint if calls repeat.
+
+        The record and the caller receive the result without the hint.
+        """
         said = write_json(
             [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
         )
@@ -54,13 +57,13 @@ class RepeatedCalls:
 
 def _hint(name: str, times: int) -> str:
     return (
-        f"[{name} has now given this same answer to the same arguments {times} times in this turn. Calling {name} like "
-        "this again will not help: use what you have, or try something else.]"
+        f"[{name} has now returned the same result for the same arguments {times} times in this turn. Calling {name} "
+        "like this again won't help. Use what you have, or try something else.]"
     )
 
 
 REPEATS: Final = 2
-"""The number of retries after an answer that doesn't fit the output schema."""
+"""Number of retries after an answer that doesn't match the output schema."""
 _FENCED: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
 
 
@@ -75,22 +78,22 @@ async def read_output(schema: JsonObject, text: str) -> Output:
     try:
         compiled = compile_schema(schema)
     except SchemaInvalid as problem:
-        raise ValidationFailed(f"output_schema cannot be used: {problem}.") from problem
+        raise ValidationFailed(f"output_schema can't be used: {problem}.") from problem
     fenced = _FENCED.fullmatch(text.strip())
     try:
         value = read_json(fenced[1] if fenced else text)
-        # A readable value may be nested too deeply to be written.
+        # A value that can be parsed may be nested too deeply to be encoded.
         write_json(value)
     except (NotJson, TypeError) as problem:
-        return Output(problems=(f"the answer is not JSON: {problem}",))
+        return Output(problems=(f"the answer isn't JSON: {problem}",))
     return Output(value, tuple(await compiled.problems(value, name="the answer")))
 
 
 def correction(problems: Sequence[str]) -> UserMessage:
-    """A message that tells the model why its answer was rejected."""
+    """Returns a message that tells the model why its answer was rejected."""
     lines = "\n".join(f"* {problem}" for problem in problems)
     return UserMessage(
-        (TextPart(f"Your answer was not accepted:\n{lines}\nAnswer again, with JSON alone that fits the schema."),)
+        (TextPart(f"Your answer was rejected:\n{lines}\nAnswer again with JSON only. It must match the schema."),)
     )
 
 
@@ -100,9 +103,9 @@ _LONGEST_CALL_ID: Final = 200
 
 @dataclass(slots=True)
 class TurnProgress:
-    """The state of a turn's execution, rebuilt from the recorded steps when it resumes.
+    """The state of a turn's execution. When a turn resumes, it's rebuilt from the recorded steps.
 
-    `refused` counts answers that didn't fit the output schema.
+    `refused` counts answers that didn't match the output schema.
     """
 
     messages: list[Message]
@@ -132,7 +135,7 @@ class TurnProgress:
     def reply(self, final: ModelAnswer, citations: Sequence[Citation], warnings: Sequence[str]) -> AgentReply:
         artifacts: tuple[ArtifactRef, ...] = tuple(artifact for made in self.made for artifact in made.result.artifacts)
         cut = {
-            "length": ("the answer was cut at the model's length limit",),
+            "length": ("the answer was cut off at the model's length limit",),
             "content_filter": ("the provider's content filter stopped the answer",),
         }.get(final.finish_reason, ())
         of_tools = [warning for made in self.made for warning in made.result.warnings]
@@ -149,30 +152,30 @@ class TurnProgress:
         )
 
     def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """Chunks that the final answer cites, from the `given` ones and from the calls' results.
+        """Returns the chunks that the final answer cites, from the `given` ones and from the calls' results.
 
-        Models are asked to cite chunks as [n]; an answer without citations has none. Structured output can't cite, so
-        it counts as based on all chunks.
+        Models are asked to cite chunks as [n]; an answer without such citations has none. Structured output can't cite,
+        so it counts as based on all chunks.
         """
         if final.citations:
             return final.citations
         searches = [found for found in (given, *(made.result.citations for made in self.made)) if found]
         if self.output is not None:
             return tuple(dict.fromkeys(citation for search in searches for citation in search))
-        # Every search numbers its chunks from 1, so a number may match one chunk of each.
+        # Every search numbers its chunks from 1, so a number may match one chunk of each search.
         numbers = [int(number) for number in _CITED.findall(final.text)]
         named = (search[number - 1] for number in numbers for search in searches if 0 < number <= len(search))
         return tuple(dict.fromkeys(named))
 
 
 def recorded_toolsets(steps: Sequence[Step]) -> tuple[ToolsetVersion, ...] | None:
-    """The toolsets from the start of a turn with recorded steps."""
+    """Returns the toolsets from the start of a turn with recorded steps."""
     first = steps[0].content if steps else None
     return first.toolsets if isinstance(first, ModelOutput) else None
 
 
 def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
-    """Gives every call a unique short id: some providers send none, or the same one in every answer."""
+    """Gives every call a short unique ID, since some providers send none or repeat the same one in every answer."""
     calls: list[ToolCall] = []
     taken = set(seen)
     for call in answer.tool_calls:

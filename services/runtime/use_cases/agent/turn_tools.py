@@ -1,4 +1,4 @@
-"""Composes a turn's tools: built-in tools, toolset tools and client tools."""
+"""Composes a turn's tools from built-in tools, toolset tools and client tools."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +23,8 @@ from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetC
 def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) -> list[Tool]:
     """Returns the tools with the policies applied.
 
-    A policy names a tool, or several by a pattern such as `tickets.*`. For each setting, the most specific matching
-    policy wins: an exact name first, then the pattern with the most literal characters.
+    A policy applies to one tool by name, or to several by a pattern such as `tickets.*`. For each setting, the most
+    specific matching policy wins: an exact name first, then the pattern with the most literal characters.
     """
     if not policies:
         return list(tools)
@@ -42,7 +42,7 @@ def _under(tool: Tool, policies: Iterable[ToolPolicy]) -> Tool:
 
 
 def _with(definition: ToolDefinition, name: str, said: object) -> ToolDefinition:
-    # An agent may be stricter than the toolset, never more lenient.
+    # An agent may be stricter than the toolset, but not more lenient.
     if name == "approval" and definition.approval == "always":
         return definition
     return replace(definition, **{name: said})  # type: ignore[arg-type]
@@ -56,14 +56,14 @@ def _specificity(pattern: str) -> tuple[bool, int]:
     return "*" not in pattern, len(pattern.replace("*", ""))
 
 
-NO_KNOWLEDGE: Final = "knowledge bases are not available in this installation; the agent answers without them"
+NO_KNOWLEDGE: Final = "knowledge bases aren't available in this installation, so the agent answers without them"
 _KNOWLEDGE_TOOL: Final = "knowledge_search"
 _READING_TOOLS: Final = ("artifact_read", "artifact_search", "table_query")
 _CONNECTED_TOOLSETS: Final = 500
 
 
 class AgentTools:
-    """A ToolSource. An agent with only built-in tools needs no call to another service."""
+    """Implements ToolSource. An agent with only built-in tools doesn't need calls to other services."""
 
     def __init__(
         self,
@@ -89,9 +89,9 @@ class AgentTools:
         for name in names:
             found = self._named(name, connected)
             if not found:
-                warnings.append(f"tool {name!r} is not available")
+                warnings.append(f"the tool {name!r} isn't available")
             tools += found
-        # A client tool wins over another tool of the same name, since it may be specific to this turn.
+        # A client tool takes precedence over another tool with the same name, since it may be specific to this turn.
         tools = [
             *(ClientTool(definition) for definition in task.agent.client_tools),
             *under_policies(tools, task.agent.tool_policies),
@@ -100,9 +100,9 @@ class AgentTools:
         return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
-        """The agent's tools, and the installed ones that its files and knowledge need.
+        """Yields the agent's tools, and the installed tools that its files and knowledge bases need.
 
-        None for an `llm_agent`, which only calls client tools.
+        Yields none for an `llm_agent`, which only calls client tools.
         """
         if agent.agent_type == "llm_agent":
             return iter(())
@@ -118,7 +118,7 @@ class AgentTools:
     ) -> dict[str, Toolset]:
         wanted = dict.fromkeys(name.partition(".")[0] for name in names if "." in name)
         if recorded is not None:
-            # A toolset that was missing at the start stays out, so that the model's view doesn't change.
+            # A toolset that was missing at the start stays missing, so that the model's view doesn't change.
             began_with = {version.name for version in recorded}
             wanted = dict.fromkeys(name for name in wanted if name in began_with)
         if not wanted or self._catalogue is None:

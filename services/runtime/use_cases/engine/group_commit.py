@@ -1,4 +1,4 @@
-"""Group commit, the claims that wait for one, and retries during database outages."""
+"""Group commit, claims that depend on it, and retries during database outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy = STORE_RETRIES) -> T:
-    """Retries a storage call during outages until the task is cancelled. The call must be idempotent."""
+    """Retries a storage call during outages, until the task is cancelled. The call must be idempotent."""
 
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("database.unreachable", problem=str(problem))
@@ -29,12 +29,12 @@ async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy 
 
 
 class GroupCommit(Generic[T, R]):
-    """Commits items one batch at a time: arrivals during a transaction share the next one.
+    """Commits items in batches, one batch at a time. Items that arrive during a transaction share the next one.
 
-    After a batch of several items, the next one lingers 3 ms for more, since items arrive often while many turns run.
+    After a batch of several items, the next batch waits 3 ms for more, since many running turns submit items often.
     ``commit`` returns each item's result, or raises if all have failed. Failed items of a batch are retried one by one,
-    so that only an invalid one fails. Outages aren't retried, which would only take longer. If more than ``limit``
-    items wait, companies take turns in the batch.
+    so that only invalid items fail. Outages aren't retried item by item, which would only take longer. If more than
+    ``limit`` items are waiting, companies take turns.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GroupCommit(Generic[T, R]):
         self._busy_until = float("-inf")
 
     async def submit(self, item: T) -> R:
-        """Returns the item's result or raises its error. Cancelling this wait doesn't stop the commit."""
+        """Returns the item's result or raises its error. Cancelling this call doesn't stop the commit."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.put(self._company_of(item), (item, future))
         if self._draining is None:
@@ -79,7 +79,7 @@ class GroupCommit(Generic[T, R]):
         except Exception as problem:
             results = [problem] * len(batch)
         if len(results) != len(batch):
-            # The batch is committed, and retrying the items one by one would commit them twice.
+            # The batch is committed. Retrying its items one by one would commit them twice.
             missing = RuntimeError(f"{len(results)} results for {len(batch)} committed items")
             for _, future in batch:
                 _end(future, missing)
@@ -106,9 +106,9 @@ def _end(future: asyncio.Future[R], result: R | Exception) -> None:
 
 
 class ClaimFuture:
-    """Result of the commit that claims a turn; pending while the turn runs speculatively.
+    """The result of the commit that claims a turn. It's pending while the turn runs speculatively.
 
-    Before the claim is confirmed, the turn may read and call a model, but not write, call a tool or stream.
+    Until the claim is confirmed, the turn may read and call a model, but must not write, call a tool or stream.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class ClaimFuture:
 
     @classmethod
     def confirmed(cls) -> Self:
-        """A claim that was committed before its turn started."""
+        """Returns a claim that was committed before its turn started."""
         claim = cls()
         claim.settle(committed=True)
         return claim
@@ -138,8 +138,8 @@ class ClaimFuture:
         self._committed.add_done_callback(lambda done: callback() if done.result() else None)
 
     async def confirm(self) -> bool:
-        """Waits for the commit; returns whether this worker owns the turn."""
+        """Waits for the commit. Returns whether this worker owns the turn."""
         if not self._committed.done():
-            # Not the future itself: a cancelled waiter must not cancel it for the others.
+            # Don't wait for the future itself: a cancelled waiter would cancel it for the others.
             await asyncio.wait((self._committed,))
         return self._committed.result()

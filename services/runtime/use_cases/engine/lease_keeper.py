@@ -24,15 +24,21 @@ class LeaseKeeper:
         self._released = False
 
     async def run(self) -> None:
-        """Renews until cancelled. Retries quickly during an outage, so that a short one costs no turn."""
-        # An expired lease can still be renewed if no worker has taken the turns over.
+        """Renews the lease until cancelled.
+
+        Retries quickly during an outage, so that a short one doesn't cost a turn.
+        """
+        # An expired lease can still be renewed if no worker has taken its turns over.
         retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
         while True:
             await retries.run(self._renew, on=StoreUnavailable, before_sleep=_log_failure)
             await self._sleep(self._interval)
 
     async def release(self) -> None:
-        """Lets other workers take this worker's turns immediately. Stops all renewals, even a running one."""
+        """Releases the lease, so that other workers can take over this worker's turns immediately.
+
+        Stops all renewals, including a running one.
+        """
         self._released = True
         async with self._renewing:
             await self._lease.release()

@@ -1,4 +1,4 @@
-"""Runs this worker's turns, each to its committed outcome."""
+"""Runs this worker's turns and commits their outcomes."""
 
 import asyncio
 from collections import Counter
@@ -27,7 +27,10 @@ _RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.
 
 @dataclass(slots=True)
 class _Running:
-    """A running turn. ``stop_as`` is the outcome of a cancellation, which is too late once ``committing`` is set."""
+    """A running turn. ``stop_as`` is the outcome if it's cancelled.
+
+    Once ``committing`` is set, it's too late to cancel.
+    """
 
     turn: ClaimedTurn
     question: UserMessage | None
@@ -45,10 +48,10 @@ class _Running:
 class TurnEngine:
     """Supervises a task for each turn that this worker holds, and commits the outcomes in groups.
 
-    ``capacity``: turns of a company that run in parallel (``WorkerSlots``). A session's next turn takes over the
-    previous one's slot, unless a company in ``left_waiting`` runs fewer turns here. ``on_release`` is called when a
-    cancelled execution has stopped, since the session's deletion may wait for that. ``on_room`` is called when a slot
-    becomes free that others wait for.
+    ``capacity``: the number of a company's turns that run in parallel (``WorkerSlots``). A session's next turn takes
+    over the slot of the previous one, unless a company in ``left_waiting`` has fewer turns running here. ``on_release``
+    is called when a cancelled execution has stopped, since the session's deletion may wait for this. ``on_room`` is
+    called when a slot becomes free and others are waiting.
     """
 
     def __init__(
@@ -79,22 +82,22 @@ class TurnEngine:
 
     @property
     def held(self) -> dict[str, int]:
-        """The fencing tokens of running turns with a committed claim."""
+        """Returns the fencing tokens of running turns whose claim is committed."""
         return {turn_id: running.turn.fence for turn_id, running in self._running.items() if running.claim.is_confirmed}
 
     @property
     def present(self) -> frozenset[str]:
-        """The running turns, including those whose claim isn't committed yet."""
+        """Returns the running turns, including those whose claim isn't committed yet."""
         return frozenset(turn_id for turn_id, running in self._running.items() if not running.claim.has_failed)
 
     def slots(self) -> WorkerSlots:
-        """The free slots; none while the worker drains."""
+        """Returns the free slots. There are none while the worker drains."""
         return WorkerSlots(0 if self._draining else self._capacity, self._by_company())
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
-        """Runs a turn that this worker has claimed or is claiming. The newer of two claims fences off the older one.
+        """Runs a turn that this worker has claimed or is claiming. A newer claim fences off an older one.
 
-        After ``abandon`` no turn starts: other workers pick up turns that are claimed anyway.
+        After ``abandon``, no turn starts. Other workers pick up turns that are claimed anyway.
         """
         if self._abandoned:
             return
@@ -111,19 +114,19 @@ class TurnEngine:
         self._conversations.prime(session)
 
     def forget(self, session: NewSession) -> None:
-        """Drops a session that wasn't committed."""
+        """Removes a session that wasn't committed from the cache."""
         self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
-        """Stops a cancelled or lost turn. If its outcome is being committed, the fencing token decides."""
+        """Stops a cancelled or lost turn. If its outcome is already being committed, the fencing token decides."""
         running = self._running.get(turn_id)
         if running is not None:
             running.stop_as = stop_as
-            # Deferred: a task that is cancelled before it starts never runs, and its turn would stay in ``_running``.
+            # Deferred: if a task is cancelled before it starts, it never runs, and its turn would stay in ``_running``.
             asyncio.get_running_loop().call_soon(running.cancel)
 
     def watch(self, turn_id: str, watches: int) -> None:
-        """Streams the text of a turn that runs here, for readers' ``watches`` requests so far."""
+        """Streams the text of a turn that runs here. ``watches``: the number of readers' requests so far."""
         running = self._running.get(turn_id)
         if running is not None:
             running.watch.request(watches)
@@ -136,7 +139,7 @@ class TurnEngine:
         return result
 
     async def drain(self, grace: float) -> None:
-        """Accepts no more turns, waits for the running ones, and hands back the rest after ``grace`` seconds."""
+        """Stops accepting turns, waits for running ones, and hands back the rest after ``grace`` seconds."""
         self._draining = True
         try:
             if tasks := self._tasks():
@@ -147,13 +150,13 @@ class TurnEngine:
             if tasks := self._tasks():
                 await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
         finally:
-            # Also if the stop is cut short: the clients close next, and their errors must not end turns.
+            # Also if the shutdown is cut short: the clients are closed next, and their errors must not end turns.
             self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))
 
     def abandon(self) -> None:
-        """Stops everything without a commit, as a crash would; the leases expire."""
+        """Stops everything without a commit, like a crash. The leases expire."""
         self._draining = self._abandoned = True
         for task in self._tasks():
             task.cancel()
@@ -164,11 +167,11 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        # A turn and its command share an id; the ids bound so far belong to the batch's first command.
+        # A turn's ID is also its command's ID. The IDs bound so far belong to the first command of the batch.
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
-        # From the turn's row, so that the trace continues on another worker.
+        # Taken from the turn's row, so that the trace continues on another worker.
         tracing.resume(turn.message_context.traceparent, turn.message_context.correlation_id)
         next_turn: ClaimedTurn | None = None
         try:
@@ -188,14 +191,14 @@ class TurnEngine:
             self.on_room()
 
     async def _end(self, running: _Running, outcome: TurnOutcome, began: float) -> ClaimedTurn | None:
-        """Commits the outcome; returns the session's next turn if it was claimed for this worker."""
+        """Commits the outcome. Returns the session's next turn if it was claimed for this worker."""
         result = await self._commit(outcome)
         self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
         # An outcome that wasn't applied isn't stored, so the cached conversation must not contain it.
         if result.applied:
             self._remember(running, outcome)
         elif outcome.kind not in _RELEASING:
-            # The turn was cancelled first, and has kept this worker until now.
+            # The turn was cancelled first and has kept this worker until now.
             outcome = TurnOutcome(running.turn, OutcomeKind.RELEASED)
             result = await self._submit(outcome)
         if outcome.kind is OutcomeKind.RELEASED:
@@ -220,7 +223,7 @@ class TurnEngine:
                 raise
             _log.exception("turn.reply_not_stored", turn_id=outcome.turn.id)
             attempts = self._run_turn.attempts
-            return await self._submit(crashed(outcome.turn, "The reply could not be stored.", problem, attempts))
+            return await self._submit(crashed(outcome.turn, "The reply couldn't be stored.", problem, attempts))
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
         return await until_available(lambda: self._commits.submit(outcome), self._retries)
@@ -229,7 +232,7 @@ class TurnEngine:
         return await self._outcomes.commit(outcomes, claim_in=self._sessions_to_claim_in(outcomes))
 
     def _sessions_to_claim_in(self, outcomes: Sequence[TurnOutcome]) -> set[str]:
-        """Sessions whose next turn starts here immediately."""
+        """Returns the sessions whose next turn starts here immediately."""
         if self._draining:
             return set()
         ended = [outcome.turn for outcome in outcomes]

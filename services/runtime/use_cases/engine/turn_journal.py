@@ -1,4 +1,4 @@
-"""The journal of a running turn: records its steps in the database and streams its text as deltas."""
+"""The journal of a running turn. Records its steps in the database and streams its text as deltas."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,12 @@ from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
 
 LINGER_SECONDS: Final = 0.03
-# In characters; well below the broker's limit, however they are escaped.
+# In characters. Well below the broker's limit, however the characters are escaped.
 _LONGEST_DELTA: Final = 50_000
 
 
 class TurnWatch:
-    """Tracks whether a reader follows a running turn's text; calls ``on_request`` for each further reader."""
+    """Tracks whether a reader follows a running turn's text. Calls ``on_request`` for each further reader."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
@@ -25,7 +25,7 @@ class TurnWatch:
         self._seen = 0
 
     def request(self, watches: int) -> None:
-        """Updates the number of the turn's requests so far; a number that was seen before changes nothing."""
+        """Updates the number of requests for the turn's text. A number that was seen before has no effect."""
         if watches > self._seen:
             self._seen = watches
             self.wanted = True
@@ -35,8 +35,8 @@ class TurnWatch:
 class DeltaStream:
     """Streams a turn's text: the first piece immediately, then the text of each linger period.
 
-    Offsets count characters from the start of a step's text, so that readers notice losses. Nothing is sent before the
-    turn's claim is committed, and no step ends before that.
+    Offsets count characters from the start of a step's text, so that readers can detect losses. Nothing is sent before
+    the turn's claim is committed, and no step ends before that.
     """
 
     def __init__(
@@ -58,21 +58,24 @@ class DeltaStream:
             claim.on_confirmed(self._release)
 
     def add(self, piece: str, step: int, follows: int) -> None:
-        """``follows``: the sequence of the turn's newest event, which is the same for all text of a step."""
+        """Adds a piece of text. ``follows``: the sequence number of the turn's latest event.
+
+        It's the same for all text of a step.
+        """
         if not piece:
             return
         if step != self._step:
             self.finish()
             self._step, self._follows, self._offset, self._is_done = step, follows, 0, False
             self._sent.clear()
-        # The same replacement as in the stored reply, since PostgreSQL's text can't store NUL.
+        # The same replacement as in the stored reply, since PostgreSQL can't store NUL in text.
         self._pieces.append(piece.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
         if self._timer is None:
-            # The first piece goes immediately, because people notice the time to the first text.
+            # Send the first piece immediately, because users notice the time to the first text.
             self._on_timer()
 
     def finish(self) -> None:
-        """Sends the rest of the step's text and marks it complete."""
+        """Sends the rest of the step's text and marks it as complete."""
         self._cancel_timer()
         self._flush()
         if self._offset and not self._is_done:
@@ -80,7 +83,7 @@ class DeltaStream:
             self._send_done()
 
     def send_again(self) -> None:
-        """Sends the current step's text from its start, for readers who missed some of it."""
+        """Sends the current step's text from the start, for readers who missed some of it."""
         if not self._claim.is_confirmed:
             return
         self._flush()
@@ -89,7 +92,7 @@ class DeltaStream:
             self._send_done()
 
     def stop_timer(self) -> None:
-        """Stops the timer; accumulated text may be dropped."""
+        """Stops the timer. Accumulated text may be dropped."""
         self._is_stopped = True
         self._cancel_timer()
 
@@ -99,7 +102,7 @@ class DeltaStream:
             self._timer = None
 
     def _release(self) -> None:
-        """Sends the text from before the claim's commit."""
+        """Sends the text from before the commit of the claim."""
         if self._timer is None and not self._is_stopped:
             self._on_timer()
 
@@ -133,9 +136,9 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """A TurnJournal for one execution.
+    """Implements TurnJournal for one execution.
 
-    ``sequence`` is the number of the turn's newest event; nobody else writes events while this worker holds the turn.
+    ``sequence`` is the number of the turn's latest event. Nobody else writes events while this worker holds the turn.
     ``recorded``: all steps of the turn so far.
     """
 
@@ -166,7 +169,7 @@ class DatabaseJournal:
 
     async def record(self, step: Step) -> None:
         await self.confirm()
-        # Before the record, so that its events don't arrive long before the last piece of text.
+        # Sent before the record, so that its events don't arrive long before the last piece of text.
         self._deltas.finish()
         record = StepRecord(self._turn, step, step.events(self._turn.session_id, self._turn.id))
         if not await until_available(lambda: self._commits.submit(record)):
@@ -178,6 +181,6 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
-        """Waits for the turn's claim to commit: before that, it has no row and no readers. Raises TurnLost."""
+        """Waits until the turn's claim is committed. Before that, it doesn't have a row or readers. Raises TurnLost."""
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)

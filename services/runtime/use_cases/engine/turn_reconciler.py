@@ -1,4 +1,4 @@
-"""Reconciles turns with the database once a second: lost, orphaned, overdue, due and claimable ones."""
+"""Reconciles turns with the database once a second: lost, orphaned, overdue, due and claimable turns."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ _SOON_SECONDS: Final = 0.05
 class ReconcilerRules:
     """Rules with times in seconds. A turn may lose ``attempts`` executions.
 
-    A turn's own worker ends it at its deadline; after another ``overdue_grace`` any worker may.
+    At its deadline, a turn's own worker ends it. After another ``overdue_grace``, any worker may end it.
     """
 
     interval: float = 1.0
@@ -62,17 +62,17 @@ class TurnReconciler:
         self._woken.set()
 
     def wake_soon(self) -> None:
-        """Reconciles shortly; further calls in the meantime have no effect."""
+        """Reconciles shortly. Further calls in the meantime have no effect."""
         if self._soon is None or self._soon.when() <= asyncio.get_running_loop().time():
             self._soon = asyncio.get_running_loop().call_later(_SOON_SECONDS, self.wake)
 
     def wake_after(self, *seconds: float) -> None:
-        """For callers that are about to commit and don't learn when the commit is done."""
+        """Reconciles after a commit. For callers that are about to commit and don't learn when the commit is done."""
         for pause in seconds:
             asyncio.get_running_loop().call_later(pause, self.wake)
 
     async def run(self) -> None:
-        """Reconciles at least once a second until cancelled. Jitter keeps workers from synchronizing."""
+        """Reconciles at least once a second, until cancelled. Jitter keeps workers from synchronizing."""
         while True:
             try:
                 await self.reconcile()
@@ -88,15 +88,15 @@ class TurnReconciler:
             self._woken.clear()
 
     async def reconcile(self) -> None:
-        # Read before the database, so that a turn claimed in between doesn't look lost.
+        # Read before the database, so that a turn claimed in between doesn't seem lost.
         before = self._engine.held
-        # A turn that was unknown last time may have arrived since: a commit's acknowledgement can be late.
+        # A turn that was unknown last time may have arrived since, because a commit's acknowledgement can be late.
         unknown = self._unknown - self._engine.present
         snapshot = await self._reclaimer.snapshot(sorted(unknown), self._rules.overdue_grace)
         self._stop_lost(before, snapshot)
         for turn_id, watches in snapshot.watches.items():
             self._engine.watch(turn_id, watches)
-        # Twice in a row, since a claim may be committed but not yet acknowledged here.
+        # Unknown twice in a row, since a claim may be committed but not acknowledged here yet.
         present = before.keys() | self._engine.present
         self._unknown = frozenset(turn_id for turn_id in snapshot.held if turn_id not in present)
         self._metrics.observed(running=len(self._engine.held), queued=snapshot.queued)
@@ -114,7 +114,7 @@ class TurnReconciler:
 
     @staticmethod
     async def _isolated(work: Awaitable[object], **ids: str) -> None:
-        """Isolates a failure of one item, so that the others are still handled."""
+        """Isolates the failure of one item, so that the others are still handled."""
         try:
             await work
         except StoreUnavailable:
@@ -123,7 +123,7 @@ class TurnReconciler:
             _log.exception("reconcile.failed", **ids)
 
     def _stop_lost(self, before: dict[str, int], snapshot: TurnSnapshot) -> None:
-        """Stops turns that ran before the snapshot, if they are now cancelled, deleted or on another worker."""
+        """Stops turns that ran before the snapshot, if they are now cancelled, deleted or held by another worker."""
         for turn_id, fence in before.items():
             if snapshot.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
                 self._engine.stop(turn_id)
@@ -145,21 +145,21 @@ class TurnReconciler:
         if orphan.cancelled:
             outcome = TurnOutcome(turn, OutcomeKind.RELEASED)
         elif orphan.overdue:
-            outcome = failed(turn, TimedOut("The turn did not end before its deadline."))
+            outcome = failed(turn, TimedOut("The turn didn't end before its deadline."))
         else:
             message = f"{orphan.lost_attempts} workers died while running this turn."
             outcome = failed(turn, InternalError(message, cause=f"no exception: {message}"))
         await self._engine.commit(outcome)
 
     async def _measure(self) -> None:
-        """Counts open waits less often than it looks for work, since there may be many."""
+        """Counts open waits. Does so less often than it looks for work, since there may be many."""
         now = self._clock()
         if self._measured is None or now >= self._measured + self._rules.measure_interval:
             self._measured = now
             self._metrics.open_waits(await self._reclaimer.open_waits())
 
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
-        # The rest is left to another worker or the next pass.
+        # Another worker or the next pass handles the rest.
         waiting = [(orphan.turn.message_context.company_id, orphan) for orphan in orphans]
         if not (chosen := self._engine.slots().in_turn(waiting)):
             return

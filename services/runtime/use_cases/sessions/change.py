@@ -26,7 +26,7 @@ class ChangeSession:
     open_writer: OpenWriter
 
     async def fork(self, transaction: Transaction, command: sessions.ForkSession, context: CommandContext) -> None:
-        """Creates a session with the agent and the copied history of another one that the caller can read."""
+        """Creates a session with the agent and a copy of the history of another session that the caller can read."""
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:
@@ -42,7 +42,7 @@ class ChangeSession:
         await writer.check_quota(source.company_id)
         forked = await writer.fork(fork)
         if forked is None:
-            raise Conflict("The session was deleted, or the new ID is taken. Choose another ID.")
+            raise Conflict("The session was deleted, or the new ID already exists. Choose another ID.")
         created = SessionCreated(
             session_id=fork.id,
             config_hash=forked.config_hash,
@@ -54,7 +54,10 @@ class ChangeSession:
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
-        """Changes a session. Raises NotFound, and Conflict for an agent if the session has one or has turns."""
+        """Changes a session. Raises NotFound.
+
+        Raises Conflict if the agent can't be set, because there is one or there are turns.
+        """
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if command.metadata is not None:
@@ -62,7 +65,7 @@ class ChangeSession:
         if command.agent is not None:
             agent = new_session(command.agent, session.id, context.identity)
             if not await writer.set_agent(agent):
-                raise Conflict("The session already has an agent. Open another session for another agent.")
+                raise Conflict("The session already has an agent. Create another session for another agent.")
         transaction.emit(SessionUpdated(session_id=session.id), subject=session.id, owner_id=session.owner_id)
 
     async def add_messages(
@@ -76,7 +79,7 @@ class ChangeSession:
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if await writer.live_turns(session.id):
-            raise Conflict("A turn of the session is running. Add messages once it has ended.")
+            raise Conflict("A turn of the session is running. Add messages after it has ended.")
         updated = SessionUpdated(session_id=session.id, messages=await writer.add_messages(session.id, messages))
         transaction.emit(updated, subject=session.id, owner_id=session.owner_id)
 
@@ -89,17 +92,17 @@ async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> Loc
 
 
 async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.ForkSession) -> int | None:
-    """The position of the last turn to copy; None for all."""
+    """Returns the position of the last turn to copy, or None for all."""
     if command.before_turn_id is not None:
         point = await _point(writer, session_id, command.before_turn_id)
         if not point.have_those_before_ended:
-            raise Conflict("An earlier turn has not ended. Wait for it, or cancel it.")
+            raise Conflict("An earlier turn hasn't ended. Wait for it, or cancel it.")
         return point.position - 1
     if command.up_to_turn_id is None:
         return None
     point = await _point(writer, session_id, command.up_to_turn_id)
     if not point.has_ended:
-        raise Conflict("The turn has not ended. Wait for it, or cancel it.")
+        raise Conflict("The turn hasn't ended. Wait for it, or cancel it.")
     return point.position
 
 

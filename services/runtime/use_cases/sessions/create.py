@@ -12,7 +12,7 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 class CreateSession:
     """Creates sessions. Commands that arrive during a transaction share the next one.
 
-    ``prime_cache`` saves a first turn on this worker from reading its session.
+    ``prime_cache`` adds the session to the cache, so that a first turn on this worker doesn't have to read it.
     """
 
     def __init__(self, creations: SessionCreations, prime_cache: Callable[[NewSession], None]) -> None:
@@ -31,7 +31,7 @@ class CreateSession:
     async def _commit(self, creations: Sequence[SessionCreation]) -> Sequence[None]:
         await self._creations.add(creations)
         for creation in creations:
-            # A session without an agent isn't cached, since another worker may set its agent.
+            # Don't cache a session without an agent, since another worker may set its agent.
             if creation.session.config_hash:
                 self._prime_cache(creation.session)
         return [None] * len(creations)

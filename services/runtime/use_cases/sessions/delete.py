@@ -1,4 +1,4 @@
-"""Deletes a session: refuses and cancels its turns immediately, and deletes its rows once none of them runs."""
+"""Deletes a session: rejects and cancels its turns immediately, and deletes its rows once none of them is running."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 @dataclass(frozen=True, slots=True)
 class DeleteSession:
-    """Deletes a session. ``on_running`` is called just before the commit if one of its turns still runs."""
+    """Deletes a session. If one of its turns is still running, calls ``on_running`` just before the commit."""
 
     begin: Begin
     open_writer: OpenWriter
@@ -35,9 +35,9 @@ class DeleteSession:
             self.on_running()
 
     async def finish(self, session_id: str) -> bool:
-        """Removes a session marked for deletion if its executions have stopped. Returns whether it is gone.
+        """Removes a session marked for deletion if its executions have stopped. Returns whether it's gone.
 
-        Any worker may do it.
+        Any worker may do this.
         """
         async with self.begin() as transaction:
             writer = self.open_writer(transaction)

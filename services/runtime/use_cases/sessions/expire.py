@@ -1,4 +1,4 @@
-"""Removes expired sessions: past their own expiry, or unused beyond their company's retention."""
+"""Removes expired sessions: those past their own expiry, and those unused beyond their company's retention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ _READ_AT_ONCE: Final = 100
 class ExpireSessions:
     """Removes sessions past their own expiry.
 
-    A session with a running turn is left until that has ended; waiting turns are cancelled. Any number of processes may
-    do it concurrently. ``on_removed`` gets the number of removed sessions.
+    A session with a running turn is kept until the turn has ended. Waiting turns are cancelled. Any number of processes
+    may do this concurrently. ``on_removed`` receives the number of removed sessions.
     """
 
     begin: Begin
@@ -30,7 +30,7 @@ class ExpireSessions:
     on_removed: Callable[[int], None]
 
     async def __call__(self) -> int:
-        """Removes up to 200 sessions in one transaction; returns their number."""
+        """Removes up to 200 sessions in one transaction. Returns their number."""
         async with self.begin() as transaction:
             writer = self.open_writer(transaction)
             expired = await writer.lock_expired(_AT_ONCE)
@@ -46,10 +46,10 @@ class ExpireSessions:
 
 
 class RemoveOldSessions:
-    """Removes sessions without a turn for longer than their company's retention, a batch per call.
+    """Removes sessions that haven't had a turn for longer than their company's retention, one batch per call.
 
-    It visits the companies by id, and each one's sessions that are older than the retention. Any number of processes
-    may do it concurrently. ``on_removed`` gets the number of removed sessions.
+    Visits the companies by ID, and the sessions of each that are older than the retention. Any number of processes may
+    do this concurrently. ``on_removed`` receives the number of removed sessions.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RemoveOldSessions:
         self._last: SessionPlace | None = None
 
     async def __call__(self) -> bool:
-        """Returns whether the pass has more to do; the call after the last batch starts a new pass."""
+        """Returns whether the pass has more to do. The call after the last batch starts a new pass."""
         if self._last is None and not await self._next_company():
             return False
         if self._days is not None:
@@ -93,6 +93,6 @@ class RemoveOldSessions:
 async def _remove(transaction: Transaction, writer: SessionWriter, sessions: Sequence[LockedSession]) -> None:
     await writer.remove(*(session.id for session in sessions))
     for session in sessions:
-        # No command caused this, so the session itself is the correlation.
+        # No command caused this, so the session's ID is the correlation ID.
         context = MessageContext(session.company_id, session.id, owner_id=session.owner_id)
         transaction.emit(SessionDeleted(session_id=session.id), subject=session.id, context=context)

@@ -1,8 +1,7 @@
-"""Tables of the timeline with rows that expire, and those of the subjects of its events."""
+"""Tables with expiring rows."""
 
 from typing import Final
 
-from libs.eventing import EntityTable, Expiry
+from libs.eventing import Expiry
 
 EXPIRIES: Final = (Expiry("revoked_keys", since="revoked_at"),)
-ENTITIES: Final = (EntityTable("webhooks", is_uuid=True),)

@@ -1,4 +1,4 @@
-"""The timeline in PostgreSQL, for the processes that fill it."""
+"""Writes the timeline to PostgreSQL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -26,8 +26,8 @@ _COLUMNS: Final = ", ".join(_NAMES)
 _TYPES: Final = {"version": "smallint", "sequence": "bigint"}
 _RECORD: Final = ", ".join([*(f"{name} {_TYPES.get(name, 'text')}" for name in _NAMES), "data text", "usage json"])
 _OFFSETS: Final = "SELECT topic, partition, next_offset FROM timeline_offsets WHERE topic = ANY(%s)"
-# The row lock orders all writers of a partition, and every copy of an event is in the same partition: the second
-# writer finds the offset moved, and the division undoes all its work.
+# The row lock serializes a partition's writers, and all copies of an event are in the same partition. So a second
+# writer finds the offset moved, and the division by zero rolls back its statement.
 _MOVE: Final = """
     moves AS (
         SELECT * FROM unnest(%s::text[], %s::int[], %s::bigint[], %s::bigint[]) AS g (topic, partition, before, after)
@@ -43,9 +43,9 @@ _MOVE: Final = """
     )
 """
 _MOVE_ALONE: Final = f"WITH {_MOVE} SELECT passed - 1 FROM checked"
-# The days are literals, so that the plan covers a few partitions instead of all. Known events are found by a scalar
-# query, since a join would be planned as a scan of the whole day. Locks are taken on offsets first, then on counters in
-# order of company: a different order would end in a deadlock.
+# The days are literals, so that the plan covers only a few partitions. A scalar query finds known events, since a join
+# would be planned as a scan of the whole day. To avoid deadlocks, locks are taken on offsets first, then on counters in
+# the order of companies.
 _STORE: Final = f"""
     WITH {_MOVE}, given AS (
         SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY
@@ -72,13 +72,13 @@ _STORE: Final = f"""
     ), used AS ({ADD_USAGE})
     SELECT count(*) FROM stored
 """
-# Before a new partition is analyzed, the check for a repeated event may use an index that reads all of the company's
-# events of the day. Autovacuum analyzes it a minute later or more.
+# Until a new partition is analyzed, the check for repeated events may use an index that reads all of the company's
+# events of the day. Autovacuum only analyzes it after a minute or more.
 _ANALYZED_AT: Final = (64, 4096)
 
 
 class PostgresTimelineLog:
-    """Stores events in batches. ``now`` in UTC; its date is the partition of the stored events."""
+    """Stores events in batches. ``now`` returns the time in UTC, whose date determines the events' partition."""
 
     def __init__(
         self, database: Database, partitions: PostgresTimelinePartitions, *, now: Callable[[], datetime]
@@ -100,24 +100,24 @@ class PostgresTimelineLog:
         events, came = list(once.values()), len(events)
         made = [_made_at(event) for event in events]
         if (ahead := max((moment - now for moment in made if moment is not None), default=-CLOCKS)) > CLOCKS:
-            # An event redelivered after midnight may be stored twice.
+            # With clocks this far apart, an event that is redelivered after midnight may be stored twice.
             _log.warning("timeline.clocks_differ", seconds=round(ahead.total_seconds()))
         try:
             try:
                 stored = await self._store(events, made, moves, now)
             except CheckViolation:
-                # No partition for today: maintenance hasn't run for days, or this machine's clock is ahead.
+                # Today's partition is missing: maintenance hasn't run for days, or this machine's clock is ahead.
                 await self._partitions.make(now.date())
                 stored = await self._store(events, made, moves, now)
         except (DataError, ProgramLimitExceeded) as problem:
-            raise PoisonMessage(f"an event can't be stored: {problem}") from problem
+            raise PoisonMessage(f"the event can't be stored: {problem}") from problem
         metrics.REPEATED.inc(came - stored)
         _measure(made, stored, now)
         await self._count(now.date(), stored)
         return stored
 
     async def _count(self, day: date, stored: int) -> None:
-        """Analyzes a partition when it has its first events of the day."""
+        """Analyzes a partition after it has received its first events."""
         before = self._stored_on_day if day == self._day else 0
         self._day, self._stored_on_day = day, before + stored
         if any(before < rows <= self._stored_on_day for rows in _ANALYZED_AT):
@@ -156,14 +156,14 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 
 
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
-    """Returns the statement that stores events created then; an event can't have been stored before it was created."""
+    """Returns the statement that stores events created at these times. No event was stored before its creation."""
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min
     return _STORE.format(first=first, last=(now + CLOCKS).date(), today=now.date())
 
 
 def _made_at(event: NewEvent) -> datetime | None:
-    """Returns when the event was created; None for an invalid time, or one without an earlier time."""
+    """Returns when the event was created, or None for an invalid time or the earliest possible one."""
     try:
         made = parse_time(event.time).astimezone(UTC)
         if made.date() > date.min:
@@ -175,5 +175,5 @@ def _made_at(event: NewEvent) -> datetime | None:
 
 
 def _as_json(events: Sequence[NewEvent]) -> str:
-    """Returns rows for ``json_to_recordset``, whose columns are fields of the events; their bytes are documents."""
+    """Returns rows for ``json_to_recordset``, with the events' fields as columns."""
     return orjson.dumps(events, default=embedded_json).decode()

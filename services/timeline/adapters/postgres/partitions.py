@@ -1,4 +1,4 @@
-"""The timeline's partitions, one per day (UTC): created in advance, dropped after the retention."""
+"""Creates the timeline's daily partitions (UTC) in advance, and drops them after the retention period."""
 
 import re
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ _AHEAD: Final = 3
 _NAME: Final = "timeline_events_{:%Y%m%d}"
 _DAY: Final = timedelta(days=1)
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('aes.timeline.partitions'))"
-# Longer than any statement may take.
+# Longer than the statement timeout.
 _LEASE_SECONDS: Final = 60.0
 _KNOWN_ROWS: Final = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
 _LARGE: Final = 10_000
 _PARTITION: Final = re.compile(r"timeline_events_[0-9]{8}")
-# Match names here: an expression would be evaluated on every index of every partition, for milliseconds.
+# Matches names here: an expression would be evaluated for every index of every partition, which takes milliseconds.
 _EXISTING: Final = """
     SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
@@ -32,16 +32,16 @@ _EXISTING: Final = """
 
 
 class PostgresTimelinePartitions:
-    """Any process may call any method at any time; a lock and a lease keep them apart."""
+    """Any process may call any method at any time. A lock and a lease prevent conflicts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
     async def make(self, today: date) -> None:
-        """Creates missing partitions: of today, of the day before for slow clocks, and of the next days.
+        """Creates missing partitions for today, for the next days and, because clocks may be slow, for yesterday.
 
-        Attaching a table blocks neither readers nor writers of the timeline; creating a partition in place would.
+        Creates a table and attaches it, because creating a partition directly would block readers and writers.
         """
         wanted = [today + number * _DAY for number in range(-1, _AHEAD + 1)]
         async with self._database.transaction() as connection:
@@ -53,9 +53,9 @@ class PostgresTimelinePartitions:
                     _log.info("timeline.partition_made", day=str(day))
 
     async def analyze(self, day: date) -> None:
-        """Analyzes the day's partition, unless it is known to be large already.
+        """Analyzes the day's partition, unless its statistics already show that it's large.
 
-        A failure leaves it to autovacuum.
+        If that fails, leaves it to autovacuum.
         """
         name = _NAME.format(day)
         try:
@@ -65,7 +65,7 @@ class PostgresTimelinePartitions:
             _log.warning("timeline.not_analyzed", day=str(day), problem=str(problem))
 
     async def drop_before(self, day: date) -> None:
-        """Drops the partitions of earlier days."""
+        """Drops the partitions of all days before ``day``."""
         while await self._dropping.take():
             async with self._database.connection() as connection:
                 old = [each for each in await _existing(connection) if _day(each[0]) < day]
@@ -82,7 +82,7 @@ def _day(name: str) -> date:
 
 
 async def _existing(connection: Connection) -> Sequence[tuple[str, bool, bool]]:
-    """Returns the name of each partition, whether it is attached, and whether its detachment has begun."""
+    """Returns each partition's name, whether it's attached, and whether it's being detached."""
     rows = await (await connection.execute(_EXISTING)).fetchall()
     return [(name, attached, pending) for name, attached, pending in rows if _PARTITION.fullmatch(name)]
 
@@ -95,7 +95,8 @@ async def _attach(connection: Connection, name: str, day: date) -> None:
 
 async def _drop(connection: Connection, name: str, *, attached: bool, pending: bool) -> None:
     if attached:
-        # Waits for running statements without blocking others. A crash or timeout leaves the detachment unfinished.
+        # CONCURRENTLY waits for running statements without blocking others. FINALIZE completes it after a crash or
+        # timeout.
         how = "FINALIZE" if pending else "CONCURRENTLY"
         await connection.execute(f"ALTER TABLE timeline_events DETACH PARTITION {name} {how}".encode())
     await connection.execute(f"DROP TABLE {name}".encode())

@@ -1,4 +1,4 @@
-"""The timeline in PostgreSQL, for readers."""
+"""Reads the timeline from PostgreSQL."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -29,11 +29,11 @@ _SOME: Final = {
     "types": "(type = ANY(%(names)s) OR type ^@ ANY(%(prefixes)s::text[]))",
     "visible_to": "(owner_id IS NULL OR owner_id = %(visible_to)s)",
 }
-"""Conditions without an index: each event is checked."""
+"""Conditions without an index, which are checked for each event."""
 
 
 class PostgresTimeline:
-    """Remembers the positions of the newest days, to read few partitions."""
+    """Reads events. Remembers the positions of recent days, in order to read few partitions."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = _NOW) -> None:
         self._database = database
@@ -51,7 +51,7 @@ class PostgresTimeline:
         return events[0] if events else None
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Examines at most 5,000 events that an index leads to if there are other filters."""
+        """Reads a page. If there are filters without an index, examines at most 5,000 events."""
         values = _values(where) | {"after": after, "limit": limit + 1}
         start = self._days.start(where.company_id, after + 1)
         found, some = _indexed(where, from_day=start and start[1]), _some(where)
@@ -61,13 +61,13 @@ class PostgresTimeline:
         end = await self._database.execute(_nth(found), values) if some else []
         if not end:
             return TimelinePage(events, events[-1].position if events else after, has_more=False)
-        # Not the result from above: events may have been added between the two statements.
+        # Bounds the statement, since events may have been added after the first one.
         events = await self._events(_scan([*found, "position <= %(end)s"], some), values | {"end": end[0][0]})
         until = events[limit - 1].position if len(events) > limit else end[0][0]
         return TimelinePage(events[:limit], until, has_more=True)
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Examines at most 5,000 events, like ``page``; below a position no event is ever added."""
+        """Reads a page backwards. Examines at most 5,000 events, like ``page``. No events are ever added in between."""
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}
         found, some = _indexed(where, _BELOW), _some(where)
@@ -87,7 +87,7 @@ class PostgresTimeline:
         return await self._events(f"{_SELECT} WHERE {found} ORDER BY sequence", values)
 
     async def _newest_days(self, where: TimelineFilter, values: dict[str, Any]) -> list[RecordedEvent]:
-        """Reads a company's page backwards as far as its days are known: the whole page, or too little of it."""
+        """Reads a company's page backwards on the days whose positions are known. May return less than the page."""
         start = self._days.start(where.company_id, values["before"] - values["limit"])
         if start is None or any(getattr(where, name) is not None for name in _INDEXED):
             return []
@@ -108,14 +108,14 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
 
 
 def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | None = None) -> list[str]:
-    """Returns the conditions with an index that leads to the events in the order of their positions."""
+    """Returns the conditions for which an index returns events in the order of their positions."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
     since = _since(from_day, first_day_of(where.session_id), first_day_of(where.turn_id))
     return ["company_id = %(company_id)s", *narrowed, bound, *since]
 
 
 def _since(*days: date | None) -> list[str]:
-    """Returns the condition that excludes earlier days' partitions. A literal also excludes them from the plan."""
+    """Returns a condition that excludes earlier partitions. It's a literal, so the plan excludes them, too."""
     known = [day for day in days if day is not None]
     return [f"day >= '{max(known)}'"] if known else []
 
@@ -134,7 +134,7 @@ def _scan(found: Sequence[str], some: Sequence[str], order: str = "position") ->
 
 
 def _nth(found: Sequence[str], order: str = "position") -> str:
-    """Returns the position of the last event that a read examines."""
+    """Returns a query for the position of the last event that a read examines."""
     where = " AND ".join(found)
     return f"SELECT position FROM timeline_events WHERE {where} ORDER BY {order} OFFSET {MOST_LOOKED_AT - 1} LIMIT 1"
 

@@ -1,4 +1,4 @@
-"""Hourly usage in PostgreSQL. The log adds to it in the transaction that stores an event."""
+"""Reads hourly usage from PostgreSQL. The log adds to it in the transaction that stores an event."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,8 +18,8 @@ _NUMBERS: Final = (
     "cost",
     "unpriced_turns",
 )
-# For a statement with `fresh` events, each with its usage or null, and the locked `counters` of their companies: only
-# one transaction at a time adds to a company's usage.
+# Part of a statement that defines the `fresh` events with their usage, and the locked `counters` of their companies.
+# Because of the lock, only one transaction at a time adds to a company's usage.
 ADD_USAGE: Final = f"""
     INSERT INTO usage_hours AS h ({_KEY}, {", ".join(_NUMBERS)})
     SELECT fresh.company_id, u.hour, u.user_id, u.key_id, u.agent_id, u.model, count(*), sum(u.input_tokens),
@@ -67,7 +67,7 @@ class PostgresUsage:
         }
         columns = [f'{_COLUMNS[group]} AS "{group}"' for group in groups]
         names = ", ".join(f'"{group}"' for group in groups)
-        # In one snapshot, so that the groups add up to the total.
+        # Reads both from one snapshot, so that the groups add up to the total.
         async with self._database.transaction() as connection:
             await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             [totals] = await fetch_records(connection, f"SELECT {_SUMS} {_WHERE}", values)
@@ -85,7 +85,7 @@ class PostgresUsage:
 
 
 async def _count(connection: Any, grouped: str, values: dict[str, Any], offset: int) -> int:
-    """Returns the number of groups, for a page without any."""
+    """Returns the number of groups, for a page that contains none."""
     if not offset:
         return 0
     [row] = await fetch_records(connection, f"SELECT count(*) AS number FROM ({grouped}) g", values)

@@ -1,4 +1,4 @@
-"""Periodic work on webhooks in PostgreSQL: old deliveries, old encryption keys, measurements."""
+"""Periodic work on webhooks in PostgreSQL: purging, re-encryption and measurement."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ DELETE FROM webhook_deliveries WHERE id IN (
     SELECT d.id FROM webhooks w JOIN webhook_deliveries d ON d.webhook_id = w.id
     WHERE w.deleted_at IS NOT NULL LIMIT %s)
 """
-# The outbox's purge may have run while its last event was still there.
+# The outbox may have been purged while the webhook's last event was still in it.
 _DELETE_WEBHOOKS: Final = """
 WITH gone AS (
     DELETE FROM webhooks w WHERE w.deleted_at < now() - interval '1 minute'
@@ -39,14 +39,14 @@ WITH gone AS (
 )
 DELETE FROM event_sequences WHERE subject IN (SELECT id FROM gone)
 """
-# The bytes after the format are the key's ID: libs/secrets.
+# The bytes after the format are the key's ID (libs/secrets).
 _NOT_UNDER: Final = """
 SELECT id::text, webhook_id::text, ciphertext, created_at, expires_at FROM webhook_secrets
 WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND (expires_at IS NULL OR expires_at > now()) AND id::text > %s
 ORDER BY id::text LIMIT %s
 """
 _REPLACE: Final = "UPDATE webhook_secrets SET ciphertext = %s WHERE id = %s AND ciphertext = %s"
-# Webhooks attempted within this time wait for their endpoint: longer than any pause and the calls before it.
+# A webhook that failed within this time is waiting for its endpoint. Longer than any pause plus the attempts before it.
 _ATTEMPTED: Final = timedelta(minutes=5)
 _BACKLOG: Final = """
 SELECT coalesce(sum(w.pending), 0)::bigint,

@@ -1,4 +1,4 @@
-"""Claimed webhooks and their deliveries in PostgreSQL."""
+"""Stores claimed webhooks and their deliveries in PostgreSQL."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ from services.timeline.domain.ports import ClaimedWebhook
 from services.timeline.domain.webhooks import Webhook, WebhookSecret
 
 MOST_PENDING: Final = 100_000
-"""Pending deliveries per webhook; further events wait in the timeline."""
+"""Maximum number of pending deliveries per webhook. Further events wait in the timeline."""
 _CHAIN_LENGTH: Final = 5
 _DEAD_WORKERS: Final = "DELETE FROM webhook_workers WHERE lease_expires_at < now() - interval '1 hour'"
 _RENEW: Final = """
@@ -34,29 +34,29 @@ INSERT INTO webhook_workers (id, lease_expires_at, presence) VALUES (%s, now() +
 ON CONFLICT (id) DO UPDATE SET lease_expires_at = excluded.lease_expires_at, presence = excluded.presence
 """
 _PRESENCES: Final = "SELECT presence FROM webhook_workers WHERE presence IS NOT NULL AND id <> %s"
-# Workers with a valid lease, except those whose process is gone.
+# Workers with a valid lease, except those whose process has ended.
 _ALIVE: Final = """
 (SELECT id FROM webhook_workers WHERE lease_expires_at > now() AND (presence = ANY(%(gone)s)) IS NOT TRUE)
 """
-# Webhooks waiting for another attempt have the latest due times, so that few rows are read.
+# Deliveries waiting for another attempt have the latest due times, so few rows are read.
 _SEVERAL_FAIL: Final = """
 ((SELECT count(*) FROM (
     SELECT FROM webhook_deliveries d
     WHERE d.webhook_id = {webhook}.id AND d.status = 'pending' AND d.next_attempt_at IS NOT NULL AND d.attempts > 0
     ORDER BY d.next_attempt_at DESC LIMIT 2) AS f) > 1)
 """
-# Same rule as `ClaimedWebhook.is_resting`.
+# The same rule as in `ClaimedWebhook.is_resting`.
 _RESTED: Final = f"""
 (w.failing_since IS NULL OR %(now)s >= w.last_failed_at + least(
     (w.last_failed_at - w.failing_since) / {REST_DIVISOR}, interval '{LONGEST_REST.total_seconds()} seconds')
   OR NOT {_SEVERAL_FAIL.format(webhook="w")})
 """
-# The first attempt of a test or redelivery. The bound avoids reading everything that is due; the calls that these may
-# have waited for end long before.
+# Matches the first attempt of a test or redelivery. The time limit avoids reading everything that is due, and is longer
+# than such an attempt can wait for others.
 _REQUESTED: Final = """
 (d.chain = d.id::text AND d.attempts = 0 AND d.next_attempt_at > {last_failed_at} - interval '5 minutes')
 """
-# The n-th webhook with work of every company comes before the n+1-th of any.
+# Every company's n-th webhook with work comes before any company's (n+1)-th.
 _CLAIM: Final = f"""
 WITH ready AS (
     SELECT w.id, row_number() OVER (PARTITION BY w.company_id ORDER BY w.id) AS turn
@@ -93,7 +93,7 @@ _MOVE_CURSOR: Final = """
 UPDATE webhooks SET cursor = %s, pending = pending + %s
 WHERE id = %s AND worker_id = %s AND cursor = %s AND deleted_at IS NULL
 """
-# The first delivery of a chain is due, unless the chain already had one.
+# A chain's first delivery is due, unless the chain already has a pending one.
 _PICK_UP: Final = """
 INSERT INTO webhook_deliveries
     (id, webhook_id, event_id, type, chain, position, status, attempts, next_attempt_at, created_at)
@@ -134,7 +134,7 @@ _LOCK: Final = """
 SELECT failing_since, last_failed_at, status FROM webhooks
 WHERE id = %s AND worker_id = %s AND deleted_at IS NULL FOR NO KEY UPDATE
 """
-# Guarded by the attempt number: what another worker has recorded in the meantime stays.
+# The attempt number guards the update, so that it doesn't overwrite what another worker has recorded.
 _RECORD: Final = """
 UPDATE webhook_deliveries d SET status = o.status, attempts = o.attempts, next_attempt_at = o.next_attempt_at,
     last_status = o.last_status, last_response = o.last_response
@@ -154,7 +154,7 @@ WHERE id = %(id)s
 
 
 class PostgresWebhookQueue:
-    """A worker is dead when its lease has expired, or earlier if its announced process is gone."""
+    """A worker counts as dead when its lease has expired, or earlier if its process is known to have ended."""
 
     def __init__(self, database: Database, outbox: Outbox, presence: Presence) -> None:
         self._database = database
@@ -233,7 +233,7 @@ class PostgresWebhookQueue:
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
     ) -> bool:
-        # Retried through an outage: an unrecorded delivery would be sent again.
+        # Retries through an outage, because an unrecorded delivery would be sent again.
         return await retry_until_available(partial(self._record, worker_id, webhook, outcomes, now))
 
     async def _record(
@@ -282,7 +282,7 @@ def _columns(outcomes: Sequence[AttemptOutcome]) -> dict[str, list[Any]]:
         "attempts": [each.attempts for each in outcomes],
         "retries": [each.next_attempt_at for each in outcomes],
         "codes": [each.answer.status for each in outcomes],
-        # PostgreSQL's texts can't contain NUL.
+        # Text in PostgreSQL can't contain NUL.
         "texts": [each.answer.text.replace("\0", "") for each in outcomes],
     }
 

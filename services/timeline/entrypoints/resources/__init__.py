@@ -1,1 +1,1 @@
-"""Entry points by resource: commands and reads."""
+"""Commands and reads, by resource."""

@@ -1,6 +1,6 @@
-"""The numbered log over the internal API, limited to the caller's company and rights.
+"""Serves the numbered log over the internal API, limited to the caller's company and rights.
 
-Replies are a line of JSON with the heads of events, then their payloads as they were published, one after the other.
+A reply is one line of JSON with the events' metadata, followed by their payloads as published, one after the other.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def serve_events(http: FastAPI, timeline: Timeline) -> None:
 
     @router.get("/events/back")
     async def page_back(where: Wanted, before: Position | None = None, limit: Most = 50) -> Response:
-        """From the end, or from a position, newest first."""
+        """Returns events before a position or from the end, newest first."""
         found = await timeline.page_back(where, before=before, limit=limit)
         return _reply(found.events, next=found.next, has_more=found.has_more)
 
@@ -63,9 +63,9 @@ def serve_events(http: FastAPI, timeline: Timeline) -> None:
 
     @router.post("/events/heads")
     async def heads(companies: list[str], who: Caller) -> Response:
-        """The newest positions of many companies, for the service that follows them on behalf of readers."""
+        """Returns the newest positions of many companies, for the gateway, which follows them for its readers."""
         if not who.allows(Scope.INSTALLATION_READ):
-            raise PermissionDenied("The credential lacks the scope installation:read.")
+            raise PermissionDenied("The credential needs the scope installation:read.")
         return Response(orjson.dumps(await timeline.heads(companies)), media_type="application/json")
 
     @router.get("/turns/{turn_id}/events")

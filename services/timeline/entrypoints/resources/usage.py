@@ -1,4 +1,4 @@
-"""Usage over the internal API, with the reply of the public API."""
+"""Serves usage over the internal API, in the public API's format."""
 
 from datetime import datetime
 from typing import Annotated
@@ -25,7 +25,7 @@ def serve_usage(http: FastAPI, usage: UsageStore) -> None:
         user_id: str | None = None,
         key_id: str | None = None,
     ) -> Response:
-        """Whole hours; other users' usage requires a ``company:…`` scope."""
+        """Returns usage of whole hours. Other users' usage requires a ``company:…`` scope."""
         span = UsageSpan(
             company_id=who.company_id,
             user_id=user_id if who.reads_company else who.user_id,

@@ -1,4 +1,4 @@
-"""Commands and reads of webhooks and their deliveries."""
+"""Handles commands and reads of webhooks and their deliveries."""
 
 from fastapi import APIRouter, FastAPI
 

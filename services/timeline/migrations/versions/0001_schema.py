@@ -1,4 +1,4 @@
-"""The timeline, webhooks with their deliveries, and usage."""
+"""Creates the tables of the timeline, webhooks, deliveries and usage."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ from libs.eventing.schema import create_eventing_tables
 revision = "0001"
 down_revision = None
 
-# A numbered log of every company's events, partitioned by the day of storing.
+# A numbered log of every company's events, partitioned by the day on which they're stored.
 TIMELINE = (
     """
     CREATE TABLE timeline_counters (
@@ -56,12 +56,12 @@ TIMELINE = (
     CREATE INDEX ix_timeline_events_company_id_turn_id_position
         ON timeline_events (company_id, turn_id, position) WHERE turn_id IS NOT NULL
     """,
-    # Also finds an event that comes a second time: it has the same subject and sequence.
+    # Also finds redelivered events, which have the same subject and sequence.
     """
     CREATE INDEX ix_timeline_events_company_id_subject_sequence
         ON timeline_events (company_id, subject, sequence)
     """,
-    # Later days are added by the processes of role `log`.
+    # Processes of role `log` add later days.
     """
     DO $$
     DECLARE
@@ -76,8 +76,8 @@ TIMELINE = (
     """,
 )
 WEBHOOKS = (
-    # Leases of processes of role `webhooks`; those of dead ones are deleted after a while. presence: the number of the
-    # lock that the process holds while it lives.
+    # Leases of the processes of role `webhooks`. Leases of dead processes are deleted after a while. presence: the
+    # number of the lock that the process holds while it runs.
     """
     CREATE TABLE webhook_workers (
         id uuid NOT NULL CONSTRAINT pk_webhook_workers PRIMARY KEY,
@@ -121,7 +121,7 @@ WEBHOOKS = (
     """,
     "CREATE UNIQUE INDEX uq_webhook_secrets_webhook_id ON webhook_secrets (webhook_id) WHERE expires_at IS NULL",
     "CREATE INDEX ix_webhook_secrets_webhook_id ON webhook_secrets (webhook_id)",
-    # No foreign key: deliveries of a deleted webhook are deleted in batches. Only tests have their event here.
+    # No foreign key, because a deleted webhook's deliveries are deleted in batches. Only tests store their event here.
     """
     CREATE TABLE webhook_deliveries (
         id uuid NOT NULL CONSTRAINT pk_webhook_deliveries PRIMARY KEY,
@@ -152,7 +152,7 @@ WEBHOOKS = (
         WHERE status = 'pending'
     """,
 )
-# A command from before the revocation may come after it.
+# A command sent before the revocation may arrive after it.
 REVOKED_KEYS = (
     """
     CREATE TABLE revoked_keys (
@@ -181,7 +181,7 @@ USAGE = (
         CONSTRAINT pk_usage_hours PRIMARY KEY (company_id, hour, user_id, key_id, agent_id, model)
     )
     """,
-    # By which hours are deleted that are older than the retention.
+    # Used to delete hours older than the retention period.
     "CREATE INDEX ix_usage_hours_hour ON usage_hours (hour)",
 )
 
@@ -193,7 +193,7 @@ def upgrade() -> None:
             op.execute(statement)
 
 
-# For docs/operate/data.md.
+# Shown in docs/operate/data.md.
 TABLES = {
     "timeline_events": {
         "row": "each event of every service",
@@ -203,15 +203,15 @@ TABLES = {
     "timeline_counters": {"row": "each company", "bytes": "155", "removed": "never"},
     "timeline_offsets": {"row": "each partition of an event topic", "bytes": "135", "removed": "never"},
     "usage_hours": {
-        "row": "each user, key, agent and model active in an hour",
+        "row": "each combination of user, key, agent and model active in an hour",
         "bytes": "690",
         "removed": "after `AES_TIMELINE_USAGE_DAYS` (400)",
     },
-    "webhooks": {"row": "each webhook", "bytes": "400", "removed": "once deleted and its deliveries are gone"},
+    "webhooks": {"row": "each webhook", "bytes": "400", "removed": "once it's deleted and has no deliveries left"},
     "webhook_secrets": {
         "row": "each secret of a webhook, two during rotation",
         "bytes": "270",
-        "removed": "with its webhook; expired ones at the next rotation",
+        "removed": "with its webhook, or once expired, at the next rotation",
     },
     "webhook_deliveries": {
         "row": "each event sent to a webhook",
@@ -221,7 +221,7 @@ TABLES = {
     "webhook_workers": {
         "row": "each process of role `webhooks`",
         "bytes": "95",
-        "removed": "when it stops, or an hour after it died",
+        "removed": "when it stops, or an hour after a crash",
     },
     "revoked_keys": {"row": "each revoked key", "bytes": "90", "removed": "after the tombstone days"},
 }

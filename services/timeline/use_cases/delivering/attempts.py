@@ -15,7 +15,7 @@ _CONTENT_TYPE: Final = "application/json"
 
 
 class WebhookAttempts:
-    """One call per delivery, signed when sent with every unexpired secret of the webhook."""
+    """Sends a delivery with one call, signed with all of the webhook's unexpired secrets."""
 
     def __init__(self, client: WebhookClient, cipher: SecretCipher | None, metrics: DeliveryMetrics) -> None:
         self._client = client
@@ -23,7 +23,7 @@ class WebhookAttempts:
         self._metrics = metrics
 
     async def make(self, claimed: ClaimedWebhook, delivery: DueDelivery, now: datetime) -> Answer:
-        """Raises ``SecretUnreadable``, without sending, if the newest secret can't be decrypted."""
+        """Makes an attempt. Raises ``SecretUnreadable``, without sending, if the newest secret can't be decrypted."""
         body, began = delivery.body, time.monotonic()
         answer = await self._client.post(claimed.webhook.url, self._headers(claimed, delivery, body, now), body)
         self._metrics.attempted(answer, time.monotonic() - began)
@@ -48,6 +48,6 @@ class WebhookAttempts:
             try:
                 found.append(self._cipher.decrypt(secret.ciphertext, place=secret.place))
             except SecretUnreadable:
-                # It is an additional signature; receivers that know the newest secret accept the delivery.
+                # Older secrets only add signatures, so receivers that know the newest secret still accept the delivery.
                 continue
         return found

@@ -1,4 +1,4 @@
-"""Delivers to one webhook as long as it has work."""
+"""Delivers events to one webhook as long as it has work."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,20 +17,20 @@ from services.timeline.use_cases.delivering.attempts import WebhookAttempts
 
 _log = structlog.get_logger("webhooks")
 PICKED_UP: Final = 200
-"""Events picked up together."""
+"""Maximum number of events for which deliveries are created at once."""
 CHAINS: Final = 16
-"""Chains of a webhook that are sent concurrently."""
+"""Maximum number of a webhook's chains that are sent concurrently."""
 CHAINS_OF_FAILING: Final = 4
-"""The same while its last attempt failed, so that a hanging endpoint holds few permits."""
-# More than are sent, so that attempts needn't wait for the database.
+"""The maximum while the last attempt has failed, so that a hanging endpoint holds few permits."""
+# More chains are loaded than are sent, so that attempts needn't wait for the database.
 _LOADED: Final = 64
-# How soon a change of a hanging webhook is noticed.
+# The time within which changes to a hanging webhook are noticed.
 _LOOK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTools:
-    """Parts shared by a worker's webhooks. ``permits`` limit the attempts of the process and of each company."""
+    """Dependencies shared by a worker's webhooks. ``permits`` limit the attempts of the process and of each company."""
 
     queue: WebhookQueue
     timeline: Timeline
@@ -41,16 +41,16 @@ class DeliveryTools:
 
 @dataclass(slots=True)
 class _Chain:
-    """Deliveries sent one at a time; ``outcomes`` wait to be recorded."""
+    """Deliveries that are sent one at a time. ``outcomes`` haven't been recorded yet."""
 
     task: asyncio.Task[None]
     outcomes: list[AttemptOutcome] = field(default_factory=list)
 
 
 class WebhookDelivery:
-    """Picks up events, sends due deliveries and records their outcome, until no work remains.
+    """Creates deliveries for new events, sends due deliveries and records the outcomes, until no work remains.
 
-    An attempt that was made but not recorded is repeated, with the same ``webhook-id``.
+    An attempt that was made but not recorded is made again, with the same ``webhook-id``.
     """
 
     def __init__(self, tools: DeliveryTools, worker_id: str, webhook_id: str) -> None:
@@ -66,12 +66,12 @@ class WebhookDelivery:
         self._news = asyncio.Event()
 
     def drain(self) -> None:
-        """Starts no further attempt; ``run`` ends with the running ones."""
+        """Stops starting attempts. ``run`` ends when the running attempts have ended."""
         self._draining = True
         self._news.set()
 
     async def run(self) -> None:
-        """Ends when there is no work, or the webhook is disabled, deleted or another worker's."""
+        """Runs until there's no work, or until the webhook is disabled, deleted or claimed by another worker."""
         try:
             while await self._turn():
                 with suppress(TimeoutError):
@@ -82,7 +82,7 @@ class WebhookDelivery:
             await self._cancel()
 
     async def _turn(self) -> bool:
-        """Records, picks up and starts as much as possible; False once nothing is running."""
+        """Records outcomes, creates deliveries and starts attempts. Returns False once nothing is running."""
         if not await self._record():
             return False
         if self._draining:
@@ -102,7 +102,7 @@ class WebhookDelivery:
         return more or bool(self._chains)
 
     async def _send_due(self, claimed: ClaimedWebhook) -> bool:
-        """Starts due deliveries and, unless several subjects fail, picks up more events; True if there are more."""
+        """Starts due deliveries and, unless several subjects fail, creates more. Returns whether events remain."""
         if self._failing:
             await self._start(claimed)
             if self._chains and claimed.several_fail:
@@ -112,9 +112,9 @@ class WebhookDelivery:
         return more
 
     async def _pick_up(self, claimed: ClaimedWebhook) -> bool:
-        """Moves the cursor past new events; True when there are more."""
+        """Creates deliveries for new events and moves the cursor. Returns whether there are more events."""
         tools, webhook = self._tools, claimed.webhook
-        # Read the head first: everything up to it is readable.
+        # Reads the head first, because everything up to the head is readable.
         head = await tools.timeline.head(webhook.company_id)
         if head <= claimed.cursor:
             return False
@@ -139,7 +139,7 @@ class WebhookDelivery:
         for delivery in deliveries:
             async with self._slots:
                 if self._failing and self._under_way >= CHAINS_OF_FAILING:
-                    # It stays due, and is loaded again.
+                    # The delivery stays due and will be loaded again.
                     return
                 self._under_way += 1
                 try:
@@ -153,13 +153,13 @@ class WebhookDelivery:
             self._chains[delivery.chain].outcomes.append(outcome)
             self._news.set()
             if not answer.accepted:
-                # Whether the chain continues is decided when the outcome is recorded: a 410 ends it.
+                # Recording the outcome decides whether the chain continues, since a 410 disables the webhook.
                 return
 
     async def _permitted(self, company_id: str, delivery: DueDelivery) -> Answer | None:
-        """None if nothing is to be sent any more."""
+        """Makes an attempt once there's a permit. Returns None if nothing may be sent any more."""
         async with self._tools.permits.acquire(company_id):
-            # Read again: the wait may have been long.
+            # Reads the webhook again, since the wait may have been long.
             claimed = self._claimed
             return None if self._draining or claimed is None else await self._attempt(claimed, delivery)
 
@@ -169,7 +169,7 @@ class WebhookDelivery:
         return await self._tools.attempts.make(claimed, delivery, self._tools.now())
 
     async def _record(self) -> bool:
-        """Stores outcomes and forgets finished chains; False if the webhook is another worker's."""
+        """Stores outcomes and drops finished chains. Returns False if the webhook is another worker's."""
         ended = [name for name, chain in self._chains.items() if chain.task.done()]
         outcomes = [outcome for chain in self._chains.values() for outcome in chain.outcomes]
         for chain in self._chains.values():

@@ -1,4 +1,4 @@
-"""Periodic work on webhooks: deletes old deliveries, re-encrypts secrets, measures the backlog."""
+"""Periodic maintenance of webhooks: deletes old deliveries, re-encrypts secrets and measures the backlog."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from services.timeline.domain.ports import DeliveryMetrics, WebhookMaintenanceSt
 
 _log = structlog.get_logger("webhooks")
 KEEP: Final = timedelta(days=7)
-# As long as the timeline keeps events.
+# The default time for which the timeline keeps events.
 KEEP_PENDING: Final = timedelta(days=30)
 _BATCH: Final = 5_000
 
@@ -25,7 +25,7 @@ class WebhookMaintenance:
     now: Callable[[], datetime]
 
     async def purge(self) -> int:
-        """Deletes one batch of old deliveries and returns their number."""
+        """Deletes a batch of old deliveries and returns their number."""
         return await self.store.purge(now=self.now(), keep=KEEP, keep_pending=KEEP_PENDING, limit=_BATCH)
 
     async def measure(self) -> None:

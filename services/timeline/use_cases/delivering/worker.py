@@ -10,19 +10,19 @@ from services.timeline.use_cases.delivering.delivery import DeliveryTools, Webho
 
 _log = structlog.get_logger("webhooks")
 POLL_SECONDS: Final = 0.2
-# While no webhook has work, the pauses between two checks grow to this.
+# While no webhook has work, the pauses between checks grow up to this.
 _REST_SECONDS: Final = 1.0
 _MORE: Final = 2
 LEASE_SECONDS: Final = 10.0
 MOST_WEBHOOKS: Final = 1_000
-"""Webhooks that a process delivers to concurrently."""
+"""Maximum number of webhooks to which a process delivers concurrently."""
 _CLAIMED_AT_ONCE: Final = 50
-# After an internal failure, such as a secret that can't be decrypted.
+# The pause after an internal failure, such as a secret that can't be decrypted.
 _PAUSE_SECONDS: Final = 5.0
 
 
 class WebhookWorker:
-    """A delivering process. Any number of them may run: each webhook belongs to one worker at a time."""
+    """Delivers events to webhooks. Any number of workers may run, since each webhook belongs to one at a time."""
 
     def __init__(self, tools: DeliveryTools, worker_id: str) -> None:
         self._tools = tools
@@ -34,7 +34,7 @@ class WebhookWorker:
         self._has_lease = False
 
     async def renew(self) -> None:
-        """Keeps this worker's lease while it runs."""
+        """Renews this worker's lease until cancelled."""
         while True:
             try:
                 await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
@@ -43,7 +43,7 @@ class WebhookWorker:
             await asyncio.sleep(LEASE_SECONDS / 4)
 
     async def run(self) -> None:
-        """Claims until cancelled. Raises database errors; call it again after one."""
+        """Claims webhooks until cancelled. Raises database errors, after which it can be called again."""
         await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
         self._has_lease = True
         await repeat_while_busy(self._look, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
@@ -63,7 +63,7 @@ class WebhookWorker:
         return len(claimed)
 
     async def _look(self) -> int:
-        """Checks again immediately after a claim, and doesn't pause while deliveries are running."""
+        """Polls. The next check follows immediately after a claim, and without a pause while deliveries are running."""
         return _MORE if await self.poll() else int(bool(self._running))
 
     async def idle(self) -> None:
@@ -72,7 +72,7 @@ class WebhookWorker:
             await asyncio.wait(self._tasks)
 
     async def stop(self, seconds: float) -> None:
-        """Ends within that time: records sent deliveries and leaves the rest to other workers."""
+        """Stops within that time. Records sent deliveries, and leaves the rest to other workers."""
         self._stopping = True
         for delivery in self._running.values():
             delivery.drain()

@@ -132,7 +132,7 @@ async def test_a_run_with_which_every_worker_dies_has_an_end(
 
     failed = await bases.get(knowledge_base_id)
     assert (failed["status"], await ingestion.events(FAILED)) == ("failed", [FAILED])
-    assert "the worker ended each time" in failed["processing_metadata"]["message"]
+    assert "the worker stopped" in failed["processing_metadata"]["message"]
 
 
 async def test_a_file_that_cannot_be_taken_out_fails_the_run_and_is_taken_out_later(

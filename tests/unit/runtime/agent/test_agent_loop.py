@@ -90,7 +90,7 @@ async def test_llm_agent_without_a_retriever_warns_and_goes_on() -> None:
     )
 
     assert reply.text == "Hi."
-    assert "knowledge bases are not available" in reply.warnings[0]
+    assert "knowledge bases aren't available" in reply.warnings[0]
 
 
 async def test_react_agent_calls_tools_until_it_answers() -> None:
@@ -135,7 +135,7 @@ async def test_several_calls_run_side_by_side_within_a_bound() -> None:
 @pytest.mark.parametrize(
     ("call", "said_to_model"),
     [
-        (("nothing", {}), "There is no tool 'nothing'. Tools: echo."),
+        (("nothing", {}), "Unknown tool 'nothing'. Use one of: echo."),
         (("echo", {"text": 5}), 'text: 5 is not of type "string"'),
         (("echo", {}), '"text" is a required property'),
         (("echo", {"text": "x", "more": 1}), "Additional properties are not allowed"),
@@ -167,7 +167,7 @@ async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
     [
         (FakeTool(behave=failing("the page is gone")), "the page is gone"),
         (FakeTool(behave=lambda text: {"other": "x"}[text]), "echo failed: internal error (KeyError)."),
-        (FakeTool(delay=30, timeout_seconds=0.01), "echo did not finish within 0.01 seconds."),
+        (FakeTool(delay=30, timeout_seconds=0.01), "echo didn't finish within 0.01 seconds."),
     ],
 )
 async def test_a_failing_tool_does_not_end_the_turn(tool: FakeTool, said_to_model: str) -> None:
@@ -184,7 +184,7 @@ async def test_long_tool_output_is_cut() -> None:
     journal = MemoryJournal()
     model = ScriptedModel(calling(("echo", {"text": "x"})), answering("ok"))
     await AgentRunner(model, with_tools(tool), limits=AgentLimits(tool_output=100)).run(agent_task(), journal)
-    assert journal.results()[0].output == "x" * 100 + "\n[cut: 5000 characters in all]"
+    assert journal.results()[0].output == "x" * 100 + "\n[truncated: 5000 characters in total]"
 
 
 async def test_a_tool_that_the_agent_does_not_have_is_not_called() -> None:
@@ -200,7 +200,7 @@ async def test_unknown_tools_of_an_agent_are_a_warning() -> None:
     reply = await AgentRunner(ScriptedModel(answering("ok")), with_tools(FakeTool())).run(
         agent_task(agent=agent), MemoryJournal()
     )
-    assert reply.warnings == ("tool 'gone' is not available",)
+    assert reply.warnings == ("the tool 'gone' isn't available",)
 
 
 async def test_the_last_step_asks_for_text_without_tools() -> None:
@@ -213,7 +213,7 @@ async def test_the_last_step_asks_for_text_without_tools() -> None:
     )
 
     assert (reply.text, reply.steps, len(reply.tool_calls)) == ("Enough.", 4, 3)
-    assert "used up your steps" in model.requests[-1].system
+    assert "reached the step limit" in model.requests[-1].system
     assert len({made.call.id for made in reply.tool_calls}) == 3, "repeated ids of a provider are made unique"
 
 
@@ -222,7 +222,7 @@ async def test_a_model_that_never_stops_calling_is_stopped() -> None:
     model = ScriptedModel(calling(("echo", {"text": "again"})))
     reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert len(model.requests) == 3
-    assert reply.text == "I could not finish this within 3 steps."
+    assert reply.text == "I couldn't finish this within 3 steps."
 
 
 async def test_a_failed_model_fails_the_turn() -> None:
@@ -236,7 +236,7 @@ async def test_a_cut_answer_is_a_warning() -> None:
     reply = await AgentRunner(ScriptedModel(answering("and so", "length")), with_tools()).run(
         agent_task(agent=LLM), MemoryJournal()
     )
-    assert reply.warnings == ("the answer was cut at the model's length limit",)
+    assert reply.warnings == ("the answer was cut off at the model's length limit",)
 
 
 async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> None:
@@ -321,7 +321,7 @@ async def test_a_turn_that_may_call_no_tools_answers_in_text() -> None:
 async def test_a_tool_that_has_to_be_called_and_is_not_there_fails_the_turn() -> None:
     model = ScriptedModel(answering("Hello."))
     agent = replace(agent_task().agent, settings=ModelSettings(tool_choice=NamedTool(name="missing")))
-    with pytest.raises(OptionNotSupported, match=r"'missing'.*tools: echo"):
+    with pytest.raises(OptionNotSupported, match=r"'missing'.*Use one of: echo"):
         await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
     assert model.requests == []
 

@@ -141,20 +141,20 @@ async def test_a_bitmap_is_given_as_png(artifacts: FakeArtifacts) -> None:
     request, warnings = await given(artifacts, asking("What is it?", drawn, damaged))
     [url] = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
     assert url.startswith("data:image/png;base64,")
-    assert warnings == ("the image damaged.bmp could not be shown to a model: the bitmap is damaged",)
+    assert warnings == ("the image damaged.bmp can't be converted for a model: the bitmap is damaged",)
 
 
 async def test_images_beyond_the_limits_are_named_where_they_were_asked_about(artifacts: FakeArtifacts) -> None:
     pictures = [artifacts.put(f"p{number}.png", b"x" * 100) for number in range(4)]
     history = (UserMessage((part_of(pictures[0]),)), AssistantMessage("Seen."))
     task = asking("And these?", *pictures[1:], history=history)
-    most = "a model is given the newest 20 images of 250 bytes in all"
+    most = "a model only receives the newest 20 images with up to 250 bytes in total"
     _, warnings = await given(artifacts, task, ContextLimits(image_bytes=250))
-    assert warnings == (f"the image p1.png was left out: {most}",)
+    assert warnings == (f"the image p1.png was omitted: {most}",)
     _, warnings = await given(
         artifacts, replace(task, request=TurnRequest(whole_history=True)), ContextLimits(image_bytes=250)
     )
-    assert warnings == tuple(f"the image p{number}.png was left out: {most}" for number in (1, 0))
+    assert warnings == tuple(f"the image p{number}.png was omitted: {most}" for number in (1, 0))
 
 
 async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) -> None:
@@ -172,8 +172,8 @@ async def test_unreadable_files_are_reported_to_model_and_caller(artifacts: Fake
     slow = artifacts.put("slow.pdf", "", status="pending")
     request, warnings = await given(artifacts, asking("What?", broken, slow), ContextLimits(processing_timeout=0.0))
     assert warnings == (
-        "the file slow.pdf could not be read: it is still being processed",
-        "the file broken.pdf could not be read: the file is damaged",
+        "the file slow.pdf couldn't be read: it's still being processed",
+        "the file broken.pdf couldn't be read: the file is damaged",
     )
     assert "the file is damaged" in request.messages[0].text  # type: ignore[union-attr]
 
@@ -188,7 +188,7 @@ async def test_a_file_of_the_question_that_cannot_be_had_ends_the_turn(artifacts
     earlier = asking("What?", history=(UserMessage((part_of(note),)), AssistantMessage("Yes.")))
     request, warnings = await given(artifacts, earlier)
     assert "cannot be reached" in warnings[0]
-    assert "could not be read" in request.messages[0].text  # type: ignore[union-attr]
+    assert "couldn't be read" in request.messages[0].text  # type: ignore[union-attr]
 
 
 async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(artifacts: FakeArtifacts) -> None:
@@ -201,7 +201,7 @@ async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(
         await given(artifacts, asking("ferry7?", book))
     earlier = asking("ferry7?", history=(UserMessage((part_of(book),)), AssistantMessage("Yes.")))
     request, warnings = await given(artifacts, earlier)
-    assert (request.chunks, warnings) == ((), ("book.txt could not be searched: no search",))
+    assert (request.chunks, warnings) == ((), ("book.txt couldn't be searched: no search",))
 
 
 async def test_an_image_that_was_refused_is_not_shown(artifacts: FakeArtifacts) -> None:
@@ -243,7 +243,7 @@ async def test_messages_that_do_not_fit_are_left_out_with_a_warning(artifacts: F
     request, warnings = await given(artifacts, task, ContextLimits(history=25))
     assert len(request.messages) == 3
     [warning] = warnings
-    assert warning.startswith("2 of the conversation's oldest messages and tool results were left out")
+    assert warning.startswith("2 of the conversation's oldest messages and tool results were omitted")
     assert warning.endswith("25 characters")
     _, warnings = await given(artifacts, task, ContextLimits(history=40))
     assert warnings == ()
@@ -261,7 +261,7 @@ async def test_an_assistant_that_begins_a_short_conversation_is_not_left_out_for
 
 async def test_a_turn_that_needs_the_whole_history_fails_without_it(artifacts: FakeArtifacts) -> None:
     task = replace(asking("And now?", history=LONG_TALK), request=TurnRequest(whole_history=True))
-    with pytest.raises(ValidationFailed, match="longer than the 39 characters") as failed:
+    with pytest.raises(ValidationFailed, match="exceeds the model's limit of 39 characters") as failed:
         await given(artifacts, task, ContextLimits(history=39))
     assert [detail.type for detail in failed.value.details or ()] == ["context_length_exceeded"]
     request, warnings = await given(artifacts, task, ContextLimits(history=40))

@@ -26,7 +26,7 @@ async def test_the_third_same_answer_says_so_by_name() -> None:
 
     told = _shown(model)
     assert told[:2] == ["same", "same"]
-    assert "echo has now given this same answer to the same arguments 3 times" in told[2]
+    assert "echo has now returned the same result for the same arguments 3 times" in told[2]
     assert "4 times" in told[3]
     assert {made.result.output for made in reply.tool_calls} == {"same"}, "callers see what the tool said"  # type: ignore[union-attr]
 

@@ -78,7 +78,7 @@ async def test_a_call_without_result_is_not_repeated_when_that_is_unsafe() -> No
     assert journal.results()[0].status == "unknown"
     told = model.requests[0].messages[-1]
     assert isinstance(told, ToolMessage)
-    assert "not known whether it was carried out" in told.result.output
+    assert "unknown whether the call was executed" in told.result.output
 
 
 async def test_a_new_call_of_an_unsafe_tool_is_made() -> None:

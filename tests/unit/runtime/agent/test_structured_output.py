@@ -48,8 +48,8 @@ async def test_the_value_is_read_from_json_with_or_without_a_fence(text: str) ->
 
 async def test_problems_are_named() -> None:
     assert (await read_output(PRICE, BAD.text)).problems == ('price: "four" is not of type "number"',)
-    assert (await read_output(PRICE, WORSE.text)).problems[0].startswith("the answer is not JSON: ")
-    assert (await read_output(PRICE, "[" * 400 + "]" * 400)).problems[0].startswith("the answer is not JSON: ")
+    assert (await read_output(PRICE, WORSE.text)).problems[0].startswith("the answer isn't JSON: ")
+    assert (await read_output(PRICE, "[" * 400 + "]" * 400)).problems[0].startswith("the answer isn't JSON: ")
     with pytest.raises(ValidationFailed, match="output_schema"):
         await read_output({"type": "objct"}, "{}")
 
@@ -98,7 +98,7 @@ async def test_what_does_not_fit_is_asked_for_again_with_the_problems(agent: Age
 @pytest.mark.parametrize("agent", [TALKS, ACTS])
 async def test_after_two_repeats_the_turn_fails_by_its_model(agent: AgentSpec) -> None:
     model, journal = ScriptedModel(BAD), MemoryJournal()
-    with pytest.raises(ModelFailed, match="does not match output_schema: price") as failure:
+    with pytest.raises(ModelFailed, match="doesn't match output_schema: price") as failure:
         await run(model, journal, agent)
     assert failure.value.kind is ErrorKind.MODEL
     assert (len(model.requests), len(journal.steps)) == (3, 2)
@@ -141,7 +141,7 @@ async def _shown_without_a_crash() -> list[str]:
     told = [(await read_output(PRICE, answer.text)).problems for answer in (WORSE, BAD)]
     return [
         WORSE.text,
-        f"Your answer was not accepted:\n* {told[0][0]}\nAnswer again, with JSON alone that fits the schema.",
+        f"Your answer was rejected:\n* {told[0][0]}\nAnswer again with JSON only. It must match the schema.",
         BAD.text,
-        f"Your answer was not accepted:\n* {told[1][0]}\nAnswer again, with JSON alone that fits the schema.",
+        f"Your answer was rejected:\n* {told[1][0]}\nAnswer again with JSON only. It must match the schema.",
     ]

@@ -70,4 +70,4 @@ async def test_a_turn_has_its_tools_under_their_policies_and_those_of_the_client
     assert list(tools) == ["locate", "echo"]
     assert isinstance(tools["echo"], RedefinedTool)
     assert [(each.approval, each.run_by_client) for each in tools.definitions] == [("never", True), ("always", False)]
-    assert tools.warnings == ("tool 'missing' is not available",)
+    assert tools.warnings == ("the tool 'missing' isn't available",)

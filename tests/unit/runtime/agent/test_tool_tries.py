@@ -64,8 +64,8 @@ async def test_a_safe_call_is_repeated(tool: Failing, tries: int, slept: list[fl
         (Failing(passing(), safe_to_repeat=False), 1, "^busy$"),
         (Failing(ToolFailed("wrong")), 1, "^wrong$"),
         (Failing(passing(), retries=0), 1, "^busy$"),
-        (Failing(passing(), ToolFailed("wrong")), 2, r"^wrong \(2 tries\)$"),
-        (Failing(*[passing()] * 5), 3, r"^busy \(3 tries\)$"),
+        (Failing(passing(), ToolFailed("wrong")), 2, r"^wrong \(2 attempts\)$"),
+        (Failing(*[passing()] * 5), 3, r"^busy \(3 attempts\)$"),
         (Failing(passing(60.0)), 1, "^busy$"),
         (Failing(passing(), timeout_seconds=0.9), 1, "^busy$"),
     ],
@@ -89,7 +89,7 @@ async def test_a_call_that_is_tried_out_is_made_once() -> None:
 async def test_an_unsafe_call_that_takes_too_long_may_have_been_carried_out() -> None:
     tool = FakeTool(delay=30, safe_to_repeat=False, timeout_seconds=0.01)
 
-    with pytest.raises(ToolFailed, match=r"^echo did not finish .* It is not known whether it was carried out\.$"):
+    with pytest.raises(ToolFailed, match=r"^echo didn't finish .* It's unknown whether the call was executed\.$"):
         await ToolTries().run(tool, {"text": ""}, CONTEXT)
 
 
@@ -144,7 +144,7 @@ async def test_waiting_for_a_place_ends_at_the_time_limit() -> None:
     calls = await _started(tries, _of_toolset("slow"), "a", 1)
 
     late = _of_toolset("slow", timeout_seconds=0.01)
-    with pytest.raises(ToolFailed, match=r"was not called: too many calls were under way for 0\.01 seconds"):
+    with pytest.raises(ToolFailed, match=r"wasn't called: too many calls were running for 0\.01 seconds"):
         await tries.run(late, {"text": "x"}, _in_company("a"))
     assert late.contexts == []
     await _stopped(calls)

@@ -75,9 +75,9 @@ async def test_tools_and_toolsets_that_are_missing_are_warned_of() -> None:
 
     assert list(tools) == []
     assert tools.warnings == (
-        "tool 'tickets.gone' is not available",
-        "tool 'crm.*' is not available",
-        "tool 'nothing' is not available",
+        "the tool 'tickets.gone' isn't available",
+        "the tool 'crm.*' isn't available",
+        "the tool 'nothing' isn't available",
     )
 
 

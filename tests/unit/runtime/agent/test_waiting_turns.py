@@ -87,7 +87,7 @@ async def test_another_call_than_the_approved_one_is_not_made() -> None:
     resumed = MemoryJournal(journal.steps, allowed_calls={"c1": shown}, after_wait=True)
     assert isinstance(await run(model, resumed, *tools.values()), AgentReply)
     assert tools["pay"].contexts == []
-    assert "not the call that was approved" in resumed.results()[0].output
+    assert "isn't the call that was approved" in resumed.results()[0].output
 
 
 async def test_what_was_interrupted_after_its_approval_is_not_made_again() -> None:

@@ -152,9 +152,9 @@ async def test_redirects_are_bounded(site: Site) -> None:
 
 async def test_size_is_bounded(site: Site) -> None:
     site.answers["/long"] = {"text": "x" * 900}
-    assert (await site.get("/long")).endswith("x\n[cut: 900 characters in all]")
+    assert (await site.get("/long")).endswith("x\n[truncated: 900 characters in total]")
     site.answers["/huge"] = {"text": "x" * 999 + "ü" * 10}
-    assert (await site.get("/huge")).endswith("x\n[cut: more than 999 characters in all]")
+    assert (await site.get("/huge")).endswith("x\n[truncated: more than 999 characters in total]")
 
 
 async def test_compressed_content_is_refused(site: Site) -> None:
@@ -165,7 +165,7 @@ async def test_compressed_content_is_refused(site: Site) -> None:
 
 
 async def test_time_is_bounded(site: Site) -> None:
-    with pytest.raises(ToolFailed, match="no answer within"):
+    with pytest.raises(ToolFailed, match="no response within"):
         await site.get("/slow", limits=HttpLimits(timeout=0.05))
 
 

@@ -19,7 +19,7 @@ tools:
   - current_time
 knowledge_bases: []
 `;
-// A PATCH keeps fields that it omits, so fields removed from the text are reset to these.
+// Fields that a PATCH omits keep their values, so fields removed from the text are reset to these.
 const EMPTY = { system_prompt: '""', llm_config: "{}", tools: "[]", knowledge_bases: "[]", tool_policies: "{}", client_tools: "[]", output_schema: "null" };
 
 export function Editor({ agent, onSaved }) {
@@ -89,7 +89,7 @@ export function Editor({ agent, onSaved }) {
     </div>`;
 }
 
-/** Shown when someone else saved the agent after it was opened here. */
+/** The notice that someone else has saved the agent since it was opened here. */
 function Newer({ agent, onSave, onShow }) {
   return html`
     <div class="problem" role="alert">
@@ -107,7 +107,7 @@ function takenOut(before, text) {
   return gone.map((name) => `\n${name}: ${EMPTY[name]}`).join("");
 }
 
-/** Problems of a configuration: what, where, and how to fix it. */
+/** A configuration's problems, with their lines and how to fix them. */
 export function ProblemList({ problems, label, onLine }) {
   if (!problems.length) return null;
   return html`
@@ -148,7 +148,7 @@ function useValidation(text) {
   return { ...result, check: () => check() };
 }
 
-/** The details of a refusal, or the refusal itself, each with its line. */
+/** Returns the details of a rejection, or the rejection itself, with their lines. */
 export function problemsOf(problem, text) {
   const details = problem.details?.length ? problem.details : [{ loc: [], message: problem.message, hint: null }];
   return details.map((each) => placed(each, text));
@@ -168,7 +168,7 @@ export function showLine(field, line) {
   field.setSelectionRange(from, from + (lines[line - 1]?.length ?? 0));
 }
 
-/** Versions of an agent, which are immutable, and a diff between one and the text in the editor. */
+/** An agent's immutable versions, and a diff between one of them and the text in the editor. */
 function Versions({ agent, text }) {
   const { value: page, problem } = useLoaded((signal) => get(`/agent/${agent.id}/versions/`, { limit: 200 }, { signal }), `${agent.id} ${agent.version_number}`);
   const [open, setOpen] = useState(null);

@@ -1,4 +1,4 @@
-/** Access to an agent: colleagues, web pages with its own key, web pages with a connection. */
+/** Access to an agent for colleagues, for web pages with its own key, and for web pages with a connection. */
 import { allows, get, write } from "../../../api/client.js";
 import { html, useId, useState } from "../../../html.js";
 import { hrefOf } from "../../router.js";
@@ -50,7 +50,7 @@ function OwnSnippet({ agentKey }) {
     </div>`;
 }
 
-/** Connections have their own scopes, quota and expiry; deleting one leaves the agent in place. */
+/** The agent's connections, which have their own scopes, quota and expiry. */
 function Connections({ agent }) {
   const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: 200 }, { signal }), "", { changes: "connection" });
   const [making, setMaking] = useState(false);
@@ -73,7 +73,7 @@ function Check({ label, checked, onChange }) {
   return html`<p class="check"><input id=${id} type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} /> <label for=${id}>${label}</label></p>`;
 }
 
-/** The HTML that embeds a chat in a page. */
+/** Returns the HTML that embeds a chat in a page. */
 function snippetOf(connectionKey, origin = location.origin) {
   return `<script src="${origin}/widget.js" data-connection-key="${connectionKey}"></script>`;
 }

@@ -1,4 +1,4 @@
-/** The available tools, to add to or remove from an agent, with their schemas and a way to try them. */
+/** Lists the available tools with their schemas. Adds them to an agent, removes them, and lets people try them. */
 import { read } from "../../../api/client.js";
 import { html, useEffect, useId, useState } from "../../../html.js";
 import { countText, numberText } from "../../../model/format.js";
@@ -30,13 +30,13 @@ function Groups({ names, onNames }) {
   const change = (name, given) => onNames(given ? [...names, name] : names.filter((each) => each !== name));
   return html`
     <${Problem} of=${problem} />
-    ${tools.length > 0 && html`<p class="muted">Your choice is written to the configuration. Agents that call tools are of type <code>react_agent</code>.</p>`}
+    ${tools.length > 0 && html`<p class="muted">Your selection is written to the configuration. Only agents of type <code>react_agent</code> call tools.</p>`}
     ${[...groups].map(([toolset, tools]) => html`<${toolset ? Toolset : BuiltIn} key=${toolset} toolset=${toolset} tools=${tools} names=${names} onChange=${change} />`)}
     ${isReading && html`<p class="muted" role="status">Loading tools…</p>`}
     ${!isReading && total > tools.length && html`<p class="muted">Showing the first ${numberText(tools.length)} of ${numberText(total)}. You can add the others in the configuration.</p>`}`;
 }
 
-/** Reads page by page: a company may have hundreds of tools. */
+/** Reads the tools page by page, since a company can have hundreds. */
 function useTools() {
   const [shown, setShown] = useState({ tools: [], total: 0, isReading: true, problem: null });
   useEffect(() => {
@@ -65,7 +65,7 @@ function BuiltIn({ tools, names, onChange }) {
     </fieldset>`;
 }
 
-/** Starts open if any of its tools are chosen. */
+/** A toolset, which is initially open if any of its tools are chosen. */
 function Toolset({ toolset, tools, names, onChange }) {
   const all = `${toolset}.*`;
   const chosen = tools.filter(({ name }) => names.includes(name)).length;

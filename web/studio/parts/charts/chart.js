@@ -4,9 +4,9 @@ import { numberText } from "../../../model/format.js";
 
 const HEIGHT = 170;
 
-// The chart library is large: load it while the page and its numbers are already shown.
+// The chart library is large, so it loads while the page and its numbers are already visible.
 const drawing = import("uplot");
-// Charts on screen wait for the module, which may arrive before any of them.
+// Charts handle the failure themselves, but the module may fail to load before there's a chart.
 drawing.catch(() => null);
 
 /**
@@ -83,7 +83,7 @@ function optionsOf(uPlot, series, colour, text, dates) {
   };
 }
 
-/** As wide as the longest label, at 11 px. */
+/** Returns the width of the longest label at 11 px. */
 function widthOf(labels) {
   return Math.max(40, 18 + 6.5 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
@@ -95,7 +95,7 @@ function momentOf(seconds, dates) {
   return (dates ? DAY : TIME).format(new Date(seconds * 1000));
 }
 
-/** The computed value of a colour: a canvas doesn't support `light-dark()`. */
+/** Returns a colour's computed value, because a canvas doesn't support `light-dark()`. */
 function computed(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
@@ -105,7 +105,7 @@ function computed(name) {
   return color;
 }
 
-/** A function from a colour's name to its value; a new function whenever the theme changes. */
+/** Returns a function that maps a colour's name to its value. It's a new function whenever the theme changes. */
 function useLook() {
   const [look, setLook] = useState(() => ({ colour: computed }));
   useEffect(() => {

@@ -10,7 +10,7 @@ import { Icon, JsonView, TableView, TextView } from "../views.js";
 
 const SAID = { running: "running…", waiting: "waiting for input", completed: "done", failed: "failed", unknown: "outcome unknown" };
 
-/** A tool call: its arguments, its result, and the answer that it waits for. */
+/** A tool call with its arguments and result, or with a form for the answer that it needs. */
 export function ToolCard({ call, onResolve }) {
   const [isOpen, setOpen] = useState(false);
   if (call.action) return html`<${Waiting} call=${call} onResolve=${onResolve} />`;
@@ -23,7 +23,7 @@ export function ToolCard({ call, onResolve }) {
     </details>`;
 }
 
-/** Shows the arguments immediately, so that people see what they approve. */
+/** A call that needs an answer. Shows the arguments immediately, so that people see what they approve. */
 function Waiting({ call, onResolve }) {
   const { kind } = call.action;
   return html`
@@ -56,8 +56,8 @@ function useAnswer(onResolve) {
 export function Approval({ onResolve }) {
   const [{ busy, problem }, answer] = useAnswer(onResolve);
   const [buttons, isStill, check] = useStill();
-  if (!allows("runtime:approve")) return html`<p class="muted">Deciding requires a key with the scope <code>runtime:approve</code>.</p>`;
-  // Ignore a click meant for what was here a moment ago; key presses (`detail` is 0) always count.
+  if (!allows("runtime:approve")) return html`<p class="muted">Approving calls requires a key with the scope <code>runtime:approve</code>.</p>`;
+  // Ignore a click that was meant for what was here a moment ago. Key presses (`detail` is 0) always count.
   const decide = ({ detail }, decision) => (detail === 0 || check()) && answer({ decision });
   return html`
     <div class="tool-actions" ref=${buttons}>
@@ -87,10 +87,10 @@ function parsed(text) {
   }
 }
 
-/** The start of a passage: enough to find it in its file, short enough for an address. */
+/** The length of a passage's start: enough to find it in its file, but short enough for an address. */
 const PASSAGE = 400;
 
-/** The passages that an answer cites. */
+/** The passages that a reply cites. */
 export function Citations({ citations }) {
   const [open, setOpen] = useState(null);
   return html`
@@ -111,7 +111,7 @@ const TEXTS = /\.(txt|md|html)$/i;
 const IMAGES = /^image\/(png|jpeg|webp|gif|bmp)$/;
 const IN_PLACE = { preview: 1 };
 
-/** `children` come after its buttons. */
+/** An artifact. `children` come after its buttons. */
 export function ArtifactCard({ sessionId, artifact, children }) {
   const path = `/sessions/${sessionId}/artifacts/${artifact.artifact_id}`;
   const [sheets, setSheets] = useState(null);

@@ -39,7 +39,7 @@ function Outcome({ turn, isNear, sessionId }) {
     ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${turn.sessionId ?? sessionId} artifact=${artifact} />`)}`;
 }
 
-/** Empty while a tool runs, since its card says so and a line below would move with each card. */
+/** Returns the turn's state. It's empty while a tool runs, since the tool's card shows this. */
 function stateOf({ status, usage, calls }) {
   if (status === "completed") return usage && countText(usage.input_tokens + usage.output_tokens, "token");
   return status === "running" && calls.some((call) => call.status === "running") ? null : STATES[status];

@@ -27,7 +27,7 @@ export function TryAgain({ turn, sessionId, agent, onFork, onMade, onClose }) {
     <//>`;
 }
 
-/** The messages before this turn, from turns with a reply, as the initial messages of a new session. */
+/** Resolves to the messages of earlier turns with a reply, for use as a new session's initial messages. */
 async function historyBefore(turn, sessionId) {
   const said = [];
   for (let offset = 0, total = 1; offset < total; offset += PAGE) {

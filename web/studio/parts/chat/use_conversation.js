@@ -16,7 +16,7 @@ const ORIGINS = 20;
 const PAGES_OF_ORIGIN = 10;
 const API = { get: read, send, write, follow };
 
-// The message for the session that is opened next, `{sessionId, message}`; it is not part of an address.
+// The message for the session that is opened next, `{sessionId, message}`, which isn't part of the address.
 let due = null;
 
 /** Passes a message to the conversation of the session that is opened next. */
@@ -59,7 +59,7 @@ class Running extends Talk {
     this.state = sessionId ? "loading" : "ready";
     this.problem = "";
     this.earlier = 0;
-    // Up to which message the conversation was read, and back to which position the timeline.
+    // The number of messages read, and the earliest position to which the timeline was read.
     this.messagesRead = null;
     this.eventsBefore = undefined;
     this.met = new Set();
@@ -69,18 +69,18 @@ class Running extends Talk {
     if (this.due) due = null;
   }
 
-  /** Until it is accepted, a message survives a reload and the end of the key. */
+  /** Sends a message. Until it's accepted, it survives a reload and the end of the key. */
   deliver(turn) {
     keepUnsent(this.sessionId, turn);
     return this.sessionId ? super.deliver(turn) : this.begin(turn);
   }
 
-  /** Creates the session, whose page then sends the message. */
+  /** Creates the session. The session's page then sends the message. */
   async begin(turn) {
     this.changed();
     try {
       const id = await this.beginning.sessionOf();
-      // Signing out leaves nothing behind.
+      // After signing out, no draft is kept.
       if (session.value.state !== "in") return;
       handOver(id, turn);
       forgetUnsent(null, turn);
@@ -98,7 +98,7 @@ class Running extends Talk {
     this.changed();
   }
 
-  /** Shows messages not accepted earlier, and sends the one passed to this session. */
+  /** Shows messages that weren't accepted, and sends the message that was passed to this session. */
   takeUp() {
     const { due: next } = this;
     this.due = null;
@@ -112,7 +112,7 @@ class Running extends Talk {
 
   start() {
     if (this.abort.signal.aborted) {
-      // The page was left and opened again.
+      // The user left the page and has opened it again.
       this.messagesRead = null;
       this.abort = new AbortController();
       this.followed.clear();
@@ -140,7 +140,7 @@ class Running extends Talk {
   /** Reads messages and events since the last reading; only the end of a very long stretch. Returns how far it got. */
   async load() {
     const { signal } = this.abort;
-    // The person's own message may be among the new ones; it is recognized once accepted.
+    // The user's own message may be among the new ones, but it's only recognized once it's accepted.
     while (this.turns.some(({ status }) => status === "sending") && !signal.aborted) await sleep(TOGETHER_MS, signal);
     const total = await this.countMessages();
     let from = this.messagesRead;
@@ -179,7 +179,7 @@ class Running extends Talk {
     this.changed();
   }
 
-  /** Reads tool calls and ends of these turns, from the newest event or a position back to the first of them. */
+  /** Reads these turns' tool calls and ends, from the newest event or a position back to the first of the turns. */
   async loadEvents(turns, { before: from, sessionId = this.sessionId, pages = Infinity } = {}) {
     const { signal } = this.abort;
     const shown = new Map(turns.map((turn) => [turn.id, turn]));
@@ -191,7 +191,7 @@ class Running extends Talk {
     return { next, before };
   }
 
-  /** Reads calls, sources and files that a fork inherits: their events belong to earlier sessions. */
+  /** Reads the calls, sources and files that a fork inherits, whose events belong to earlier sessions. */
   async loadInherited(turns) {
     try {
       let unknown = turns;
@@ -207,12 +207,12 @@ class Running extends Talk {
         this.changed();
       }
     } catch (problem) {
-      // The messages are shown anyway. The original session may be deleted or belong to someone else.
+      // The messages are shown anyway. The original session may have been deleted or belong to someone else.
       if (!this.abort.signal.aborted) console.info("The history of a fork is shown without its calls.", problem.message);
     }
   }
 
-  /** The position after a turn's last event; undefined if there are none. */
+  /** Resolves to the position after a turn's last event, or to undefined if there are none. */
   async positionAfter({ id }) {
     const { events } = await read("/events/", { turn_id: id, order: "desc", limit: 1 }, { signal: this.abort.signal });
     return events.length ? events[0].position + 1 : undefined;
@@ -226,13 +226,13 @@ class Running extends Talk {
       onEvent: ({ data: { turn_id: id } }) => {
         if (this.conversation.has(id)) return;
         this.met.add(id);
-        // A failed read is repeated with the next event.
+        // A failed read is retried with the next event.
         if (!this.isMeeting) this.meet().catch(() => null);
       },
     });
   }
 
-  /** Shows unknown turns with their questions, in a single reading for all that arrive together. */
+  /** Shows unknown turns with their questions. Reads once for all turns that arrive together. */
   async meet() {
     this.isMeeting = true;
     try {

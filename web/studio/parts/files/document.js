@@ -7,7 +7,7 @@ import { useImage, useLoaded } from "../hooks.js";
 import { Problem, TableView, TextView } from "../views.js";
 
 const PORTION = 200_000;
-// Characters shown around a passage, and added by each button.
+// The number of characters shown around a passage, and the number added by each button.
 const AROUND = 3_000;
 const MORE = 20_000;
 
@@ -37,7 +37,7 @@ export function DocumentText({ fileId, passage = "" }) {
     <p class="muted">${countText(total, "character")}</p>`;
 }
 
-/** Reads until the passage is found, or to the end. */
+/** Reads the text until the passage is found, or to the end. */
 function useText(fileId, passage) {
   const [shown, setShown] = useState({ text: null, found: null, total: 0, isWhole: false, problem: null });
   const read = useRef({ text: "", offset: 0 });
@@ -89,7 +89,7 @@ function Table({ path, name }) {
   return html`<${TableView} sheet=${{ name, headers, rows }} />`;
 }
 
-/** The first rows of a CSV text: `{headers, rows}`. Quotes may contain separators, line breaks and doubled quotes. */
+/** Returns a CSV text's first rows as `{headers, rows}`. Quoted values may contain separators, line breaks and `""`. */
 export function readCsv(text, most = 100) {
   const rows = [];
   let row = [];

@@ -1,4 +1,4 @@
-/** One file: its content, tags, and whether searches find it. */
+/** A file's page, with its content and tags. Files can be excluded from searches. */
 import { allows, download, get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
 import { momentText, sizeText } from "../../../model/format.js";
@@ -34,7 +34,7 @@ export function FilePage({ id, passage }) {
       ${open === "tags" && html`<${TagsDialog} files=${[file]} onClose=${() => setOpen(null)} onSaved=${async () => (setOpen(null), await refresh())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${file.name}?`} action="Delete" onClose=${() => setOpen(null)} onConfirm=${async () => (await write("DELETE", path), go("files/"))}>
-          <p>It's removed from its collections and from search. This cannot be undone.</p>
+          <p>It's removed from its collections and from search. This can't be undone.</p>
         <//>`}
     </div>`;
 }
@@ -63,6 +63,6 @@ export function TagsDialog({ files, onSaved, onClose }) {
   return html`
     <${FormDialog} title=${files.length === 1 ? `Tags of ${files[0].name}` : `Tags of ${files.length} files`} shown=${["parameters"]} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
-        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. They replace the tags of all these files, which differ."} problem=${problem} value=${text} onValue=${setText} />`}
+        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. The files have different tags, which these replace."} problem=${problem} value=${text} onValue=${setText} />`}
     <//>`;
 }

@@ -39,7 +39,7 @@ export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
     ${open?.kind === "tags" && html`<${TagsDialog} files=${open.files} onClose=${close} onSaved=${async () => (close(), await refresh(), onChanged())} />`}
     ${open?.kind === "delete" && html`
       <${Confirm} title=${`Delete ${open.files.length === 1 ? open.files[0].name : `${open.files.length} files`}?`} action="Delete" onClose=${close} onConfirm=${removeChosen}>
-        <p>They're removed from their collections and from search. This cannot be undone.</p>
+        <p>They're removed from their collections and from search. This can't be undone.</p>
       <//>`}`;
 }
 
@@ -74,7 +74,7 @@ function columnsOf(chosen, choose) {
   ];
 }
 
-/** `query` has the filters of `GET /files/`. */
+/** Reads files. `query` contains filters of `GET /files/`. */
 export function useFiles(query, limit) {
   const [offset, setOffset] = useState(0);
   const key = JSON.stringify(query);
@@ -89,7 +89,7 @@ export function useFiles(query, limit) {
 
 const LIMIT = 200;
 
-/** All collections of the company; null while loading. */
+/** Returns all of the company's collections, or null while they load. */
 export function useCollections() {
   const { value } = useLoaded((signal) => (allows("files:read") ? get("/collections/", { limit: LIMIT }, { signal }) : { collections: [] }), "", { changes: "collection" });
   return value?.collections ?? null;

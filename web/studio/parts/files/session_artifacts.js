@@ -1,4 +1,4 @@
-/** Artifacts of a session: uploads, and files its agent made, which can be kept as company files. */
+/** A session's artifacts: uploads, and files created by its agent, which can be copied to the company's files. */
 import { allows, download, get, write } from "../../../api/client.js";
 import { html, useEffect, useState } from "../../../html.js";
 import { agoText } from "../../../model/format.js";

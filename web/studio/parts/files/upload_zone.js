@@ -1,4 +1,4 @@
-/** Selects or accepts dropped files, and shows the progress of uploads. */
+/** Accepts selected or dropped files, and shows the progress of their upload. */
 import { addUploads, dropUploads, isUnderWay, uploadAgain, uploads } from "../../../api/uploads.js";
 import { html, useEffect, useId, useRef, useState } from "../../../html.js";
 import { countText, sizeText } from "../../../model/format.js";
@@ -8,7 +8,7 @@ import { Icon } from "../views.js";
 
 const ACCEPTED = ".png,.jpg,.jpeg,.webp,.gif,.bmp,.pdf,.docx,.doc,.txt,.md,.html,.csv,.xlsx,.xls,.json";
 
-/** `onStored` resolves once the page shows a stored file; until then it stays in this list. */
+/** `onStored` resolves once the page shows a stored file. Until then, the file stays in this list. */
 export function UploadZone({ collectionId = null, onStored, children }) {
   const all = useStore(uploads).filter((each) => each.collectionId === collectionId);
   const id = useId();
@@ -47,7 +47,7 @@ function Upload({ upload: { id, name, size, state, sent, problem } }) {
     </li>`;
 }
 
-/** Lets the page load stored files, then removes them from the list and announces how many there were. */
+/** Lets the page load stored files, then removes them from the list and announces their number. */
 function useStored(all, onStored) {
   const [said, setSaid] = useState("");
   const busy = useRef(false);

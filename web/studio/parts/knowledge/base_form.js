@@ -11,7 +11,7 @@ import { PageHead, Problem } from "../views.js";
 
 const SHOWN = ["name", "description", "chunking_strategy", "embedding_config", "processing_engine"];
 
-/** The knowledge base `id` with its settings, or a new one from `fileIds`. */
+/** The form for the knowledge base `id`, or for a new one from `fileIds`. */
 export function BaseForm({ id, fileIds = [] }) {
   const { value: given, problem } = useLoaded((signal) => (id ? get(`/knowledge-bases/${id}/`, {}, { signal }) : {}), id ?? "");
   const back = id ? { path: `knowledge/${id}/`, label: given?.name ?? "Knowledge base" } : { path: "knowledge/", label: "All knowledge" };
@@ -52,7 +52,7 @@ function Form({ given, fileIds }) {
     </form>`;
 }
 
-/** The changes that a save makes before any ingestion. */
+/** Returns the fields that a save changes before any ingestion. */
 function editedOf(knowledgeBase) {
   return JSON.stringify([formOf(knowledgeBase), knowledgeBase.collection_ids, knowledgeBase.file_ids]);
 }
@@ -85,7 +85,7 @@ function SettingFields({ form, set, problem, isOpen }) {
     </details>`;
 }
 
-/** Errors of a whole group, such as an overlap larger than the size. */
+/** Returns errors that concern a whole group, such as an overlap larger than the size. */
 function problemOfGroups(problem) {
   const details = (problem?.details ?? []).filter(({ loc }) => ["chunking_strategy", "embedding_config"].includes(loc[0]) && loc.length === 1);
   return details.length ? { message: "Some settings are invalid.", details } : null;
@@ -93,7 +93,7 @@ function problemOfGroups(problem) {
 
 const LIMIT = 200;
 
-/** A choice of collections and files; only files if `collections` is null. */
+/** Lets people choose collections and files, or only files if `collections` is null. */
 export function ContentPicker({ collections, onCollections, files, onFiles }) {
   const known = useCollections();
   const [filter, setFilter] = useState("");

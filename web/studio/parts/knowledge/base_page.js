@@ -36,7 +36,7 @@ export function BasePage({ id, query }) {
       ${deleting && html`
         <${Confirm} title=${`Delete ${knowledgeBase.name}?`} action="Delete" onClose=${() => setDeleting(false)}
           onConfirm=${async () => (await write("DELETE", path), go("knowledge/"))}>
-          <p>Its index is deleted; collections and files stay. Agents that use it continue without it.</p>
+          <p>Its index is deleted. Collections and files remain. Agents that use it continue without it.</p>
         <//>`}
     </div>`;
 }
@@ -81,7 +81,7 @@ function Datasources({ id, state }) {
 const LOOK_AGAIN_MS = 2_000;
 const READ_AGAIN_MS = 300;
 
-/** A knowledge base, updated by the timeline's events, or by polling if the key can't read those. */
+/** Returns a knowledge base. Updates it from the timeline's events, or by polling if the key can't read events. */
 export function useKnowledgeBase(id) {
   const { value, problem, refresh, set } = useLoaded((signal) => get(`/knowledge-bases/${id}/`, {}, { signal }), id);
   const latest = useRef(null);
@@ -90,7 +90,7 @@ export function useKnowledgeBase(id) {
     if (!allows("events:read")) return undefined;
     const stop = new AbortController();
     let timer = 0;
-    // An ingestion ends with several events at the same time.
+    // At its end, an ingestion publishes several events at once.
     const later = () => (timer ||= setTimeout(() => ((timer = 0), refresh()), READ_AGAIN_MS));
     const onEvent = ({ data: event }) => {
       const now = latest.current && after(latest.current, event);
@@ -98,7 +98,7 @@ export function useKnowledgeBase(id) {
       else if (now !== latest.current) set((latest.current = now));
     };
     const go = async () => {
-      // The record, read next, covers everything before the stream opened.
+      // The record is read after the stream opens, so it covers everything before.
       while (await followEvents({ type: "knowledge_base.*" }, { onEvent, onOpen: later, signal: stop.signal }));
     };
     go().catch(() => later());
@@ -108,7 +108,7 @@ export function useKnowledgeBase(id) {
     };
   }, [id]);
   const runs = value && ["pending", "running"].includes(value.status);
-  // Also poll, less often: a record stuck in pending emits no event.
+  // Polls with events, too, but less often: an ingestion that is stuck doesn't publish events.
   const pause = allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS;
   useLookAgain(refresh, runs ? pause : null, [value]);
   return { knowledgeBase: value, problem, refresh, set };

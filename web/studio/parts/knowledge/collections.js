@@ -1,4 +1,4 @@
-/** A collection: its files, adding more, and its deletion. */
+/** A collection's page, with its files, ways to add more, and its deletion. */
 import { allows, get, write } from "../../../api/client.js";
 import { html, useEffect, useState } from "../../../html.js";
 import { countText, sizeText } from "../../../model/format.js";
@@ -43,12 +43,12 @@ export function CollectionPage({ id }) {
         ${collection.description && html`<p class="lead">${collection.description}</p>`}
         <p class="muted">${countText(collection.data_source_count, "file")}, ${sizeText(collection.total_size)}${collection.status === "running" ? `, ${collection.progress} % read` : ""}</p>
         ${may && html`<${UploadZone} collectionId=${id} onStored=${both} />`}
-        <${FileTable} files=${files} empty="No files in it yet." onChanged=${refresh} onRemove=${takeOut} />`}
+        <${FileTable} files=${files} empty="No files yet." onChanged=${refresh} onRemove=${takeOut} />`}
       ${open === "add" && html`<${AddFiles} path=${`${path}files/`} onClose=${close} onAdded=${async () => (close(), await both())} />`}
       ${open === "edit" && html`<${CollectionForm} collection=${collection} onClose=${close} onSaved=${(saved) => (set(saved), close())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${collection.name}?`} action="Delete" onClose=${close} onConfirm=${async () => (await write("DELETE", path), go("knowledge/"))}>
-          <p>Its files stay. Knowledge bases that use it drop them at their next ingestion.</p>
+          <p>Its files remain. Knowledge bases that use it drop them at their next ingestion.</p>
         <//>`}
     </div>`;
 }

@@ -1,4 +1,4 @@
-/** Search in a knowledge base, in one mode or all side by side; a passage opens in its document. */
+/** Searches a knowledge base in one mode, or in all modes side by side. Passages open in their documents. */
 import { allows, persist, send } from "../../../api/client.js";
 import { html, useEffect, useId, useRef, useState } from "../../../html.js";
 import { marked } from "../../../model/knowledge.js";
@@ -11,7 +11,7 @@ const MODES = ["hybrid", "semantic", "keyword"];
 const ANSWER_MS = 30_000;
 const SHOWN = [5, 10, 25, 50];
 
-/** The address holds the query. */
+/** The search form. The query is part of the address. */
 export function Search({ id, path, query }) {
   const asked = { q: query.get("q") ?? "", mode: query.get("mode") ?? "hybrid", top: query.get("top") ?? "5", tag: query.get("tag") ?? "" };
   const [written, setWritten] = useState(asked.q);
@@ -29,7 +29,7 @@ export function Search({ id, path, query }) {
       <form onSubmit=${submit} role="search">
         <label for=${field}>Search</label>
         <div class="search-row">
-          <input id=${field} type="search" maxlength="10000" autocomplete="off" placeholder="A question or words" value=${written} onInput=${(event) => setWritten(event.target.value)} />
+          <input id=${field} type="search" maxlength="10000" autocomplete="off" placeholder="A question or keywords" value=${written} onInput=${(event) => setWritten(event.target.value)} />
           <button class="button primary" aria-label="Find"><${Icon} name="search" /></button>
         </div>
         <div class="search-options">

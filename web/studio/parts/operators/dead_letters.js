@@ -10,10 +10,10 @@ import { DataTable, Icon, JsonView, Problem } from "../views.js";
 const LIMIT = 25;
 const PATH = "/operations/dead-letters/";
 const STATES = [["", "all"], ["false", "not replayed"], ["true", "replayed"]];
-// Pages of other companies' messages may come back empty: one click reads this many.
+// Pages can be empty, since they exclude other companies' messages, so one click reads up to this many.
 const PAGES = 5;
 
-/** The address's `query` holds the filters. */
+/** The list of dead letters. `query`: the filters in the address. */
 export function DeadLetters({ query, isWhole }) {
   const filters = { topic: query.get("topic") ?? "", replayed: query.get("replayed") ?? "", correlation_id: query.get("correlation_id") ?? "" };
   const { value: page, problem, refresh, set } = useLoaded((signal) => readPages({ ...filters }, signal), JSON.stringify(filters));
@@ -50,7 +50,7 @@ export function DeadLetters({ query, isWhole }) {
     </section>`;
 }
 
-/** A page with at least one message, unless several pages have none. */
+/** Resolves to a page with at least one message, unless several pages in a row are empty. */
 async function readPages(query, signal) {
   const options = signal ? { signal } : {};
   let page = await get(PATH, { limit: LIMIT, ...query }, options);
@@ -138,7 +138,7 @@ function LetterDialog({ letter, onReplay, onClose }) {
     <//>`;
 }
 
-/** A link to the timeline, which has the events of the person's own company. */
+/** A link to the timeline, if the events are those of the user's own company. */
 export function Correlation({ letter: { correlation_id: id, company_id: company } }) {
   if (!id) return html`<span class="muted">no correlation ID</span>`;
   const isOwn = company === session.value.me?.company_id && allows("events:read");

@@ -1,4 +1,4 @@
-/** Health of the services, and consumer lag. */
+/** The services' health and the consumers' lag. */
 import { get } from "../../../api/client.js";
 import { html } from "../../../html.js";
 import { countText, momentText, numberText } from "../../../model/format.js";
@@ -7,7 +7,7 @@ import { DataTable, Problem, ServiceChip, StatusChip } from "../views.js";
 
 const PAUSE_MS = 5_000;
 
-/** Health of the services: each replica for operators, a summary for a company. */
+/** The services' health: by replica for operators, or a summary for a company. */
 export function Health({ isWhole }) {
   const { value, problem, refresh } = useLoaded((signal) => get("/operations/services/", {}, { signal }));
   useLookAgain(refresh, PAUSE_MS, [value, problem]);
@@ -20,8 +20,8 @@ export function Health({ isWhole }) {
       </div>
       <${Problem} of=${problem} />
       ${value && (isWhole
-        ? html`<${DataTable} label="Replicas" items=${replicas} keyOf=${({ service, address, at }) => `${service} ${address} ${at}`} columns=${REPLICAS} empty="No service addresses are known." />`
-        : html`<${DataTable} label="Services" items=${value.services} keyOf=${({ service }) => service} columns=${SERVICES} empty="No service addresses are known." />`)}
+        ? html`<${DataTable} label="Replicas" items=${replicas} keyOf=${({ service, address, at }) => `${service} ${address} ${at}`} columns=${REPLICAS} empty="No services are known." />`
+        : html`<${DataTable} label="Services" items=${value.services} keyOf=${({ service }) => service} columns=${SERVICES} empty="No services are known." />`)}
     </section>`;
 }
 
@@ -43,7 +43,7 @@ function sumOf(services) {
 
 const LAG_PAUSE_MS = 10_000;
 
-/** Lag of each consumer group, as bars. */
+/** The lag of each consumer group, as bars. */
 export function Lag() {
   const { value, problem, refresh } = useLoaded((signal) => get("/operations/consumers/", {}, { signal }));
   useLookAgain(refresh, LAG_PAUSE_MS, [value, problem]);

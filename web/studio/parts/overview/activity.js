@@ -1,4 +1,4 @@
-/** The activity of the last hour, read once and then followed. */
+/** The last hour's activity, which is read once and then followed. */
 import { allows, get, read } from "../../../api/client.js";
 import { followEvents } from "../../../api/follow.js";
 import { sleep } from "../../../api/requests.js";
@@ -12,7 +12,7 @@ import { StatusChip } from "../views.js";
 
 const PAINT_MS = 250;
 const CLOCK_MS = 5_000;
-// Enough for about two thousand turns; a busier hour is cut at its start.
+// Enough for about two thousand turns. The beginning of a busier hour is omitted.
 const PAGES = 25;
 
 /** `{activity, from, now, state, problem}`; the data is complete from the time `from` on. */
@@ -23,7 +23,7 @@ export function useActivity() {
     const { signal } = stop;
     let activity = new Activity();
     let timer = 0;
-    // While it loads again, the page shows more than a part.
+    // While everything loads again, the page already shows more than the first part.
     let isShown = false;
     const change = (fields = {}) => !signal.aborted && setShown((before) => ({ ...before, ...fields, activity, now: Date.now() }));
     const later = () => (timer ||= setTimeout(() => ((timer = 0), change()), PAINT_MS));
@@ -68,12 +68,12 @@ export function useActivity() {
 }
 
 const NEWEST = 100;
-// If more are missing, read the newest again instead.
+// If more sessions are missing, the newest ones are read again instead.
 const FEW = 3;
 const PAUSE_MS = 750;
 const UNKNOWN = "Session";
 
-/** Names by session id; those of `sessionIds` are added as they load. */
+/** Returns names by session id. The names of `sessionIds` are added as they load. */
 export function useNames(sessionIds) {
   const [names, setNames] = useState(new Map());
   const wanted = useRef([]);
@@ -84,7 +84,7 @@ export function useNames(sessionIds) {
     const stop = new AbortController();
     let newest = new Map();
     let others = new Map();
-    // Sessions on the page that were not among the newest.
+    // Sessions on the page that weren't among the newest ones.
     let old = new Set();
     const unknown = () => wanted.current.filter((each) => !newest.has(each) && !others.has(each));
     const readNewest = async () => {
@@ -105,7 +105,7 @@ export function useNames(sessionIds) {
         else if (missing.length) await readOne(missing[0]);
       }
     };
-    // A key that can't read them sees turns without their agents.
+    // With a key that can't read sessions, turns are shown without their agents.
     follow().catch(() => null);
     return () => {
       stop.abort();
@@ -122,7 +122,7 @@ function nameOf({ agent_config: config }) {
 
 export const MOST = 8;
 
-/** Running or failed turns with links to their details; `rest` is the address of the full list. */
+/** Running or failed turns with links to their details. `rest`: the address of the full list. */
 export function TurnList({ title, turns, names, now, empty, rest }) {
   return html`
     <section class="card turn-list" aria-label=${title}>
@@ -147,7 +147,7 @@ export function TurnList({ title, turns, names, now, empty, rest }) {
 
 const LIMIT = 100;
 
-/** Budgets that are used up: turns are refused until they renew or change. */
+/** Used-up budgets. New turns are rejected until the budgets renew or change. */
 export function UsedUpBudgets() {
   const { value: page } = useLoaded((signal) => get("/budgets/", { limit: LIMIT }, { signal }), "", { changes: "budget" });
   const usedUp = page?.budgets.filter(({ exceeded }) => exceeded) ?? [];

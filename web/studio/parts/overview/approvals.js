@@ -1,4 +1,4 @@
-/** Calls waiting for a decision, of every session that the key can read. */
+/** Calls that are waiting for a decision, in all sessions that the key can read. */
 import { get, write } from "../../../api/client.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
 import { agoText, numberText } from "../../../model/format.js";
@@ -18,7 +18,7 @@ export function Approvals({ changes }) {
     refresh();
   }, [changes]);
   const cards = useRef();
-  // The index of the first one that *Show more* adds, until they have loaded.
+  // The index of the first approval that *Show more* adds, until the approvals have loaded.
   const firstNew = useRef(null);
   useEffect(() => {
     if (firstNew.current === null || page.limit !== MOST) return;
@@ -70,14 +70,14 @@ export function Approvals({ changes }) {
     </section>`;
 }
 
-/** The open actions, including those decided here a moment ago, in their places. */
+/** Returns the open actions, and those that were just decided here, in their places. */
 function withDecided(open, decided) {
   const shown = open.filter(({ action_id: id }) => !decided.some(({ action }) => action.action_id === id));
   for (const { action, at } of decided.toSorted((a, b) => a.at - b.at)) shown.splice(at, 0, action);
   return shown;
 }
 
-/** The decision, or the buttons to decide. */
+/** Shows the decision, or the buttons to decide. */
 function Decision({ of: decided, onResolve }) {
   if (!decided) return html`<${Approval} onResolve=${onResolve} />`;
   return html`<p class="decided" role="status">${decided.decision === "approve" ? "Approved" : "Denied"}</p>`;

@@ -1,4 +1,4 @@
-/** Events, one per row. */
+/** A list of events, one per row. */
 import { read } from "../../../api/client.js";
 import { followEvents } from "../../../api/follow.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
@@ -11,7 +11,7 @@ const WIDE_ROW = 32;
 const NARROW_ROW = 52;
 const NARROW = matchMedia("(max-width: 44rem)");
 
-/** Open details follow the arrow keys; `Escape` closes them. */
+/** The list. Arrow keys change the event whose details are open, and `Escape` closes them. */
 export function EventList({ events, newestFirst, selected, onSelect, onClose }) {
   const [active, setActive] = useState(0);
   const narrow = useNarrow();
@@ -82,7 +82,7 @@ export function FindBar({ wanted, onWanted, shown, all }) {
   }, [text, wanted]);
   return html`
     <div class="find-bar" role="search" aria-label="Find events">
-      <input type="search" aria-label="Find in events" placeholder="Find in events, payloads included" spellcheck="false" autocomplete="off"
+      <input type="search" aria-label="Find in events" placeholder="Find in events and payloads" spellcheck="false" autocomplete="off"
         value=${text} onInput=${(event) => setText(event.target.value)} />
       <button class="button small" aria-pressed=${wanted.failures} onClick=${() => onWanted({ ...wanted, failures: !wanted.failures })}>Failures</button>
       <span class="muted" role="status">${shown === all ? "" : `${numberText(shown)} of ${numberText(all)}`}</span>
@@ -92,7 +92,7 @@ export function FindBar({ wanted, onWanted, shown, all }) {
 const RECENT = 500;
 const MOST = 50_000;
 const FLUSH_MS = 120;
-// Many thousands take longer to lay out, and their figures change less.
+// Lists of many thousands take longer to lay out, and are updated less often.
 const EVENTS_PER_MS = 25;
 
 /**
@@ -140,7 +140,7 @@ async function collectOnce(scope, collecting, changed, signal) {
     changed();
   };
   const isEnough = (found) => found.length >= RECENT;
-  // Show a part only if the list is empty: otherwise the list on screen is longer.
+  // Show a part only if the list is empty. Otherwise, the list on screen is longer than the part.
   const onPart = (part) => collecting.state === "live" || show(part);
   const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, isEnough, { onPart });
   collecting.state = "live";
@@ -148,7 +148,7 @@ async function collectOnce(scope, collecting, changed, signal) {
   return followEvents(scope, {
     after,
     signal,
-    // A trace is shown whole.
+    // A trace is always read completely.
     ...(known ? { longestMs: Infinity } : {}),
     onEvent: ({ data }) => {
       collecting.events.push(data);

@@ -78,7 +78,7 @@ const FIELDS = [
   { name: "type", label: "Type", placeholder: "turn.*, artifact.failed" },
 ];
 
-/** The scope: events of a request, a session, a turn, a type, or the whole company. */
+/** The form for the scope: the events of a request, a session, a turn, a type, or the whole company. */
 export function ScopeForm({ scope }) {
   const [values, setValues] = useState(scope);
   useEffect(() => setValues(scope), [JSON.stringify(scope)]);

@@ -10,7 +10,7 @@ import { VirtualList } from "../virtual_list.js";
 const ROW = 28;
 const MOST_OPEN = 400;
 
-/** Open details follow the arrow keys; `Escape` closes them. */
+/** The waterfall. Arrow keys change the span whose details are open, and `Escape` closes them. */
 export function Waterfall({ trace, scale, now, view, onView, selected, onSelect, onClose }) {
   const [toggled, setToggled] = useState(new Map());
   const [active, setActive] = useState(0);
@@ -79,7 +79,7 @@ function Legend({ trace }) {
   return html`<p class="legend">${shown.map(([kind, text]) => html`<span key=${kind}><i class=${`bar ${kind} of-runtime`}></i>${text}</span>`)}</p>`;
 }
 
-/** The part of the scale that a span covers, with a small margin. */
+/** Returns the part of the scale that a span covers, with a small margin. */
 export function viewOf(span, scale, now) {
   const [from, to] = [scale.at(span.start), scale.at(span.end ?? now)];
   const around = Math.max((to - from) * 0.1, 0.0005);
@@ -130,7 +130,7 @@ function Axis({ scale, view, onView, width }) {
       <div class="axis-track" ref=${track} onPointerDown=${begin} onPointerMove=${move} onPointerUp=${end} onDblClick=${() => onView([0, 1])}>
         ${ticks.map(({ place, after }) => html`<span class="tick" key=${after} style=${{ left: `${placeIn(view, place)}%` }}>${after ? `+${durationText(after)}` : "0"}</span>`)}
         ${gaps.map(({ gap, text }) => html`
-          <span class=${text ? "axis-gap named" : "axis-gap"} key=${gap.from} style=${spanStyle(view, gap.left, gap.right)} title=${`${durationText(gap.to - gap.from)} without an event`}>
+          <span class=${text ? "axis-gap named" : "axis-gap"} key=${gap.from} style=${spanStyle(view, gap.left, gap.right)} title=${`${durationText(gap.to - gap.from)} without events`}>
             <b>${text}</b>
           </span>`)}
         ${drag && html`<span class="brush" style=${spanStyle(view, Math.min(...drag), Math.max(...drag))}></span>`}
@@ -143,7 +143,7 @@ function spanStyle(view, from, to) {
   return { left: `${left}%`, width: `${placeIn(view, to) - left}%` };
 }
 
-/** Visible ticks and gaps, with labels wherever they don't overlap; gaps have priority. */
+/** Returns visible ticks and gaps, with labels where they don't overlap. Gaps have priority. */
 function labels(scale, view, width) {
   const pixel = (place) => (placeIn(view, place) / 100) * width;
   const taken = [];
@@ -163,7 +163,7 @@ function labels(scale, view, width) {
   return { ticks, gaps };
 }
 
-/** All ticks, including those without room for a label. */
+/** Returns all ticks, even those without room for a label. */
 function ticksIn(scale, view, width) {
   return scale.ticks(Math.max(2, Math.floor(width / 80)), ...view);
 }

@@ -1,4 +1,4 @@
-"""The service's AsyncAPI document: Kafka, and the WebSocket of a session."""
+"""The AsyncAPI document, which describes the Kafka topics and the WebSocket of a session."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -41,7 +41,7 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 
 def document() -> dict[str, Any]:
-    """Builds the document of the Kafka topics plus the WebSocket's channel, as JSON-ready data."""
+    """Builds the document as JSON-ready data: the Kafka topics, and the WebSocket's channel."""
     described = asyncapi.document()
     received = {f"client.{kind}": _client_message(kind, model) for kind, model in MODELS.items()}
     sent = {**_event_messages(), "server.error": _error(), "server.pong": _pong()}
@@ -88,7 +88,7 @@ def _client_message(kind: str, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _event_messages() -> dict[str, Any]:
-    """Returns the events of sessions and the texts, which the service wraps for the WebSocket."""
+    """Returns the messages for events of sessions and for texts, as they're wrapped for the WebSocket."""
     return {
         f"server.{public_name(name)}": _event_message(name, model)
         for name, (model, topic) in published_messages().items()
@@ -97,7 +97,7 @@ def _event_messages() -> dict[str, Any]:
 
 
 def _is_of_session(model: type[Message]) -> bool:
-    # The artifact inside names the session.
+    # ArtifactUploaded contains its session's ID inside the artifact.
     return "session_id" in model.model_fields or model is ArtifactUploaded
 
 

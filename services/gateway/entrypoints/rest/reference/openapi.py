@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, plus bodies, errors, and what all operations share."""
+"""The OpenAPI document: FastAPI's, completed with bodies, errors, and parameters that all operations share."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,13 +18,12 @@ from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorBody, ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
-from libs.contracts.registry import published_messages
 from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
+from services.gateway.domain.turn_progress import TURN_EVENTS
 from services.gateway.entrypoints.door.callers import SCHEMES
-from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
-from services.gateway.entrypoints.door.routes import bodies_of
+from services.gateway.entrypoints.door.routes import ALWAYS, RequestBody, Schema, bodies_of, stream_event
 from services.gateway.entrypoints.rest.reference import texts
 
 _VERSION: Final = "1.0.0"
@@ -42,7 +41,7 @@ _SHARED: Final = {
     "Last-Event-ID": "LastEventId",
     "Prefer": "Prefer",
 }
-"""Parameters defined once in the document, by the name with which operations reference them."""
+"""Parameters that the document defines once, by the name with which operations reference them."""
 _CORRELATION_ID: Final = {
     "name": "X-Correlation-ID",
     "in": "header",
@@ -53,7 +52,7 @@ _Operation = dict[str, Any]
 
 
 def document(served: Iterable[BaseRoute]) -> dict[str, Any]:
-    """OpenAPI 3.1 of these routes."""
+    """Builds the OpenAPI 3.1 document of these routes."""
     routes = [_without_head(route) for route in served if isinstance(route, APIRoute) and route.include_in_schema]
     described = get_openapi(
         title=texts.TITLE,
@@ -89,24 +88,22 @@ def document(served: Iterable[BaseRoute]) -> dict[str, Any]:
 
 
 def _turn_events() -> dict[str, type[BaseModel]]:
-    """Returns the payloads of the events of turns, by the names that streams give the events."""
-    models = {public_name(name): model for name, (model, _) in published_messages().items()}
+    """Returns the payload models of a turn's events, by the names of the events in streams."""
     return {
-        name: ExecuteReply if issubclass(model, ExecuteReply) else model
-        for name, model in models.items()
-        if name.startswith("turn.")
+        public_name(name): ExecuteReply if issubclass(model, ExecuteReply) else model
+        for name, model in TURN_EVENTS.items()
     }
 
 
 def _without_head(route: APIRoute) -> APIRoute:
-    """Returns the route with its documented methods: every GET implies HEAD."""
+    """Returns the route without HEAD, which every GET implies."""
     documented = copy(route)
     documented.methods = (route.methods or set()) - {"HEAD"}
     return documented
 
 
 def _complete(operation: _Operation, route: APIRoute) -> None:
-    """Adds what FastAPI doesn't know: bodies, errors, and headers of all requests and responses."""
+    """Adds bodies, errors and common headers, which FastAPI doesn't know."""
     statuses = {*ALWAYS, *(int(status) for status, answer in operation["responses"].items() if "$ref" in answer)}
     for body in bodies_of(route):
         operation["requestBody"] = _request_body(body)
@@ -128,7 +125,7 @@ def _complete(operation: _Operation, route: APIRoute) -> None:
 
 
 def _credentials(route: APIRoute) -> Iterator[Security]:
-    """Yields the operation's dependency that authenticates the caller, with the required scopes."""
+    """Yields the operation's dependencies that authenticate the caller, with the required scopes."""
     for annotation in get_type_hints(route.endpoint, include_extras=True).values():
         for each in getattr(annotation, "__metadata__", ()):
             if isinstance(each, Security) and each.dependency in SCHEMES:
@@ -141,7 +138,7 @@ def _has_query_model(dependant: Any) -> bool:
 
 
 def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
-    """Returns a parameter without FastAPI's additions: that it's optional, a title, the description again."""
+    """Returns a parameter without the null type, title and repeated description that FastAPI adds."""
     if parameter["in"] == "path":
         return parameter
     schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}
@@ -164,7 +161,7 @@ def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
 
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
-    """Selects the successful responses, without the 422 that FastAPI adds in its own format."""
+    """Returns the successful responses. Omits the 422 in FastAPI's own format."""
     answers = {status: answer for status, answer in responses.items() if int(status) < 400}
     for answer in answers.values():
         shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}

@@ -1,4 +1,4 @@
-"""The public pages: the interactive reference, its assets, and the machine-readable documents."""
+"""Serves the interactive reference, its assets, and the machine-readable documents, without a credential."""
 
 from collections.abc import Callable
 from functools import cache
@@ -71,7 +71,7 @@ async def asyncapi_document(request: Request) -> Response:
 
 @router.get("/docs/")
 async def docs(request: Request) -> Response:
-    # Without its trailing slash, the page needs a base for its links.
+    # If the URL lacks its trailing slash, the page's links need a base.
     begins = "" if request.scope["raw_path"].endswith(b"/") else '<base href="docs/">'
     return Response(
         _PAGE.replace("<head>", f"<head>{begins}"), headers=_PAGE_HEADERS, media_type="text/html; charset=utf-8"
@@ -86,7 +86,7 @@ async def asset(name: str) -> Response:
 
 
 def _static_page(app: FastAPI, name: str, make: Callable[[], dict[str, Any]]) -> Response:
-    """Returns a JSON document, created by the first request."""
+    """Returns a JSON document, which the first request creates."""
     made: dict[str, bytes] = app.state.static_pages
     if name not in made:
         made[name] = orjson.dumps(make())

@@ -1,4 +1,4 @@
-"""Texts of the reference."""
+"""Texts of the API reference."""
 
 from typing import Final
 
@@ -6,44 +6,44 @@ TITLE: Final = "Agent Execution Service"
 INTRODUCTION: Final = """
 Create, validate and run AI agents.
 
-1. An **agent configuration** names an agent type, a system prompt, model settings, tools and knowledge bases.
-2. A **session** is a conversation with an agent. It keeps its history.
+1. An **agent configuration** defines an agent's type, system prompt, model settings, tools and knowledge bases.
+2. A **session** is a conversation with an agent, including its history.
 3. **Executing** a message in a session returns the agent's reply.
 
-Request bodies are JSON or YAML of at most 512 KiB; responses are JSON. Every path ends with a slash, which GET requests
-may omit. Timestamps are UTC with six fractional digits, so they sort as strings. IDs are opaque.
+Request bodies are JSON or YAML of at most 512 KiB. Responses are JSON. Every path ends with a slash, which GET requests
+can omit. Timestamps are UTC with six fractional digits, so they sort as strings. IDs are opaque.
 
-Send your API key in the `x-api-key` header or as `Authorization: Bearer`, or a bearer token created with it
-(`POST /auth/token/`). Web pages can send a public key in the query: the `connection_key` of a connection or the
-`agent_key` of a public agent. The page's origin must be allowed by the key. Public keys give access to sessions with
-their agent, including artifacts and events.
+Send your API key in the `x-api-key` header or as `Authorization: Bearer`. Alternatively, send a bearer token that you
+created with the key (`POST /auth/token/`). Web pages can send a public key in the query: the `connection_key` of a
+connection or the `agent_key` of a public agent. The key must allow the page's origin. Public keys give access to
+sessions with their agent, including artifacts and events.
 
-Every response has an `X-Correlation-ID`. Send your own to find all events of a request. To retry a write safely after a
-503 or 504, send it with the same `Idempotency-Key`.
+Every response has an `X-Correlation-ID`. To find all events of a request, send your own ID. To retry a write safely
+after a 503 or 504, send it with the same `Idempotency-Key`.
 
 Each session has a **WebSocket**, `WS /api/v1/ws/sessions/{session_id}/`, for messages to the agent and the session's
 events. [asyncapi.json](../asyncapi.json) describes its messages and all events of the service.
 """
 TAGS: Final = {
-    "Agents": "Stored agents and their versions, and validation of configurations.",
+    "Agents": "Stored agents, their versions, and validation of configurations.",
     "Sessions": "Conversations with agents.",
     "Runtime": "Messages, turns and their actions.",
     "Events": "The company's timeline: all events, in order.",
     "Artifacts": "Files of a session: uploads, and files created by its agent.",
     "Files": "The company's documents and collections.",
     "Knowledge bases": "Documents made searchable for agents.",
-    "Catalogues": "Models and tools that agents can use.",
+    "Catalogues": "The models and tools that agents can use.",
     "Toolsets": "Custom tools, and secrets for their headers.",
     "Webhooks": "URLs that receive your events.",
     "Usage": "Usage and cost of turns, and budgets.",
     "Access": "API keys, tokens, connections, and the caller.",
     "Operations": "Health, lag and dead-lettered messages, for operators.",
 }
-CORRELATION_IN: Final = "A label for all events of this request. Generated if omitted."
+CORRELATION_IN: Final = "An ID for all events of this request. Generated if omitted."
 CORRELATION_OUT: Final = "The request's correlation ID."
 LOCATION: Final = "The URL of the created resource."
 CHALLENGES: Final = "The supported authentication methods."
-RETRY_AFTER: Final = "Seconds to wait before a retry."
+RETRY_AFTER: Final = "The number of seconds to wait before a retry."
 EXECUTE: Final = """
 Runs the agent on a message and returns its reply. Turns of a session run one at a time, in the order in which
 they were accepted. Closing the connection doesn't stop a turn.
@@ -53,17 +53,17 @@ they were accepted. Closing the connection doesn't stop a turn.
 * `Prefer: respond-async` returns 202 as soon as the turn is durably queued.
 * If the turn needs an external answer, it's `waiting`: the call immediately returns 202 with its `required_actions`.
   The turn resumes once they're resolved. Repeat the call with the same `Idempotency-Key` to get the reply.
-* If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` has the waiting
-  turn and its `required_actions`.
+* If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` contains the
+* waiting turn and its `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
   `turn.tool_call.completed`, …. The last one is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
   authoritative text. The stream stays open while the turn is waiting. If the connection is lost, resume the stream at
   `…/turns/{turn_id}/events/`; `Location` is the turn's URL.
 """.strip()
 RESOLVE: Final = """
-Answers an action of `required_actions`. For an `approval`, send a `decision`; this requires the scope
-`runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the `output` or
-`error` of the call; this requires `runtime:execute`. The turn resumes when its last action is resolved.
+Answers an action of `required_actions`. For an `approval`, send a `decision`, which requires the scope
+`runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the call's `output`
+or `error`, which requires `runtime:execute`. The turn resumes when its last action is resolved.
 
 The first answer counts. Repeating it returns 200. A different answer returns 409, as does any answer after the action
 expired or its turn ended.

@@ -212,8 +212,8 @@ async def test_a_description_that_cannot_work_is_refused(world: World, described
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (hanging, "did not finish within 0.3 seconds"),
-        (dripping, "did not finish within 0.3 seconds"),
+        (hanging, "didn't finish within 0.3 seconds"),
+        (dripping, "didn't finish within 0.3 seconds"),
         (breaking_off, "the connection failed: ClientPayloadError"),
         (closing, "the connection failed: ServerDisconnectedError"),
         (not_http, "the connection failed"),
@@ -307,7 +307,7 @@ async def test_an_unsafe_call_is_made_once(world: World, target: HostileTarget) 
 async def test_nobody_there_is_a_failed_result(world: World, target: HostileTarget) -> None:
     tool = await world.tool(url="http://127.0.0.1:9/")
 
-    with pytest.raises(ToolFailed, match=r"the host can't be reached.* \(3 tries\)"):
+    with pytest.raises(ToolFailed, match=r"the host can't be reached.* \(3 attempts\)"):
         await world.call(tool)
     assert world.waits == [1.0, 4.0]
 
@@ -461,7 +461,9 @@ async def test_an_answer_that_is_too_large_is_cut(world: World, target: HostileT
 
     assert output.cut
     assert output.text == shift + "é" * (500_000 - len(shift))
-    assert cut_result(output.text, cut=output.cut).endswith(f"[cut: more than {len(output.text)} characters in all]")
+    assert cut_result(output.text, cut=output.cut).endswith(
+        f"[truncated: more than {len(output.text)} characters in total]"
+    )
 
 
 async def test_a_flood_is_read_to_the_limit(world: World, target: HostileTarget) -> None:
