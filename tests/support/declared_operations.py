@@ -12,9 +12,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import RequestBody
 from services.gateway.entrypoints.door.queries import QueryModel
-from services.gateway.entrypoints.door.routes import PREFIX, bodies_of
+from services.gateway.entrypoints.door.routes import PREFIX, RequestBody, bodies_of
 from services.gateway.entrypoints.rest.application import ROUTERS
 
 _JSON: Final = "application/json"
