@@ -53,7 +53,7 @@ class Administration:
         self._keys = Keys(self._store, _now)
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
-        """``rate_limit``: requests per minute and key, ``None`` for no limit. Raises ``Conflict``."""
+        """``rate_limit``: requests per minute and key, None for no limit. Raises ``Conflict`` for a name in use."""
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
         await self._add(
             _ADD_COMPANY, asdict(company), f"A company named '{company.name}' already exists. Choose another name."
@@ -127,7 +127,7 @@ class Administration:
                 return keys
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
-        """Creates a successor; the old key stays valid for the grace period. Raises ``Conflict``."""
+        """Replaces a key. The old key stays valid for the grace period. Raises ``Conflict`` if it can't be rotated."""
         write = await self._write_to(key_id)
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 

@@ -67,7 +67,7 @@ function bySubject(events) {
   return subjects;
 }
 
-/** Returns the kind of an event's subject, with which event types start, except that of a cancel command's outcome. */
+/** Returns the kind of an event's subject. The event's type starts with it, except for a cancel command's outcome. */
 function kindOf({ type }) {
   if (type === "cancel_turn.accepted") return "turn";
   return type.slice(0, type.indexOf("."));

@@ -54,7 +54,7 @@ async function reachOf(requests, origin) {
 let last = 0;
 
 export class Visitor extends Talk {
-  /** Stable while shown. */
+  /** Identifies the conversation's element as long as it's shown. */
   key = (last += 1);
   #memory;
   #tools;

@@ -115,7 +115,7 @@ class Agents(Resource[R]):
     def list(self) -> Emitting[schemas.Agent]:
         """List the agents that you can use.
 
-        Returns all of them, or a page if you set `limit`. The `Link` header points to the next page.
+        Returns all agents, or a page if you set `limit`. The `Link` header points to the next page.
 
         Requires the scope `agents:read`.
         """
@@ -372,8 +372,8 @@ class Files(Resource[R]):
     ) -> Request[schemas.BulkReply]:
         """Change or delete many files.
 
-        `delete`; `update_tags`, which replaces them with `parameters.tags`; `change_status` to `parameters.status`,
-        where inactive files are excluded from retrieval. Each file is handled separately.
+        `delete` deletes the files, `update_tags` replaces their tags with `parameters.tags`, and `change_status`
+        sets `parameters.status`. Inactive files are excluded from searches. Each file is handled separately.
 
         Requires the scope `files:write`.
         """
@@ -785,8 +785,8 @@ class Tokens(Resource[R]):
     def create(self, **body: Unpack[schemas.TokenBody]) -> Request[schemas.TokenReply]:
         """Create a bearer token.
 
-        A bearer token with scopes of the key, valid for at most an hour. It ends when its key does, immediately if
-        that is revoked. Tokens aren't stored; a retry returns another one.
+        Creates a token with scopes of the key, valid for at most an hour. It ends with its key, immediately if the
+        key is revoked. Tokens aren't stored, so a retry returns another one.
         """
         return Request("POST", "/auth/token/", one(schemas.TokenReply), body=dict(body))
 
@@ -1093,9 +1093,9 @@ class DeadLetters(Resource[R]):
     ) -> Emitting[schemas.DeadLetter]:
         """List dead-lettered messages.
 
-        Lists messages that consumers couldn't process, with the cause: those of your company with a `company:…`
-        scope, or those of all companies with `installation:read`. A page reads at most 500 messages, so it can have
-        fewer than `limit`, or none, while `has_more` is true.
+        Lists messages that consumers couldn't process, with the cause: your company's messages with a `company:…`
+        scope, or all companies' messages with `installation:read`. A page reads at most 500 messages, so it can
+        have fewer than `limit`, or none, while `has_more` is true.
         """
         yield from self._pages(
             "/operations/dead-letters/",
@@ -1119,9 +1119,9 @@ class DeadLetters(Resource[R]):
         """Replay a dead-lettered message.
 
         Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A
-        message can be replayed once; further requests return `repeated`. Replaying a message that is more than
+        message can be replayed once. Further requests return `repeated`. Replaying a message that is more than
         seven days old returns 409. Requires `installation:write`, or `company:write` for your company's messages.
-        After a 503, the message may have been sent; retrying is safe.
+        After a 503, the message may have been sent. Retrying is safe.
         """
         return Request(
             "POST",

@@ -102,7 +102,7 @@ class SearchDocuments:
     documents: HttpDocuments
 
     async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Searches the session's documents that are ready. Omits the rest."""
+        """Searches the session's documents that are ready. Omits other documents."""
         await self.sessions.readable(session_id, caller)
         names = {
             each.id: each.name

@@ -26,7 +26,7 @@ _FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
-    """``rate_limit``: default for new keys, in requests per minute; ``None`` for no limit."""
+    """A company. ``rate_limit``: the default for new keys, in requests per minute, or None for no limit."""
 
     id: str
     name: str
@@ -44,9 +44,9 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key without its secret. ``rate_limit`` is in requests per minute, ``None`` for no limit.
+    """A key without its secret. ``rate_limit``: requests per minute, or None for no limit.
 
-    A rotated key names its ``successor_id`` and expires at the end of the grace period.
+    A rotated key has a ``successor_id``, and expires at the end of the grace period.
     """
 
     id: str
@@ -128,7 +128,7 @@ def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | Non
 
 
 def expiry(text: str | None, now: datetime) -> datetime | None:
-    """The ``expires_at`` of a body. Raises ``ValidationFailed`` if it is in the past or more than ten years away."""
+    """Parses ``expires_at``. Raises ``ValidationFailed`` if it's in the past or more than ten years away."""
     if text is None:
         return None
     moment = parse_time(text)
@@ -141,7 +141,7 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The authenticated caller of a request; one shared object per cached key.
+    """The authenticated caller of a request. Requests with the same key share one cached object.
 
     ``expires_at`` and ``rate_limit`` are the key's. ``public`` is set for a public principal: anyone who opens a web
     page that contains a public key.

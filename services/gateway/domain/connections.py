@@ -1,4 +1,4 @@
-"""Publishable browser keys (connections) and their scopes."""
+"""Connections: publishable keys for browsers, and their scopes."""
 
 import re
 import secrets

@@ -78,7 +78,7 @@ def _decoded(given: str) -> bytes:
     if head is None and given[:5].lower() == "data:":
         raise ValueError("a data: URL needs ;base64, before the data")
     try:
-        # Some encoders insert line breaks.
+        # Removes line breaks, which some encoders insert.
         return base64.b64decode("".join(given[head.end() if head else 0 :].split()), validate=True)
     except (binascii.Error, ValueError):
         raise ValueError("the image isn't valid Base64") from None

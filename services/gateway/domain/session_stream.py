@@ -36,7 +36,7 @@ class SessionCursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ``ValidationFailed`` for an invalid cursor."""
+        """Parses a cursor. Raises ``ValidationFailed`` for an invalid one."""
         matched = _CURSOR.fullmatch(text)
         if matched is None or int(matched[1]) >= 2**63:
             raise ValidationFailed(_NO_CURSOR)

@@ -48,7 +48,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """A caller's filter; events must match all of its criteria. ``types``: names, or prefixes ending in ``*``."""
+    """A caller's filter. Events must match all of its criteria. ``types``: names, or prefixes ending in ``*``."""
 
     correlation_id: str | None = None
     session_id: str | None = None

@@ -54,6 +54,6 @@ def _decode(text: str, key: bytes) -> dict[str, Any]:
         text,
         key,
         algorithms=[_ALGORITHM],
-        # The caller has the clock, so it checks the expiry.
+        # The caller checks the expiry, because it has the clock.
         options={"require": ["exp", "kid", "scopes"], "verify_exp": False},
     )

@@ -1,4 +1,4 @@
-"""A turn's stream as typed events, for protocols with their own event formats."""
+"""Parses a turn's stream into typed events, for protocols with their own event formats."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

@@ -1,6 +1,6 @@
 """Orders a turn's events for streaming, with positions from which any replica can resume the stream.
 
-Recorded events come in the order of their ``sequence``. A step's text comes between two recorded events; the envelopes
+Recorded events come in the order of their ``sequence``. A step's text comes between two recorded events. The envelopes
 of its deltas identify the first of the two. So every replica produces the same stream of a turn, whatever the order of
 arrival. Only the boundaries of deltas may differ.
 """
@@ -57,7 +57,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ``InvalidRequest`` for an invalid cursor."""
+        """Parses a cursor. Raises ``InvalidRequest`` for an invalid one."""
         matched = _CURSOR.fullmatch(text)
         if matched is None:
             raise InvalidRequest("Invalid Last-Event-ID. It must be the ID of an event of this stream.")

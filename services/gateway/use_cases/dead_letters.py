@@ -49,7 +49,7 @@ class DeadLetterSession(Protocol):
         """Returns messages with offsets from ``first`` up to but excluding ``end``, oldest first, without payloads."""
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Raises ``NotFound`` if there is none."""
+        """Returns the message at an offset. Raises ``NotFound`` if there's none."""
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
         """Sends the message to its original topic, unless it was already replayed.
@@ -209,7 +209,7 @@ class _Tail:
 
 
 class _Merge:
-    """Merges the messages of several topics, newest first, keeping each topic's order."""
+    """Merges the messages of several topics, newest first. Preserves each topic's order."""
 
     def __init__(self, session: DeadLetterSession, tails: Sequence[_Tail]) -> None:
         self._session = session

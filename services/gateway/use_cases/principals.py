@@ -86,7 +86,7 @@ class Principals:
         return found
 
     async def by_agent_key(self, key: str) -> Principal:
-        """Raises ``AuthenticationFailed`` unless it is a public agent's key."""
+        """Raises ``AuthenticationFailed`` unless the key is that of a public agent."""
         found = await self._by_agent.find(key) if is_agent_key(key) else None
         if found is None:
             raise AuthenticationFailed("Invalid agent key. It must be the key of a public agent.")

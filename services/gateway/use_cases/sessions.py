@@ -142,7 +142,7 @@ class Sessions:
         metadata: dict[str, str] | None = None,
         agent: SessionBeginning | None = None,
     ) -> None:
-        """Raises ``Conflict`` if the session already has an agent."""
+        """Changes a session. Raises ``Conflict`` when setting the agent of a session that already has one."""
         command = UpdateSession(session_id=id_of(session_id, "session"), metadata=metadata, agent=agent)
         await self.commands.run(write, command)
 

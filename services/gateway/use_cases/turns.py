@@ -97,7 +97,7 @@ class SubmittedTurn:
         now = Unfinished("queued")
         received = await self._await_acceptance()
         if received is None and (now := await self._state(now)).needs_answers:
-            # The event went to an earlier request, or was lost.
+            # The event was lost, or sent to an earlier request.
             return now
         while True:
             if received is not None:

@@ -52,7 +52,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
-    """A text that no worker is parsing. ``name`` is that of one file with the same bytes."""
+    """A text that no worker is parsing. ``name``: the name of any file with these bytes."""
 
     key: TextKey
     name: str

@@ -89,7 +89,7 @@ class InspectIndexes:
         self._counted: dict[str, float] = {}
 
     async def __call__(self) -> int:
-        """Inspects the indexes. Returns the number of replaced ones."""
+        """Inspects the indexes. Returns the number of replaced indexes."""
         known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}

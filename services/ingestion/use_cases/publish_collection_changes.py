@@ -1,4 +1,4 @@
-"""Publishes collections whose status, progress, count or size has changed with their files."""
+"""Publishes collections whose status, progress, count or size changed because their files did."""
 
 from datetime import datetime
 from typing import Final

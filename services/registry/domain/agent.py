@@ -52,7 +52,7 @@ class StoredAgent:
     def visible_to(self, caller: Identity) -> bool:
         """Returns whether the caller can see the agent.
 
-        The owner and keys with ``company:read`` can see a private agent. The whole company can see the others.
+        The owner and keys with ``company:read`` can see a private agent. The whole company can see any other agent.
         """
         if self.company_id != caller.company_id:
             return False

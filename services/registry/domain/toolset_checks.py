@@ -26,7 +26,7 @@ from services.registry.domain.json_schemas import object_schema_errors
 from services.registry.domain.toolset import secret_names
 
 _MOST_FINDINGS: Final = 100
-# Doubled braces stand for literal ones, as in the runtime's templates.
+# Doubled braces stand for literal braces, as in the runtime's templates.
 _PLACEHOLDER: Final = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_-]*\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _ANY_SECRET: Final = re.compile(r"\$\{secret:[^}]*\}?")
 _OF_THE_CLIENT: Final = frozenset(

@@ -90,7 +90,7 @@ class Configurations:
             configuration, removed = rest
             parts = AgentConfiguration.model_fields.keys() - removed
             if {"tools", "client_tools"} & removed:
-                # Without these fields, it's unknown whether the others fit.
+                # Without these fields, it's unknown whether the other fields fit.
                 parts -= TOOL_PARTS
         findings = await self._findings(configuration, caller, parts)
         errors += findings.errors

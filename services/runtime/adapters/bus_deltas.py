@@ -32,7 +32,7 @@ class BusDeltas:
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
         self._waiting.append((event, self._envelope(turn, event, follows)))
-        # Send events before deltas: their task then runs first.
+        # Send events first, so that their task runs before the deltas' task.
         self._outbox.send_now()
         self._woken.set()
 

@@ -20,7 +20,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """An image. ``detail``: how closely the model looks at it; the default is the provider's."""
+    """An image. ``detail``: how closely the model looks at the image. By default, the provider decides."""
 
     url: str
     detail: str | None = None

@@ -117,7 +117,7 @@ class SessionWriter(Protocol):
     async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...
 
     async def set_agent(self, session: NewSession) -> bool:
-        """Sets the agent. Returns False if the session was created with one or has turns."""
+        """Sets the agent. Returns False if the session already has an agent or turns."""
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
         """Adds messages to the history before the next turn, under the session's lock. Returns them."""

@@ -55,7 +55,7 @@ class SessionGone(Exception):
 class ConversationCache:
     """Caches the most recently used conversations, up to ``capacity`` characters in total.
 
-    Messages never change, so only newer ones are read.
+    Messages never change, so only newer messages are read.
     """
 
     def __init__(self, store: ConversationStore, *, capacity: int = 64_000_000) -> None:

@@ -18,7 +18,8 @@ RETRY_DELAYS: Final = tuple(
     timedelta(seconds=seconds) for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000)
 )
 GIVE_UP_AFTER: Final = timedelta(days=5)
-# Longer than any pause between two attempts. If no attempt failed for longer than this, the streak starts anew.
+# Longer than any pause between two attempts. If no attempt has failed for longer than this, the next failure starts a
+# new streak.
 _STREAK_PAUSE: Final = timedelta(days=1)
 # A failing webhook pauses for an eighth of the time for which it has been failing.
 REST_DIVISOR: Final = 8

@@ -91,7 +91,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSecret:
-    """A stored signing secret. The one without ``expires_at`` is the newest."""
+    """A stored signing secret. The newest one has no ``expires_at``."""
 
     id: str
     webhook_id: str

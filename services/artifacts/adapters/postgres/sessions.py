@@ -7,7 +7,7 @@ _GET = "SELECT id, company_id, owner_id, deleted_at IS NOT NULL FROM sessions WH
 
 
 class PostgresSessions:
-    """Previously looked-up sessions, including deleted ones."""
+    """Sessions that were looked up before, including deleted sessions."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

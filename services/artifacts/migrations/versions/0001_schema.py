@@ -105,7 +105,7 @@ def upgrade() -> None:
 # For docs/operate/data.md.
 TABLES = {
     "sessions": {
-        "row": "each session with artifacts, or deleted",
+        "row": "each session that has artifacts or was deleted",
         "bytes": "230",
         "removed": "once deleted and without artifacts, after the tombstone days",
     },

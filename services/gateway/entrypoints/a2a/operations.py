@@ -59,7 +59,7 @@ class Operations:
     headers: dict[str, str]
 
     async def send(self, params: SendMessageRequest) -> SendMessageResponse:
-        """Sends a message and returns its task, even if the turn failed. Raises if the message is refused."""
+        """Sends a message and returns its task, even if the turn failed. Raises an error if the message is refused."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:

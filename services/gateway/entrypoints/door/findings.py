@@ -33,7 +33,7 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
 
 
 def invalid_request(problem: RequestValidationError) -> ValidationFailed:
-    """Converts FastAPI's findings in a path or header."""
+    """Converts FastAPI's validation errors for a path or header."""
     details = [
         ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()

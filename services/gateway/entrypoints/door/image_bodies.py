@@ -1,4 +1,4 @@
-"""Reads bodies that may contain images. They may be larger than others; short URLs replace the images."""
+"""Reads bodies that may contain images. They may be larger than others. Short URLs replace the images."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence

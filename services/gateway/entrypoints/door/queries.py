@@ -63,7 +63,7 @@ def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidato
     """Returns a validator for a whole number in ASCII digits, without a sign or spaces."""
 
     def read(value: object) -> object:
-        # Defaults are already numbers.
+        # Defaults are numbers already.
         return read_whole_number(name, value, low, high, example) if isinstance(value, str) else value
 
     return BeforeValidator(read)

@@ -93,7 +93,7 @@ class EventStreams:
         held.push_async_callback(events.aclose)
         await held.enter_async_context(self.place(caller))
         first = await anext(events, None)
-        # Seconds may pass between the check of a key and a turn's first event.
+        # Checks the key again, since a turn's first event may have taken seconds.
         self.check(caller.identity.key_id)
         if first is None:
             return Response(status_code=204)

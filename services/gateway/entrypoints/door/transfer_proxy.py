@@ -70,7 +70,7 @@ class TransferProxy:
 
     @asynccontextmanager
     async def permit(self, company_id: str) -> AsyncIterator[None]:
-        """Raises ``RateLimited`` above the company's share, ``ServiceUnavailable`` if all permits are taken."""
+        """Holds a permit. Raises ``RateLimited`` above the company's share, ``ServiceUnavailable`` if none is free."""
         try:
             async with (self._permits if company_id else self._permits_of_links).acquire(company_id):
                 yield

@@ -92,7 +92,7 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
 
 
 def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
-    """Rejects origins that aren't allowed. Only browsers send one; this prevents DNS rebinding by web pages."""
+    """Rejects origins that aren't allowed. Only browsers send one. Prevents DNS rebinding."""
     if origin is not None and origin not in allowed:
         raise PermissionDenied("This origin isn't allowed to use MCP. Ask an operator to allow it.")
 

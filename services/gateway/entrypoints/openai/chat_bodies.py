@@ -196,7 +196,7 @@ class ChatBody(StrictModel):
 
 
 def chat_body(values: dict[str, Any]) -> ChatBody:
-    """Raises ``ValidationFailed`` for unknown, unsupported or invalid fields."""
+    """Parses a body. Raises ``ValidationFailed`` for unknown, unsupported or invalid fields."""
     taken: dict[str, Any] = {}
     for name, value in values.items():
         if name not in _NO_EFFECT:

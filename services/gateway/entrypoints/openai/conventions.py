@@ -63,7 +63,7 @@ def refuse(param: str, message: str, code: str = "unsupported_parameter") -> Val
 
 
 def renamed(problem: P, names: Mapping[str, str]) -> P:
-    """The problem with the caller's field names, given by the turn's: one or two parts of a location."""
+    """Returns the problem with the caller's field names. ``names``: the turn's fields, of one or two parts."""
     if not problem.details:
         return problem
     details = [each.model_copy(update={"loc": _renamed(each.loc, names)}) for each in problem.details]

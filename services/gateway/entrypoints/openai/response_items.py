@@ -74,7 +74,7 @@ def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None,
 
 
 def history_items(message_id: str, role: str, blocks: Sequence[Json]) -> list[Json]:
-    """A message of a session's history as items; a message with calls or their results becomes several."""
+    """Converts a message of a session's history into items: several, if it contains calls or their results."""
     said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
     calls = [block for block in blocks if block.get("type") == "tool_call"]
     results = [block for block in blocks if block.get("type") == "tool_result"]

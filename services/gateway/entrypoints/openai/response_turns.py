@@ -308,7 +308,7 @@ class ResponseTurns:
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
-            # Once a call was made, the model may choose freely.
+            # After a call, the model may choose freely.
             del given["tool_choice"]
         for name, value in given.items():
             if value is not None and value != own[name]:

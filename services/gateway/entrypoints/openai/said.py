@@ -23,7 +23,7 @@ ImageAddress = Annotated[str, AfterValidator(_on_the_web)]
 
 
 def arguments_in(text: str) -> dict[str, Any] | None:
-    """The arguments of a call; None unless they are a JSON object."""
+    """Parses the arguments of a call. Returns None unless they're a JSON object."""
     try:
         arguments = read_json(text or "{}")
     except NotJson:

@@ -63,7 +63,7 @@ async def validate_agent(
     "/",
     operation_id="agents.list",
     summary="List the agents that you can use",
-    description="Returns all of them, or a page if you set `limit`. The `Link` header points to the next page.",
+    description="Returns all agents, or a page if you set `limit`. The `Link` header points to the next page.",
     responses={200: answer("Stored agents.", list[Agent])},
 )
 async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Response:

@@ -1,4 +1,4 @@
-"""The public API as a FastAPI application."""
+"""The FastAPI application of the public API."""
 
 from typing import Any, Final
 
@@ -82,5 +82,5 @@ class PublicApplication(ProtocolApplication):
 
 
 def openapi_document() -> dict[str, Any]:
-    """OpenAPI 3.1 of the whole public API, from its routes alone."""
+    """Builds the OpenAPI 3.1 document of the whole public API, from its routes alone."""
     return openapi.document([route for router in ROUTERS for route in router.routes])

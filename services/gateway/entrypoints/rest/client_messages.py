@@ -53,7 +53,7 @@ class Subscribe(StrictModel):
 
 
 class Ping(StrictModel):
-    """Checks that the connection is alive."""
+    """Checks that the connection still works."""
 
     type: Literal["ping"]
     ref: str | None = _Ref

@@ -138,8 +138,8 @@ async def upload_files(request: Request, caller: Writer, body: Upload, transfers
     operation_id="files.bulk",
     summary="Change or delete many files",
     description=(
-        "`delete`; `update_tags`, which replaces them with `parameters.tags`; `change_status` to"
-        " `parameters.status`, where inactive files are excluded from retrieval. Each file is handled separately."
+        "`delete` deletes the files, `update_tags` replaces their tags with `parameters.tags`, and `change_status`"
+        " sets `parameters.status`. Inactive files are excluded from searches. Each file is handled separately."
     ),
     responses={200: answer("The result for each file.", BulkReply)},
 )

@@ -113,8 +113,8 @@ async def rotate_api_key(
     operation_id="tokens.create",
     summary="Create a bearer token",
     description=(
-        "A bearer token with scopes of the key, valid for at most an hour. It ends when its"
-        " key does, immediately if that is revoked. Tokens aren't stored; a retry returns another one."
+        "Creates a token with scopes of the key, valid for at most an hour. It ends with its key, immediately"
+        " if the key is revoked. Tokens aren't stored, so a retry returns another one."
     ),
     responses={200: answer("The token.", TokenReply), **errors(403)},
 )

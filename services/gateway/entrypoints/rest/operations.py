@@ -139,8 +139,8 @@ async def list_failures(
     operation_id="dead_letters.list",
     summary="List dead-lettered messages",
     description=(
-        "Lists messages that consumers couldn't process, with the cause: those of your company with a `company:…`"
-        " scope, or those of all companies with `installation:read`. A page reads at most 500 messages, so it can have"
+        "Lists messages that consumers couldn't process, with the cause: your company's messages with a `company:…`"
+        " scope, or all companies' messages with `installation:read`. A page reads at most 500 messages, so it can have"
         " fewer than `limit`, or none, while `has_more` is true."
     ),
     responses={200: answer("Dead-lettered messages, newest first.", schemas.DeadLetterList), **errors(403)},
@@ -178,9 +178,9 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
     summary="Replay a dead-lettered message",
     description=(
         "Sends the unchanged message to its original topic. Consumers that have already processed it skip it."
-        " A message can be replayed once; further requests return `repeated`. Replaying a message that is more than"
+        " A message can be replayed once. Further requests return `repeated`. Replaying a message that is more than"
         " seven days old returns 409. Requires `installation:write`, or `company:write` for your company's messages."
-        " After a 503, the message may have been sent; retrying is safe."
+        " After a 503, the message may have been sent. Retrying is safe."
     ),
     responses={200: answer("The message was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
 )

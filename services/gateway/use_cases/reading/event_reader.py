@@ -119,7 +119,7 @@ class EventReader:
         async with aclosing(reading):
             async for events in reading:
                 yield events or order.position
-                # A stream lasts long: don't hold on to its last stored page.
+                # The stream may last long, so free its last stored page.
                 del events
 
     async def session(

@@ -93,5 +93,5 @@ async def pages(
         after = page.next
         has_more = page.has_more and (until is None or after < until)
         yield page
-        # A stream lasts long: don't hold on to its last stored page.
+        # The stream may last long, so free its last stored page.
         del page

@@ -103,7 +103,7 @@ def _pieces() -> _Pieces:
     assert package.origin is not None
     model = WordLlama.load(cache_dir=Path(package.origin).parent, disable_download=True)
     model.tokenizer.no_padding()
-    # Skip the leading space, since runs include their own.
+    # Skip the leading space, since each run includes its own.
     model.tokenizer.normalizer = normalizers.Replace(" ", "▁")
     return _Pieces(model.embedding, model.tokenizer)
 

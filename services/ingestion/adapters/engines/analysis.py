@@ -118,7 +118,7 @@ class Analysis:
 
 
 class _Cache(dict[str, tuple[T, ...]]):
-    """Caches values by word. Computes missing ones."""
+    """Caches values by word and computes missing values."""
 
     def __init__(self, make: Callable[[str], Iterable[T]]) -> None:
         super().__init__()

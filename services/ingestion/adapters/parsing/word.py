@@ -159,7 +159,7 @@ class _Document:
         return [list(self._blocks(cell)), *([] for _ in range(further))]
 
     def _outline_levels(self) -> dict[str, int]:
-        """Returns heading levels by style. A style without a level inherits that of its base style."""
+        """Returns heading levels by style. A style without a level inherits the level of its base style."""
         own: dict[str, int | None] = {}
         bases: dict[str, str] = {}
         for target in self._parts.get("styles", ()):

@@ -139,7 +139,7 @@ class PostgresArtifactJobs:
         return [IndexPlace(row[0], row[1]) for row in found]
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues all documents of a lost index again, behind waiting ones. Returns their number."""
+        """Queues all documents of a lost index again, behind waiting documents. Returns their number."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents

@@ -1,4 +1,4 @@
-"""Indexes of knowledge bases: expected ones and ones pending deletion."""
+"""Indexes of knowledge bases: expected indexes and those pending deletion."""
 
 from typing import Final
 

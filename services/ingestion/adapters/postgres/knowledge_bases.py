@@ -98,7 +98,7 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Reads committed knowledge bases. Doesn't find deleted ones or those of other companies."""
+    """Reads committed knowledge bases. Doesn't find deleted or other companies' knowledge bases."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

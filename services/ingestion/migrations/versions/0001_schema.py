@@ -64,7 +64,7 @@ FILES = (
     "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
 )
 COLLECTIONS = (
-    # told: status, progress, count and size as last published. correlation_id: that of the last change of its files.
+    # told: status, progress, count and size as last published. correlation_id: from the last change of files.
     """
     CREATE TABLE collections (
         id text CONSTRAINT pk_collections PRIMARY KEY,
@@ -321,7 +321,7 @@ TABLES = {
     "ingestion_runs": {
         "row": "each ingestion",
         "bytes": "590",
-        "removed": "after the tombstone days, unless the latest of a knowledge base or file",
+        "removed": "after the tombstone days, except the latest of a knowledge base or file",
     },
     "ingestion_items": {"row": "each file in each index", "bytes": "480", "removed": "with file or index"},
     "artifact_documents": {

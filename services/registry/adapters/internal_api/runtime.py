@@ -16,7 +16,7 @@ from libs.service_defaults.internal_calls import checked
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
-# Well below the timeout of the registry's callers, so that an answer without the runtime still reaches them.
+# Well below the timeout of the registry's callers, so that a response without the runtime's data still reaches them.
 _DEADLINE_SECONDS: Final = 2.0
 # While the runtime is down, only one validation per interval waits for a timeout.
 _SILENCE_SECONDS: Final = 2.0

@@ -248,7 +248,7 @@ class _Attempt:
         )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
-        # `read()` would only check the announced length, which is that of the compressed content.
+        # `read()` would only check the announced length, but that is the length of the compressed content.
         answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
         if self._on_text is not None and answer.text:
             self._on_text(answer.text)

@@ -182,7 +182,7 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
         found[what][key] = found[what].get(key, 0) + number
     # Storage usage is only read for turns that will be rejected.
     used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
-    # Few sessions are waiting, so only those read the details.
+    # Read the details of waiting sessions only, since there are few of them.
     blocked = await blocked_sessions(connection, list(found["waiting"])) if found["waiting"] else {}
     live = {id: found["session"].get(id, 0) + found["waiting"].get(id, 0) for id in session_ids}
     return AdmissionView(sessions, frozenset(found["known"]), live, found["company"], used_up, blocked_by=blocked)

@@ -31,7 +31,7 @@ class PostgresPrices:
         self.table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
 
     async def run(self) -> None:
-        """Reloads the prices until cancelled. During an outage, the latest ones stay valid."""
+        """Reloads the prices until cancelled. During an outage, the latest prices stay valid."""
         while True:
             try:
                 await self.read()

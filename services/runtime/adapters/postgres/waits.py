@@ -1,4 +1,4 @@
-"""Waits of turns. They are opened when a claimed turn is suspended. A guarded update resolves each one once."""
+"""Waits of turns. They are opened when a claimed turn is suspended. A guarded update resolves each wait once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

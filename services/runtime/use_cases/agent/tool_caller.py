@@ -105,7 +105,7 @@ class ToolCaller:
         return CalledTools(results, tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds))
 
     async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
-        """Returns the calls that only the client can make, without invalid ones."""
+        """Returns the valid calls that only the client can make."""
         wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
         return tuple([call for call in wanted if await self._rejection(call, tools) is None])
 

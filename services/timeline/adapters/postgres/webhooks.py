@@ -78,7 +78,7 @@ UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS
     SELECT DISTINCT ON (chain) id FROM webhook_deliveries
     WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
 """
-"""Makes the next delivery of each chain due."""
+"""Makes each chain's next delivery due."""
 _ONE_MORE: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
 
 

@@ -59,9 +59,9 @@ def strong_words(
 ) -> tuple[list[list[int]], float]:
     """Selects combinations of term levels, and estimates how many chunks match at least one of them.
 
-    ``terms`` includes query weights; only the four heaviest terms count. ``chunks_with`` is the number of ``chunks`` by
-    term number. Assumes that terms are independent. Selects the combinations with the highest scores, up to about
-    ``most`` chunks but at least one combination.
+    ``terms`` includes query weights; only the four heaviest terms count. ``chunks_with`` maps a term's number to the
+    number of ``chunks`` that contain it. Assumes that terms are independent. Selects the combinations with the highest
+    scores, up to about ``most`` chunks but at least one combination.
     """
     if not chunks:
         return [], 0.0
@@ -108,7 +108,7 @@ def _numbers(levels: Levels, terms: Sequence[tuple[int, float]]) -> list[int]:
 
 # On three labelled collections, ranking only chunks with these words changed nDCG@10 by at most 0.002.
 _TELLING_SHARE: Final = 0.7
-# Above this share, comparing all chunks is faster than fetching the matching ones one by one.
+# Above this share, comparing all chunks is faster than fetching single chunks.
 _MOST_OF_CHUNKS: Final = 0.3
 # Limited, because each scored chunk is usually on a different page.
 _MOST_CHUNKS: Final = 2_500

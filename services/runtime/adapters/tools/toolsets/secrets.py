@@ -65,7 +65,7 @@ class Mask:
 
     def __init__(self, values: Iterable[str]) -> None:
         forms = {form for value in values if len(value) >= _SHORTEST_MASKED for form in _forms(value)}
-        # Longest first, because a value may be part of another one.
+        # Longest first, because a value may be part of another value.
         alternatives = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
         # Case-insensitive, because targets may return media types and host names in lower case.
         self._pattern = re.compile(alternatives, re.IGNORECASE) if forms else None

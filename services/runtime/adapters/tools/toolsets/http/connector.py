@@ -87,7 +87,7 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """Returns the schema for a tool without one.
+    """Returns the schema for a tool that doesn't specify parameters.
 
     Its placeholders are the parameters; those in the path are required.
     """

@@ -28,7 +28,7 @@ _STYLES: Final[dict[ParameterPlace, tuple[str, ...]]] = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
 }
-# OpenAPI itself ignores the first three. HTTP or this service sets the others.
+# OpenAPI itself ignores the first three. HTTP or this service sets the other headers.
 _NO_ARGUMENTS: Final = frozenset(
     {"accept", "authorization", "content-type", "connection", "content-length", "cookie", "host", "idempotency-key"}
     | {"te", "trailer", "transfer-encoding", "upgrade"}

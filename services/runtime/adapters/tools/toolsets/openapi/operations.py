@@ -21,7 +21,7 @@ _LARGEST_OF_ALL: Final = 3_000_000
 def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
     """Returns the tools of a document, limited to the `chosen` operations if there are any. Raises JobRefused.
 
-    Omits operations that can't become tools, or raises JobRefused for chosen ones.
+    Omits operations that can't become tools, or raises JobRefused if they are chosen.
     """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]
