@@ -10,7 +10,6 @@ import jsonschema_rs
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
-from services.gateway.entrypoints.door.described import RequestBody
 
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import QueryModel
