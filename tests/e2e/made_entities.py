@@ -21,7 +21,7 @@ CREATIONS: Final = [
     each for each in OPERATIONS if each.route.status_code == 201 and each.method == "POST" and each.path in _READS
 ]
 # What lists below an entity show: writes that are no creation, twice or more often.
-_FILLING: Final = ("sessions.execute", "agents.update", "collections.add_files", "webhooks.test")
+_FILLING: Final = ("sessions.execute", "agents.update", "artifacts.upload", "collections.add_files", "webhooks.test")
 _ORDER_STATUS: Final = {
     "name": "order_status",
     "description": "Looks up an order.",

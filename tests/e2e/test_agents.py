@@ -81,28 +81,3 @@ async def test_a_change_that_is_not_valid_changes_nothing(api: Api) -> None:
     for change in ({"agent_type": "wizard"}, {"llm_config": {"model": "nobody:x"}}, {"nmae": "x"}, {"name": ""}, []):
         check_error(await api.http.patch(path, json=change), 422, "validation_error")
     assert (await api.http.get(path)).json() == agent
-
-
-async def test_who_sees_whose_agents(as_alice: Api, as_bob: Api, as_mallory: Api) -> None:
-    agents = {}
-    for name, settings in {"private": {}, "shared": {"is_shared": True}, "public": {"is_public": True}}.items():
-        reply = await as_alice.http.post("/agent/", json={**configuration(), **settings})
-        assert reply.status_code == 201, reply.text
-        agents[name] = reply.json()
-
-    async def seen(api: Api) -> set[str]:
-        listed = {agent["id"] for agent in (await api.http.get("/agent/")).json()}
-        single = [
-            name for name, agent in agents.items() if (await api.http.get(f"/agent/{agent['id']}/")).status_code == 200
-        ]
-        assert {name for name, agent in agents.items() if agent["id"] in listed} <= set(single)
-        return set(single)
-
-    assert await seen(as_alice) == {"private", "shared", "public"}
-    assert await seen(as_bob) == {"shared", "public"}
-    assert "private" not in await seen(as_mallory)
-    assert "shared" not in await seen(as_mallory)
-    shared = f"/agent/{agents['shared']['id']}/"
-    check_error(await as_bob.http.patch(shared, json={"name": "mine"}), 403, "permission_error")
-    check_error(await as_mallory.http.patch(shared, json={"name": "mine"}), 404, "not_found_error")
-    assert (await as_alice.http.get(shared)).json() == agents["shared"]

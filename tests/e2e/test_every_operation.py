@@ -36,6 +36,8 @@ WITH_REFERENCES = [
 REPEATABLE = [each for each in OPERATIONS if each.is_repeatable]
 # Of an artifact that its agent made, and of a toolset of another kind: refused here, each time alike.
 REFUSED = {"artifacts.copy_to_platform", "artifacts.remove_from_platform", "toolsets.update"}
+# They answer the entity as it is by then, which goes on by itself.
+READ_AGAIN = {"knowledge_bases.ingest", "webhooks.update"}
 NO_CURSORS = ("x", "%00", *(base64.urlsafe_b64encode(text).decode().rstrip("=") for text in (b"[]", b"{}", b'["a",1]')))
 
 
@@ -185,7 +187,7 @@ def test_pages_are_parts_of_the_whole(owner: Entities, operation: Operation) -> 
     if operation in WITH_CURSOR:
         joined, following = [], {}
         while following is not None:
-            page = owner.client.get(path, params={"limit": 2, **following}).json()
+            page = owner.client.get(path, params={"limit": 1, **following}).json()
             joined += entries(operation, page)
             assert page["has_more"] is (page["next"] is not None)
             following = {"after": page["next"]} if page["has_more"] else None
@@ -208,10 +210,13 @@ def another(operation: Operation, body: Any) -> Any:
     return next((each for each in (*changed, *operation.examples) if each != body and operation.documents(each)), None)
 
 
-def outcome(reply: httpx.Response) -> Any:
+def outcome(operation: Operation, reply: httpx.Response) -> Any:
     """An answer without what each has for itself: a link's signature, the ID of a request that nothing is kept of."""
     answer = reply.json() if reply.content else {}
-    told = {name: value for name, value in answer.items() if not name.startswith("url")}
+    if str(operation) in READ_AGAIN:
+        told = {name: answer.get(name) for name in ("id", "name", "created_at")}
+    else:
+        told = {name: value for name, value in answer.items() if not name.startswith("url")}
     return reply.status_code, told if reply.is_success else answer["error"]["message"]
 
 
@@ -223,12 +228,12 @@ def test_a_repeat_has_the_outcome_of_the_first(own: Entities, operation: Operati
         first, again = [entities.send(operation, body, idempotency_key=key) for _ in range(2)]
         if first.is_success:
             break
-        assert outcome(again) == outcome(first)
+        assert outcome(operation, again) == outcome(operation, first)
     if first.is_success and first.content and "secret" in first.json():
         check_error(again, 409, "conflict_error")
         assert first.json()["secret"] not in again.text
     else:
-        assert outcome(again) == outcome(first)
+        assert outcome(operation, again) == outcome(operation, first)
     assert first.is_success or str(operation) in REFUSED, first.text
     assert operation.method != "DELETE" or (first.status_code, first.content) == (204, b"")
     if (other := another(operation, body)) is not None:

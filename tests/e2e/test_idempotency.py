@@ -83,27 +83,6 @@ async def test_a_failed_turn_stays_failed(api: Api, model: HeldModel) -> None:
     assert len(model.asked(text)) == 1
 
 
-@pytest.mark.parametrize("form", FORMS)
-async def test_the_key_with_another_body_is_refused(api: Api, form: str) -> None:
-    session, key = await api.session(), unique("key")
-    assert (await api.execute(session, "this", idempotency_key=key)).status_code == 200
-    reply = await api.execute(session, "that", idempotency_key=key, **FORMS[form])
-    check_error(reply, 422, "validation_error")
-    assert len(await api.messages(session)) == 2
-
-
-async def test_the_key_counts_per_path_and_per_caller(api: Api, as_alice: Api) -> None:
-    key = unique("key")
-    mine, other = await api.sessions(2)
-    hers = await as_alice.session()
-    replies = [
-        await api.execute(mine, "hello", idempotency_key=key),
-        await api.execute(other, "hello", idempotency_key=key),
-        await as_alice.execute(hers, "hello", idempotency_key=key),
-    ]
-    assert len({reply.json()["turn_id"] for reply in replies}) == 3
-
-
 async def test_json_and_yaml_of_the_same_meaning_are_the_same_body(api: Api) -> None:
     session, key = await api.session(), unique("key")
     first = await api.execute(session, "hello", idempotency_key=key)

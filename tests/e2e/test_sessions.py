@@ -73,15 +73,6 @@ agent_type: llm_agent
     assert other.json()["config_hash"] not in hashes
 
 
-async def test_a_session_that_cannot_be_is_not_made(api: Api) -> None:
-    before = (await api.http.get("/sessions/")).json()["total"]
-    for fields in ({"agent_type": "wizard"}, {"llm_config": {"model": "nobody:x"}}, {"tools": ["no_such_tool"]}):
-        reply = await api.http.post("/sessions/", json={**configuration(), **fields})
-        error = check_error(reply, 422, "validation_error")
-        assert error["details"]
-    assert (await api.http.get("/sessions/")).json()["total"] == before
-
-
 async def test_sessions_of_stored_agents(api: Api) -> None:
     agent = (await api.http.post("/agent/", json={**configuration(), "name": unique("agent")})).json()
     for reference in ({"agent_id": agent["id"]}, {"agent_key": agent["agent_key"]}):
@@ -99,27 +90,6 @@ async def test_sessions_of_stored_agents(api: Api) -> None:
         check_error(await api.http.post("/sessions/", json=reference), 404, "not_found_error")
     both = {"agent_id": agent["id"], "agent_key": agent["agent_key"]}
     check_error(await api.http.post("/sessions/", json=both), 422, "validation_error")
-
-
-async def test_the_history_in_pages(api: Api) -> None:
-    session = await api.session("openai:stub-echo")
-    for number in range(3):
-        await api.execute(session, f"message {number}")
-    path = f"/runtime/{session}/messages/"
-    whole = (await api.http.get(path)).json()
-    assert set(whole) == {"messages", "total", "total_is_exact", "has_more", "next"}
-    assert (whole["total"], whole["has_more"]) == (6, False)
-    contents = [message["content"] for message in whole["messages"]]
-    assert contents == [text for n in range(3) for text in (f"message {n}", f"You said: message {n}")]
-    stamps = [message["timestamp"] for message in whole["messages"]]
-    assert all(map(TIMESTAMP.fullmatch, stamps))
-    assert stamps == sorted(stamps)
-    page = (await api.http.get(path, params={"limit": 4, "offset": 1})).json()
-    assert (page["messages"], page["total"], page["has_more"]) == (whole["messages"][1:5], 6, True)
-    last = (await api.http.get(path, params={"limit": 4, "offset": 2})).json()
-    assert (last["messages"], last["has_more"]) == (whole["messages"][2:], False)
-    beyond = (await api.http.get(path, params={"offset": 600})).json()
-    assert beyond == {"messages": [], "total": 6, "total_is_exact": True, "has_more": False, "next": None}
 
 
 async def test_blocks_of_text_and_images(api: Api) -> None:

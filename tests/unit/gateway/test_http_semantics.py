@@ -128,13 +128,6 @@ def test_errors_that_pass_say_when_to_come_back(kind: ErrorKind) -> None:
     assert int(error_response(ErrorInfo(type=kind, message="later")).headers["retry-after"]) > 0
 
 
-@pytest.mark.parametrize("path", ["/knowledge-bases/available-collections/"])
-async def test_lists_that_come_whole_take_no_parameters(public: Gateway, path: str) -> None:
-    answer = await public.client.get(f"{path}?limit=5")
-    assert (answer.status_code, error_of(answer)["details"][0]["loc"]) == (422, ["query", "limit"])
-    assert public.upstreams.asked == []
-
-
 @pytest.mark.parametrize("content", [" ", "\n\t", " \u2003", [{"type": "text", "text": " \n"}]])
 async def test_a_message_of_white_space_is_refused(public: Gateway, content: Any) -> None:
     answer = await public.client.post(f"/runtime/{new_id()}/execute/", json={"content": content})

@@ -133,13 +133,6 @@ async def test_private_sessions_of_others_are_left_out_without_company_read(publ
     assert positions(await page(public)) == [1], "of the other company"
 
 
-async def test_the_scope_is_needed(public: Gateway) -> None:
-    secret, _ = public.keys.issue(scopes=frozenset({"sessions:read", "company:read"}))
-    for accept in ("application/json", "text/event-stream"):
-        refused = await public.client.get("/events/", headers={"x-api-key": secret, "accept": accept})
-        assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
-
-
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 async def test_a_public_key_has_to_name_a_session(public: Gateway, accept: str) -> None:
     connection = await connect(public)
