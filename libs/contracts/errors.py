@@ -35,7 +35,7 @@ class ErrorKind(StrEnum):
 
 
 class ExceededBudget(BaseModel):
-    """A budget that is used up. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as text."""
+    """A used-up budget. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as a string."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -57,7 +57,7 @@ class ExceededLimit(BaseModel):
 
 
 class ErrorDetail(BaseModel):
-    """A problem with one field of a document, or with a limit."""
+    """A problem with one field of a request, or with a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -29,7 +29,7 @@ def _recorded_types() -> set[str]:
 def _event_type(text: str) -> str:
     known = _recorded_types()
     if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
-        raise ValueError("must be the name of a recorded event, or a prefix that ends in an asterisk")
+        raise ValueError("must be an event type such as turn.completed, or a prefix of one that ends in *")
     return text
 
 
@@ -59,7 +59,7 @@ class WebhookStatus(StrEnum):
 
 
 class CreateWebhookBody(StrictModel):
-    """``POST /webhooks/``."""
+    """The body of ``POST /webhooks/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "finished turns": {
@@ -77,7 +77,7 @@ class CreateWebhookBody(StrictModel):
 
 
 class UpdateWebhookBody(StrictModel):
-    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
+    """The body of ``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
@@ -93,7 +93,7 @@ class UpdateWebhookBody(StrictModel):
 
 
 class RotateWebhookBody(StrictModel):
-    """``POST /webhooks/{id}/rotate/``."""
+    """The body of ``POST /webhooks/{id}/rotate/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
