@@ -57,7 +57,7 @@ class ExceededLimit(BaseModel):
 
 
 class ErrorDetail(BaseModel):
-    """A problem with one field of a document, or with a limit."""
+    """A problem with one field of a request, or with a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -62,7 +62,7 @@ def events_topic(
         owner=owner,
         senders=(owner,),
         consumers=consumers,
-        description=f"Events of the {owner} service; public API.",
+        description=f"The {owner} service's events, part of the public API.",
         partitions=partitions,
         retention_ms=7 * _DAY_MS,
         tailed_by=tailed_by,

@@ -35,6 +35,6 @@ def _of_service(migrations: Path) -> str:
 def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:
     """Raises ValueError unless the described tables are exactly those that the source creates."""
     if different := set(_CREATED.findall(source)) ^ described.keys():
-        raise ValueError(f"created but not described, or described but not created: {', '.join(sorted(different))}")
+        raise ValueError(f"tables must be both created and described in TABLES: {', '.join(sorted(different))}")
     rows = ((f"`{name}`", each["row"], each["bytes"], each["removed"]) for name, each in described.items())
     return table(("table", "a row for", "bytes", "removed"), rows)

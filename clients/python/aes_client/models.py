@@ -288,7 +288,10 @@ class Collection(Model):
 
 
 class CollectionFilesReply(Model):
-    """The result for each file. ``added`` and ``failed`` count them."""
+    """The result for each file.
+
+    ``added`` and ``failed`` are counts; files already in the collection count as neither.
+    """
 
     success: bool
     added: int
@@ -324,7 +327,7 @@ class ConsumerState(Model):
 
 
 class ConsumerStates(Model):
-    """The lag of every consumer group. ``lag`` is the sum of them."""
+    """The lag of every consumer group. ``lag`` is their sum."""
 
     consumers: list[ConsumerState]
     lag: int
@@ -445,7 +448,7 @@ class Delivery(Model):
 
 
 class ErrorDetail(Model):
-    """A problem with one field of a document, or with a limit."""
+    """A problem with one field of a request, or with a limit."""
 
     loc: list[str | int]
     type: str
@@ -645,7 +648,10 @@ class Key(Model):
 
 
 class KnowledgeBase(Model):
-    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty when done."""
+    """A searchable set of documents.
+
+    ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status`` is ``completed``.
+    """
 
     id: str
     name: str
@@ -927,10 +933,10 @@ class ServiceStates(Model):
 
 
 class Session(Model):
-    """A conversation with the agent it was created with. ``forked_from`` is the session that its history was copied
-    from.
+    """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
+    copied from.
 
-    ``metadata`` is set by clients of other protocols. It's omitted if empty.
+    ``metadata`` is set by the OpenAI API's conversations. It's omitted if empty.
     """
 
     session_id: str
@@ -1169,7 +1175,7 @@ class TurnFailed(Model):
 class TurnQueued(Model):
     """A turn was queued. It's waiting for earlier turns of its session, or for a free worker.
 
-    ``blocked_by`` is the earlier turn, if it's waiting for actions. The session's turns can't run until they're
+    ``blocked_by`` is set if an earlier turn is waiting for actions. This turn can't run until those actions are
     resolved.
     """
 
@@ -1215,7 +1221,7 @@ class UploadedFiles(Model):
 class Usage(Model):
     """A turn's usage. ``seconds`` is working time, without the time spent waiting.
 
-    ``cost`` is an exact decimal at the model's price at the time; null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ended; null if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1338,7 +1344,7 @@ class ArtifactSource(TypedDict, total=False):
 
 
 class BulkBody(TypedDict, total=False):
-    """``POST /files/bulk/``: one operation for many files."""
+    """The body of ``POST /files/bulk/``: one operation for many files."""
 
     operation: Required[Literal["delete", "update_tags", "change_status"]]
     file_ids: Required[list[str]]
@@ -1368,7 +1374,7 @@ class CallSettings(TypedDict, total=False):
 
 
 class CallToolBody(TypedDict, total=False):
-    """``POST /toolsets/{name}/tools/{tool}/call/``."""
+    """The body of ``POST /toolsets/{name}/tools/{tool}/call/``."""
 
     arguments: dict[str, Any]
 
@@ -1395,13 +1401,13 @@ class ClientTool(TypedDict, total=False):
 
 
 class CollectionFilesBody(TypedDict, total=False):
-    """``POST /collections/{id}/files/``."""
+    """The body of ``POST /collections/{id}/files/``."""
 
     file_ids: Required[list[str]]
 
 
 class ConfiguredSession(TypedDict, total=False):
-    """``POST /sessions/`` with an agent configuration."""
+    """The body of ``POST /sessions/`` with an agent configuration."""
 
     messages: list[GivenMessage]
     name: Required[str]
@@ -1416,7 +1422,7 @@ class ConfiguredSession(TypedDict, total=False):
 
 
 class CreateAgentBody(TypedDict, total=False):
-    """``POST /agent/``: the configuration and the settings of a stored agent."""
+    """The body of ``POST /agent/``: the configuration and the settings of a stored agent."""
 
     is_public: bool
     is_shared: bool
@@ -1435,7 +1441,7 @@ class CreateAgentBody(TypedDict, total=False):
 
 
 class CreateBudgetBody(TypedDict, total=False):
-    """``POST /budgets/``: a budget of the company, or of one of its users or keys.
+    """The body of ``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
     Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
     event is published when usage reaches ``warning_percent``; null turns it off.
@@ -1451,14 +1457,14 @@ class CreateBudgetBody(TypedDict, total=False):
 
 
 class CreateCollectionBody(TypedDict, total=False):
-    """``POST /collections/``."""
+    """The body of ``POST /collections/``."""
 
     name: Required[str]
     description: str
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
+    """The body of ``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     name: str
     agent_id: str | None
@@ -1477,7 +1483,10 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except those of the installation."""
+    """The body of ``POST /api-keys/``.
+
+    ``scopes`` defaults to the creator's scopes, except those of the installation.
+    """
 
     name: str
     scopes: (
@@ -1519,8 +1528,9 @@ class CreateKeyBody(TypedDict, total=False):
 
 
 class CreateKnowledgeBaseBody(TypedDict, total=False):
-    """``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to
-    the installation's.
+    """The body of ``POST /knowledge-bases/``.
+
+    ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to the installation's.
     """
 
     name: Required[str]
@@ -1535,7 +1545,7 @@ class CreateKnowledgeBaseBody(TypedDict, total=False):
 
 
 class CreateWebhookBody(TypedDict, total=False):
-    """``POST /webhooks/``."""
+    """The body of ``POST /webhooks/``."""
 
     url: Required[str]
     event_types: Required[list[str]]
@@ -1552,7 +1562,7 @@ class EmbeddingConfig(TypedDict, total=False):
 
 
 class ExecuteBody(TypedDict, total=False):
-    """``POST /runtime/{session_id}/execute/``: a text that isn't blank, or a list of blocks."""
+    """The body of ``POST /runtime/{session_id}/execute/``: non-blank text, or a list of blocks."""
 
     content: Required[str | list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]]
     correlation_id: str | None
@@ -1568,7 +1578,10 @@ class FileBlock(TypedDict, total=False):
 
 
 class ForkSessionBody(TypedDict, total=False):
-    """``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is copied."""
+    """The body of ``POST /sessions/{session_id}/fork/``.
+
+    Specify at most one turn. Without one, the whole history is copied.
+    """
 
     up_to_turn_id: str | None
     before_turn_id: str | None
@@ -1587,7 +1600,7 @@ class GivenMessage(TypedDict, total=False):
 
 
 class GivenToolCall(TypedDict, total=False):
-    """A tool call in an imported message. ``id`` is unique in the conversation."""
+    """A tool call in an imported message. ``id`` must be unique in the conversation."""
 
     id: Required[str]
     name: Required[str]
@@ -1713,13 +1726,13 @@ class OpenApiToolsetBody(TypedDict, total=False):
 
 
 class PutSecretBody(TypedDict, total=False):
-    """``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
+    """The body of ``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
 
     value: Required[str]
 
 
 class ReferencedSession(TypedDict, total=False):
-    """``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
+    """The body of ``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
 
     messages: list[GivenMessage]
     agent_id: str | None
@@ -1727,7 +1740,7 @@ class ReferencedSession(TypedDict, total=False):
 
 
 class ResolveActionBody(TypedDict, total=False):
-    """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
+    """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
     ``decision`` answers an approval; a denial can give a ``reason``. ``output`` and ``error`` are the result of a tool
     call that you ran. ``output`` can be any JSON value, including null.
@@ -1740,20 +1753,20 @@ class ResolveActionBody(TypedDict, total=False):
 
 
 class RotateKeyBody(TypedDict, total=False):
-    """``POST /api-keys/{id}/rotate/``."""
+    """The body of ``POST /api-keys/{id}/rotate/``."""
 
     expires_at: str | None
     grace_seconds: int
 
 
 class RotateWebhookBody(TypedDict, total=False):
-    """``POST /webhooks/{id}/rotate/``."""
+    """The body of ``POST /webhooks/{id}/rotate/``."""
 
     grace_seconds: int
 
 
 class SearchBody(TypedDict, total=False):
-    """``POST /knowledge-bases/{id}/search/``."""
+    """The body of ``POST /knowledge-bases/{id}/search/``."""
 
     query: Required[str]
     mode: Literal["hybrid", "semantic", "keyword"]
@@ -1771,7 +1784,7 @@ class SearchFilters(TypedDict, total=False):
 
 
 class SetRetentionBody(TypedDict, total=False):
-    """``PUT /retention/``. null restores the installation's default."""
+    """The body of ``PUT /retention/``. null restores the installation's default."""
 
     session_retention_days: Required[int | None]
 
@@ -1784,7 +1797,7 @@ class TextBlock(TypedDict, total=False):
 
 
 class TokenBody(TypedDict, total=False):
-    """``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
+    """The body of ``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
 
     scopes: (
         list[
@@ -1837,7 +1850,7 @@ class ToolPolicy(TypedDict, total=False):
 class TurnOptions(TypedDict, total=False):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
+    The model's output ends before the first ``stop`` string. ``tool_choice`` allows, forbids or requires a tool
     call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
     is stored with the turn and doesn't affect it.
     """
@@ -1855,7 +1868,10 @@ class TurnOptions(TypedDict, total=False):
 
 
 class UpdateAgentBody(TypedDict, total=False):
-    """``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes the schema."""
+    """The body of ``PATCH /agent/{id}/``.
+
+    Omitted fields keep their values. ``output_schema: null`` removes the schema.
+    """
 
     name: str | None
     agent_type: Literal["llm_agent", "react_agent"] | None
@@ -1874,7 +1890,10 @@ class UpdateAgentBody(TypedDict, total=False):
 
 
 class UpdateBudgetBody(TypedDict, total=False):
-    """``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa."""
+    """The body of ``PATCH /budgets/{id}/``.
+
+    Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa.
+    """
 
     description: str | None
     cost: str | None
@@ -1883,15 +1902,16 @@ class UpdateBudgetBody(TypedDict, total=False):
 
 
 class UpdateCollectionBody(TypedDict, total=False):
-    """``PATCH /collections/{id}/``. Omitted fields keep their values."""
+    """The body of ``PATCH /collections/{id}/``. Omitted fields keep their values."""
 
     name: str | None
     description: str | None
 
 
 class UpdateKnowledgeBaseBody(TypedDict, total=False):
-    """``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply from the next
-    ingestion.
+    """The body of ``PATCH /knowledge-bases/{id}/``.
+
+    Omitted fields keep their values. New content and settings apply from the next ingestion.
     """
 
     name: str | None
@@ -1905,7 +1925,7 @@ class UpdateKnowledgeBaseBody(TypedDict, total=False):
 
 
 class UpdateToolsetBody(TypedDict, total=False):
-    """``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
+    """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
     Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
     """
@@ -1927,7 +1947,7 @@ class UpdateToolsetBody(TypedDict, total=False):
 
 
 class UpdateWebhookBody(TypedDict, total=False):
-    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
+    """The body of ``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     url: str | None
     event_types: list[str] | None

@@ -58,7 +58,8 @@ class Turns(Resource[R]):
     def get(self) -> Request[schemas.Turn]:
         """Get the state of a turn.
 
-        Includes the reply once it's completed, the error if it failed, and the open actions while it's waiting.
+        The response contains the reply once the turn has completed, the error if it failed, and its open actions
+        while it's waiting.
 
         Requires the scope `sessions:read`.
         """
@@ -712,9 +713,9 @@ class Secrets(Resource[R]):
     def put(self, name: str, value: str) -> Request[schemas.Secret]:
         """Store a secret.
 
-        Stores a secret, or replaces its value, for toolset headers: `${secret:NAME}`. The value is stored encrypted
-        and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and begins with a
-        letter.
+        Stores a secret, or replaces its value. Toolset headers use it as `${secret:NAME}`. The value is stored
+        encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and begins
+        with a letter.
 
         Requires the scope `secrets:write`.
         """
@@ -1019,8 +1020,9 @@ class Retention(Resource[R]):
     ) -> Request[schemas.Retention]:
         """Set the session retention.
 
-        Deletes the company's sessions after this many days without a turn, and publishes `session.deleted` events.
-        Sessions that are already older are deleted within hours. null restores the installation's default.
+        Deletes the company's sessions after `session_retention_days` without a turn, and publishes
+        `session.deleted` events. Sessions that are already older are deleted within hours. null restores the
+        installation's default.
 
         Requires the scope `company:write`.
         """
@@ -1034,9 +1036,9 @@ class Operations(Resource[R]):
     def services(self) -> Request[schemas.ServiceStates]:
         """Get the services' health.
 
-        With `installation:read`, lists every replica known to the gateway and its unavailable dependencies. With a
-        `company:…` scope, returns a summary by service. A replica that doesn't respond within four seconds is
-        `unreachable`. Responses are cached for two seconds.
+        With `installation:read`, lists every replica that the gateway knows, each with its unavailable
+        dependencies. With a `company:…` scope, returns a summary by service. A replica that doesn't respond within
+        four seconds is `unreachable`. Responses are cached for two seconds.
         """
         return Request("GET", "/operations/services/", one(schemas.ServiceStates))
 
@@ -1093,9 +1095,9 @@ class DeadLetters(Resource[R]):
     ) -> Emitting[schemas.DeadLetter]:
         """List dead-lettered messages.
 
-        Lists messages that consumers couldn't process, with the cause: your company's messages with a `company:…`
-        scope, or all companies' messages with `installation:read`. A page reads at most 500 messages, so it can
-        have fewer than `limit`, or none, while `has_more` is true.
+        Lists messages that consumers couldn't process, and why. A `company:…` scope shows your company's messages;
+        `installation:read` shows all. Each request scans at most 500 messages. A page can therefore be short or
+        empty although `has_more` is true.
         """
         yield from self._pages(
             "/operations/dead-letters/",
@@ -1109,6 +1111,7 @@ class DeadLetters(Resource[R]):
         """Get a dead-lettered message.
 
         Includes headers and payload. Signed identities, likely secrets and payloads other than JSON are hidden.
+        Requires `installation:read`, or a `company:…` scope for your company's messages.
         """
         return Request(
             "GET", path_of("/operations/dead-letters/{dead_letter_id}/", dead_letter_id), one(schemas.DeadLetterDetail)
@@ -1119,9 +1122,9 @@ class DeadLetters(Resource[R]):
         """Replay a dead-lettered message.
 
         Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A
-        message can be replayed once. Further requests return `repeated`. Replaying a message that is more than
-        seven days old returns 409. Requires `installation:write`, or `company:write` for your company's messages.
-        After a 503, the message may have been sent. Retrying is safe.
+        message can be replayed once. Further requests send nothing and return `repeated: true`. Replaying a message
+        that is more than seven days old returns 409. Requires `installation:write`, or `company:write` for your
+        company's messages. After a 503, the message may have been sent. Retrying is safe.
         """
         return Request(
             "POST",

@@ -24,7 +24,7 @@ class ActionPage(WireModel, ListPage):
 
 
 class ResolveActionBody(StrictModel):
-    """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
+    """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
     ``decision`` answers an approval; a denial can give a ``reason``. ``output`` and ``error`` are the result of a tool
     call that you ran. ``output`` can be any JSON value, including null.
@@ -53,7 +53,10 @@ class ResolveActionBody(StrictModel):
 
 
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
-    """An answer to an action was accepted, now or earlier. ``turn`` is the turn's resulting state."""
+    """An answer to an action was accepted.
+
+    A repeated answer gets this event, too. ``turn`` is the turn's resulting state.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}
 

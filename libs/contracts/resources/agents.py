@@ -112,7 +112,7 @@ class AgentSettings(StrictModel):
 
 
 class CreateAgentBody(AgentConfiguration, AgentSettings):
-    """``POST /agent/``: the configuration and the settings of a stored agent."""
+    """The body of ``POST /agent/``: the configuration and the settings of a stored agent."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "conversation": {
@@ -132,7 +132,10 @@ class CreateAgentBody(AgentConfiguration, AgentSettings):
 
 
 class UpdateAgentBody(StrictModel):
-    """``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes the schema."""
+    """The body of ``PATCH /agent/{id}/``.
+
+    Omitted fields keep their values. ``output_schema: null`` removes the schema.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new instructions": {"system_prompt": "You answer in one sentence."},
@@ -245,7 +248,7 @@ class AgentCreated(Event, type="aes.registry.agent.created.v1"):
 
 
 class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
-    """An agent was updated. If its configuration changed, ``version_number`` is new."""
+    """An agent was updated. If its configuration changed, ``version_number`` increases."""
 
     agent: Agent
 

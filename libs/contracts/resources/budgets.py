@@ -39,7 +39,7 @@ Description = Annotated[str, Field(max_length=1_000)]
 
 
 class CreateBudgetBody(StrictModel):
-    """``POST /budgets/``: a budget of the company, or of one of its users or keys.
+    """The body of ``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
     Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
     event is published when usage reaches ``warning_percent``; null turns it off.
@@ -72,7 +72,10 @@ class CreateBudgetBody(StrictModel):
 
 
 class UpdateBudgetBody(StrictModel):
-    """``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa."""
+    """The body of ``PATCH /budgets/{id}/``.
+
+    Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a higher limit": {"cost": "400", "warning_percent": 90}}
 

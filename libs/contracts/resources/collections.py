@@ -16,7 +16,7 @@ CollectionStatus = Literal["pending", "running", "completed", "failed"]
 
 
 class CreateCollectionBody(StrictModel):
-    """``POST /collections/``."""
+    """The body of ``POST /collections/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"documents": {"name": "Handbooks", "description": "What customers ask about"}}
 
@@ -25,7 +25,7 @@ class CreateCollectionBody(StrictModel):
 
 
 class UpdateCollectionBody(StrictModel):
-    """``PATCH /collections/{id}/``. Omitted fields keep their values."""
+    """The body of ``PATCH /collections/{id}/``. Omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"another name": {"name": "Manuals"}}
 
@@ -77,14 +77,17 @@ class CollectionPage(ListPage):
 
 
 class CollectionFilesBody(StrictModel):
-    """``POST /collections/{id}/files/``."""
+    """The body of ``POST /collections/{id}/files/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"one file": {"file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]}}
     file_ids: FileIds
 
 
 class CollectionFilesReply(BaseModel):
-    """The result for each file. ``added`` and ``failed`` count them."""
+    """The result for each file.
+
+    ``added`` and ``failed`` are counts; files already in the collection count as neither.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one file": {

@@ -92,7 +92,7 @@ class BulkParameters(StrictModel):
 
 
 class BulkBody(StrictModel):
-    """``POST /files/bulk/``: one operation for many files."""
+    """The body of ``POST /files/bulk/``: one operation for many files."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new tags": {

@@ -14,7 +14,10 @@ EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
 
 
 class CreateKeyBody(StrictModel):
-    """``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except those of the installation."""
+    """The body of ``POST /api-keys/``.
+
+    ``scopes`` defaults to the creator's scopes, except those of the installation.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "reader": {
@@ -36,7 +39,7 @@ class CreateKeyBody(StrictModel):
 
 
 class RotateKeyBody(StrictModel):
-    """``POST /api-keys/{id}/rotate/``."""
+    """The body of ``POST /api-keys/{id}/rotate/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 

@@ -53,8 +53,9 @@ class EmbeddingConfig(StrictModel):
 
 
 class CreateKnowledgeBaseBody(StrictModel):
-    """``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to
-    the installation's.
+    """The body of ``POST /knowledge-bases/``.
+
+    ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to the installation's.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -80,8 +81,9 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 
 class UpdateKnowledgeBaseBody(StrictModel):
-    """``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply from the next
-    ingestion.
+    """The body of ``PATCH /knowledge-bases/{id}/``.
+
+    Omitted fields keep their values. New content and settings apply from the next ingestion.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
@@ -131,7 +133,10 @@ class DatasourceError(BaseModel):
 
 
 class KnowledgeBase(BaseModel):
-    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty when done."""
+    """A searchable set of documents.
+
+    ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status`` is ``completed``.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "being ingested": {
@@ -226,7 +231,7 @@ class SearchFilters(StrictModel):
 
 
 class SearchBody(StrictModel):
-    """``POST /knowledge-bases/{id}/search/``."""
+    """The body of ``POST /knowledge-bases/{id}/search/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "hybrid": {"query": "How much is a ticket?"},

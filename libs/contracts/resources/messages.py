@@ -108,7 +108,7 @@ class HistoryMessage(WireModel):
 
 
 class GivenToolCall(StrictModel):
-    """A tool call in an imported message. ``id`` is unique in the conversation."""
+    """A tool call in an imported message. ``id`` must be unique in the conversation."""
 
     id: str = Field(min_length=1, max_length=200)
     name: str = Field(min_length=1, max_length=200)

@@ -54,7 +54,7 @@ class ConsumerState(BaseModel):
 
 
 class ConsumerStates(BaseModel):
-    """The lag of every consumer group. ``lag`` is the sum of them."""
+    """The lag of every consumer group. ``lag`` is their sum."""
 
     consumers: list[ConsumerState]
     lag: int

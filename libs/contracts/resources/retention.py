@@ -29,7 +29,7 @@ class Retention(BaseModel):
 
 
 class SetRetentionBody(StrictModel):
-    """``PUT /retention/``. null restores the installation's default."""
+    """The body of ``PUT /retention/``. null restores the installation's default."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a quarter": {"session_retention_days": 90},

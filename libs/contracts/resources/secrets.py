@@ -18,7 +18,7 @@ def secret_place(company_id: str, name: str) -> str:
 
 
 class PutSecretBody(StrictModel):
-    """``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
+    """The body of ``PUT /secrets/{name}/``. The value is sent in request headers, so it must be printable ASCII."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the token of the ticket office"}}
 

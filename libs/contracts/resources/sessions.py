@@ -23,7 +23,10 @@ class AgentReference(StrictModel):
 
 
 class ForkSessionBody(StrictModel):
-    """``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is copied."""
+    """The body of ``POST /sessions/{session_id}/fork/``.
+
+    Specify at most one turn. Without one, the whole history is copied.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "the whole history": {},
@@ -50,10 +53,10 @@ class SessionCreatedReply(BaseModel):
 
 
 class Session(BaseModel):
-    """A conversation with the agent it was created with. ``forked_from`` is the session that its history was copied
-    from.
+    """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
+    copied from.
 
-    ``metadata`` is set by clients of other protocols. It's omitted if empty.
+    ``metadata`` is set by the OpenAI API's conversations. It's omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -84,7 +87,7 @@ class SessionPage(ListPage):
 
 
 class ConfiguredSession(AgentConfiguration, GivenHistory):
-    """``POST /sessions/`` with an agent configuration."""
+    """The body of ``POST /sessions/`` with an agent configuration."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a configuration": {
@@ -97,7 +100,7 @@ class ConfiguredSession(AgentConfiguration, GivenHistory):
 
 
 class ReferencedSession(AgentReference, GivenHistory):
-    """``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
+    """The body of ``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {"agent_key": "support"},

@@ -12,7 +12,7 @@ LONGEST_TOKEN_SECONDS: Final = 3600
 
 
 class TokenBody(StrictModel):
-    """``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
+    """The body of ``POST /auth/token/``. ``scopes`` defaults to the key's scopes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 

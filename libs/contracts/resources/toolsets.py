@@ -107,7 +107,7 @@ ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
 
 
 class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
-    """``POST /toolsets/``. ``type`` selects the variant."""
+    """The body of ``POST /toolsets/``. ``type`` selects the variant."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
@@ -144,7 +144,7 @@ class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="ty
 
 
 class UpdateToolsetBody(CallSettings):
-    """``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
+    """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
     Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
     """
@@ -240,7 +240,7 @@ class TryToolCall(BaseModel):
 
 
 class CallToolBody(StrictModel):
-    """``POST /toolsets/{name}/tools/{tool}/call/``."""
+    """The body of ``POST /toolsets/{name}/tools/{tool}/call/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
 
@@ -416,7 +416,7 @@ class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
 
 
 class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
-    """A toolset was updated. ``version`` is new unless the update changed nothing."""
+    """A toolset was updated. If anything changed, ``version`` increases."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": toolset} for name, toolset in HttpToolset.EXAMPLES.items()}
 
@@ -424,7 +424,7 @@ class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
 
 
 class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
-    """A toolset's tools were fetched again. If they changed, ``version`` is new."""
+    """A toolset's tools were fetched again. If they changed, ``version`` increases."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"toolset": toolset} for name, toolset in OpenApiToolset.EXAMPLES.items()

@@ -71,7 +71,7 @@ class ModelSettings(StrictModel):
 class TurnOptions(ModelSettings):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop`` ends the model's output before the first of these texts. ``tool_choice`` allows, forbids or requires a tool
+    The model's output ends before the first ``stop`` string. ``tool_choice`` allows, forbids or requires a tool
     call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
     is stored with the turn and doesn't affect it.
     """
@@ -87,7 +87,7 @@ class TurnOptions(ModelSettings):
 
 
 class ExecuteBody(StrictModel):
-    """``POST /runtime/{session_id}/execute/``: a text that isn't blank, or a list of blocks."""
+    """The body of ``POST /runtime/{session_id}/execute/``: non-blank text, or a list of blocks."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
@@ -251,7 +251,7 @@ class TurnEvent(Event):
 class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
     """A turn was queued. It's waiting for earlier turns of its session, or for a free worker.
 
-    ``blocked_by`` is the earlier turn, if it's waiting for actions. The session's turns can't run until they're
+    ``blocked_by`` is set if an earlier turn is waiting for actions. This turn can't run until those actions are
     resolved.
     """
 

@@ -20,7 +20,7 @@ _EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
 
 
 def _recorded_types() -> set[str]:
-    """The names of all recorded events, once every resource is imported."""
+    """Returns the types of all events and rejections. Requires that every resource is imported."""
     events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
     rejections = {command.rejected_type() for command in command_models().values()}
     return set(map(public_name, events | rejections))
@@ -29,7 +29,7 @@ def _recorded_types() -> set[str]:
 def _event_type(text: str) -> str:
     known = _recorded_types()
     if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
-        raise ValueError("must be the name of a recorded event, or a prefix that ends in an asterisk")
+        raise ValueError("must be an event type such as turn.completed, or a prefix of one that ends in *")
     return text
 
 
@@ -59,7 +59,7 @@ class WebhookStatus(StrEnum):
 
 
 class CreateWebhookBody(StrictModel):
-    """``POST /webhooks/``."""
+    """The body of ``POST /webhooks/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "finished turns": {
@@ -77,7 +77,7 @@ class CreateWebhookBody(StrictModel):
 
 
 class UpdateWebhookBody(StrictModel):
-    """``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
+    """The body of ``PATCH /webhooks/{id}/``. Omitted fields keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
@@ -93,7 +93,7 @@ class UpdateWebhookBody(StrictModel):
 
 
 class RotateWebhookBody(StrictModel):
-    """``POST /webhooks/{id}/rotate/``."""
+    """The body of ``POST /webhooks/{id}/rotate/``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 

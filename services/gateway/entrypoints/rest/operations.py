@@ -97,8 +97,8 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
     operation_id="operations.services",
     summary="Get the services' health",
     description=(
-        "With `installation:read`, lists every replica known to the gateway and its unavailable dependencies. With a"
-        " `company:…` scope, returns a summary by service. A replica that doesn't respond within four seconds is"
+        "With `installation:read`, lists every replica that the gateway knows, each with its unavailable dependencies."
+        " With a `company:…` scope, returns a summary by service. A replica that doesn't respond within four seconds is"
         " `unreachable`. Responses are cached for two seconds."
     ),
     responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
@@ -139,9 +139,9 @@ async def list_failures(
     operation_id="dead_letters.list",
     summary="List dead-lettered messages",
     description=(
-        "Lists messages that consumers couldn't process, with the cause: your company's messages with a `company:…`"
-        " scope, or all companies' messages with `installation:read`. A page reads at most 500 messages, so it can have"
-        " fewer than `limit`, or none, while `has_more` is true."
+        "Lists messages that consumers couldn't process, and why. A `company:…` scope shows your company's messages;"
+        " `installation:read` shows all. Each request scans at most 500 messages. A page can therefore be short or"
+        " empty although `has_more` is true."
     ),
     responses={200: answer("Dead-lettered messages, newest first.", schemas.DeadLetterList), **errors(403)},
 )
@@ -165,6 +165,7 @@ async def list_dead_letters(
     summary="Get a dead-lettered message",
     description=(
         "Includes headers and payload. Signed identities, likely secrets and payloads other than JSON are hidden."
+        " Requires `installation:read`, or a `company:…` scope for your company's messages."
     ),
     responses={200: answer("The message.", schemas.DeadLetterDetail), **errors(403, 404)},
 )
@@ -177,10 +178,10 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
     operation_id="dead_letters.replay",
     summary="Replay a dead-lettered message",
     description=(
-        "Sends the unchanged message to its original topic. Consumers that have already processed it skip it."
-        " A message can be replayed once. Further requests return `repeated`. Replaying a message that is more than"
-        " seven days old returns 409. Requires `installation:write`, or `company:write` for your company's messages."
-        " After a 503, the message may have been sent. Retrying is safe."
+        "Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A"
+        " message can be replayed once. Further requests send nothing and return `repeated: true`. Replaying a message"
+        " that is more than seven days old returns 409. Requires `installation:write`, or `company:write` for your"
+        " company's messages. After a 503, the message may have been sent. Retrying is safe."
     ),
     responses={200: answer("The message was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
 )

@@ -34,7 +34,8 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
     operation_id="retention.set",
     summary="Set the session retention",
     description=(
-        "Deletes the company's sessions after this many days without a turn, and publishes `session.deleted` events."
+        "Deletes the company's sessions after `session_retention_days` without a turn, and publishes `session.deleted`"
+        " events."
         " Sessions that are already older are deleted within hours. null restores the installation's default."
     ),
     responses={200: answer("The new retention.", Retention)},

@@ -46,7 +46,7 @@ Fork = Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=F
     summary="Create a session",
     description=(
         "Send a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
-        " A public key only opens sessions with its own agent; an empty object is enough."
+        " With a public key, send `{}`: the session uses the key's agent."
         " `messages` imports a conversation to continue; the agent also sees its tool calls."
     ),
     status_code=201,
@@ -102,9 +102,9 @@ async def get_session(
     operation_id="sessions.fork",
     summary="Fork a session",
     description=(
-        "Opens a session with the same agent and a copy of the completed turns, up to and including"
-        " `up_to_turn_id`, before `before_turn_id`, or all. Files aren't copied: the fork's"
-        " agent can read them while the original session exists."
+        "Creates a session with the same agent and a copy of the completed turns: those up to and including"
+        " `up_to_turn_id`, those before `before_turn_id`, or all. Files aren't copied: the fork's agent"
+        " can read them while the original session exists."
     ),
     status_code=201,
     responses={201: answer("The new session.", SessionCreatedReply, location=True), **errors(404, 409)},

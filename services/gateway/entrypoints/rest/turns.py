@@ -156,7 +156,8 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
     operation_id="turns.get",
     summary="Get the state of a turn",
     description=(
-        "Includes the reply once it's completed, the error if it failed, and the open actions while it's waiting."
+        "The response contains the reply once the turn has completed, the error if it failed, and its open actions"
+        " while it's waiting."
     ),
     responses={200: answer("The turn.", Turn), **errors(404)},
 )
@@ -172,7 +173,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
-        204: {"description": "`Last-Event-ID` was the last event."},
+        204: {"description": "`Last-Event-ID` is the last event."},
         **errors(400, 404),
     },
 )

@@ -54,7 +54,7 @@ they were accepted. Closing the connection doesn't stop a turn.
 * If the turn needs an external answer, it's `waiting`: the call immediately returns 202 with its `required_actions`.
   The turn resumes once they're resolved. Repeat the call with the same `Idempotency-Key` to get the reply.
 * If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` contains the
-* waiting turn and its `required_actions`.
+  waiting turn and its `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
   `turn.tool_call.completed`, …. The last one is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
   authoritative text. The stream stays open while the turn is waiting. If the connection is lost, resume the stream at
