@@ -36,8 +36,8 @@ WITH_REFERENCES = [
 REPEATABLE = [each for each in OPERATIONS if each.is_repeatable]
 # Of an artifact that its agent made, and of a toolset of another kind: refused here, each time alike.
 REFUSED = {"artifacts.copy_to_platform", "artifacts.remove_from_platform", "toolsets.update"}
-# They answer the entity as it is by then, which goes on by itself.
-READ_AGAIN = {"knowledge_bases.ingest", "webhooks.update"}
+# They return the entity in its current state, which changes by itself.
+READ_AGAIN = {"artifacts.upload", "knowledge_bases.ingest", "webhooks.redeliver", "webhooks.update"}
 NO_CURSORS = ("x", "%00", *(base64.urlsafe_b64encode(text).decode().rstrip("=") for text in (b"[]", b"{}", b'["a",1]')))
 
 
@@ -214,7 +214,7 @@ def outcome(operation: Operation, reply: httpx.Response) -> Any:
     """An answer without what each has for itself: a link's signature, the ID of a request that nothing is kept of."""
     answer = reply.json() if reply.content else {}
     if str(operation) in READ_AGAIN:
-        told = {name: answer.get(name) for name in ("id", "name", "created_at")}
+        told = {name: answer.get(name) for name in ("id", "artifact_id", "name", "created_at")}
     else:
         told = {name: value for name, value in answer.items() if not name.startswith("url")}
     return reply.status_code, told if reply.is_success else answer["error"]["message"]

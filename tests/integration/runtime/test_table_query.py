@@ -271,7 +271,7 @@ async def test_no_answer_shows_where_the_file_is(sql: str, tmp_path: Path, monke
 async def test_long_results_are_cut() -> None:
     many = Asked("s.csv", SALES, limits=QueryLimits(rows=3))
     told = await many.ask("SELECT range AS n FROM range(10)")
-    assert told == "n\n0\n1\n2\n(the first 3 rows; there are more)"
+    assert told == "n\n0\n1\n2\n(the first 3 rows of the result)"
     assert len(await many.ask("SELECT repeat('x', 100000) AS wide")) < 1_000
     assert "(3 rows)" in await many.ask("SELECT range AS n FROM range(3)")
 
