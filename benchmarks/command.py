@@ -25,7 +25,10 @@ class Engine(StrEnum):
     WEAVIATE = "weaviate"
 
 
-Only = Annotated[Side | None, typer.Option("--only", help="Measure only this side, without ratios.")]
+Only = Annotated[
+    Side | None,
+    typer.Option("--only", help="Measure only the service or only the reference. Doesn't calculate ratios."),
+]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")]
 
 

@@ -108,7 +108,7 @@ def result(results: Sequence[dict[str, Any]]) -> Result:
 
 
 def _ratio(results: Sequence[dict[str, Any]], side: str) -> float | None:
-    """Returns the median ratio of the side's files per second to the reference's."""
+    """Returns the median ratio of a system's files per second to the reference's, over the rounds."""
     rates = {(each["label"]["side"], each["label"]["round"]): each["files"] / each["seconds"] for each in results}
     ratios = [
         rate / rates["reference", number]

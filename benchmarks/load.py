@@ -58,7 +58,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Job:
-    """A scenario on one side, which listens on a port of 127.0.0.1. No turn starts after ``seconds``."""
+    """A scenario against the service or the reference, on a port of 127.0.0.1. No turn starts after ``seconds``."""
 
     side: Side
     port: int
@@ -78,13 +78,14 @@ class Outcome:
 
 
 class LoadFailed(StackError):
-    """The measured side didn't respond, or not as expected."""
+    """The measured system didn't respond, or its response was unexpected."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Requests to a side. ``first_text`` and ``last_event`` are markers in a stream, before its first text and at its
-    end.
+    """Requests to the service or the reference.
+
+    ``first_text`` and ``last_event`` are markers in a stream, before its first text and at its end.
     """
 
     sessions: str

@@ -30,7 +30,7 @@ class Plan:
     scenarios: tuple[Scenario, ...]
     rounds: int
     seconds: float = 30.0
-    """The longest measured phase of a scenario, on one side, in one round."""
+    """The longest measured phase of a scenario in a round, for one system."""
 
     def only(self, *names: str) -> "Plan":
         """Returns the plan with only the given scenarios, or all if none is given. Raises ValueError for an unknown

@@ -17,7 +17,7 @@ NOISE_CORES: Final = 0.2
 
 @dataclass(frozen=True)
 class Window:
-    """A scenario on one side in one round. Times are in milliseconds."""
+    """A scenario's results for one system in one round. Times are in milliseconds."""
 
     scenario: str
     side: Side
@@ -63,7 +63,7 @@ class Window:
 
     @property
     def side_cpu(self) -> float:
-        """CPU of the measured side, in ms per turn: of the stack, or of the reference app's process."""
+        """CPU of the measured system, in ms per turn: of the stack, or of the reference app's process."""
         return self.stack_cpu if self.side == "aes" else self.cpu.get("reference", 0.0)
 
 

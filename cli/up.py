@@ -62,7 +62,7 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
   Key        {key}
              also in {home.development_key_file}
   Studio     {studio_link(Connection(state.base_url, key))}
-             this link works once, within an hour
+             this link works once and expires in an hour
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
     note("Next: {}, {} or {}.".format(*commands))

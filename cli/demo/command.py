@@ -232,7 +232,7 @@ def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
     screen.console.print()
     screen.command(commands)
     screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
-    screen.line("Studio      in a browser; this link works once, within an hour:", "dim")
+    screen.line("Studio      in a browser; this link works once and expires in an hour:", "dim")
     screen.command(studio_link(stack.connection, base_url))
     if stack.key_file is not None:
         screen.line("The stack keeps running: ./aes status, ./aes logs -f, ./aes down", "dim")

@@ -404,7 +404,9 @@ def _outlast(screen: Screen, turn: TurnHandle[SyncRunner], restart: Callable[[],
     restart()
     status = turn.get().status
     if status != "waiting":
-        raise StackError(f"The turn didn't wait through the restart: it is {status}.", "See: ./aes logs runtime")
+        raise StackError(
+            f"The turn isn't waiting any more after the restart. Its status is {status}.", "See: ./aes logs runtime"
+        )
     screen.good(f"runtime restarted in {time.monotonic() - began:.1f} s; the turn still waits")
 
 

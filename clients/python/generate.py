@@ -193,7 +193,7 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
 
 
 def _place(path: str, resource: str) -> tuple[str, list[str]]:
-    """Returns the expression of a path and its arguments."""
+    """Returns the Python expression for a path, and the method's parameters that it uses."""
     path = re.sub(r"\{(id|kb_id)\}", f"{{{resource.removesuffix('s')}_id}}", path)
     names = re.findall(r"\{(\w+)\}", path)
     known = _KNOWN.get(resource, ())
@@ -203,7 +203,10 @@ def _place(path: str, resource: str) -> tuple[str, list[str]]:
 
 
 def _body(types: _Types, resource: str, described: Schema) -> tuple[list[str], str]:
-    """Returns a body's arguments and expression. The arguments are its fields, or its only field if that's required."""
+    """Returns the method's parameters for a body, and the Python expression for it.
+
+    The parameters are the body's fields, or its only field if that's required.
+    """
     named = described.get("content", {}).get("application/json", {}).get("schema", {})
     schema = types.schemas.get(name_of(named), named)
     fields = schema.get("properties", {})

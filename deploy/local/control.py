@@ -139,7 +139,9 @@ def restart(home: Home, part: str) -> None:
     deadline = time.monotonic() + _RESTARTED_SECONDS
     while not _is_replaced(old, new := _running(home).parts[part]):
         if time.monotonic() > deadline:
-            raise StackError(f"{part} isn't ready again: {new.detail or new.state}", f"See {home.log_of(part)}")
+            raise StackError(
+                f"{part} didn't become ready after its restart: {new.detail or new.state}", f"See {home.log_of(part)}"
+            )
         time.sleep(_POLL_SECONDS)
 
 

@@ -96,7 +96,7 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
     except Exception as error:
         raise StackError(
             f"Apache Kafka {KAFKA_VERSION} couldn't be downloaded ({jar.file}): {error}",
-            "The first start downloads from a Maven repository. Check the connection and the proxy (HTTPS_PROXY; "
+            "The first start downloads Kafka from a Maven repository. Check the connection and the proxy (HTTPS_PROXY; "
             "SSL_CERT_FILE for a private CA), or set AES_MAVEN_REPOSITORY to a mirror. Then run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:

@@ -108,7 +108,7 @@ class KafkaConnection:
 
 
 def is_bus_outage(problem: BaseException) -> bool:
-    """Returns whether the broker failed. Its clients recover when it's available again."""
+    """Returns whether the error is a broker failure. Kafka clients reconnect by themselves."""
     return isinstance(problem, BusUnavailable | KafkaError)
 
 

@@ -19,7 +19,7 @@ _RETRIES: Final = Counter(
     "aes_message_retries_total", "Retries of failed message processing attempts.", ["group", "cause"]
 )
 _DEAD: Final = Counter("aes_dead_letters_total", "Dead-lettered messages.", ["consumer", "topic"])
-SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published for a dead or slow process.", ["service"])
+SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published on behalf of a dead or slow process.", ["service"])
 PURGED: Final = Counter("aes_purged_rows_total", "Expired rows deleted.", ["service", "table"])
 PURGE_FAILURES: Final = Counter(
     "aes_purge_failures_total",

@@ -137,7 +137,10 @@ class Presence:
         return self.number if self.held.is_set() else None
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
-        """Returns the numbers of dead processes. A new number is watched from now on."""
+        """Returns those of the ``numbers`` whose processes are dead.
+
+        Starts watching numbers that it hasn't seen before.
+        """
         return self._tracker.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:

@@ -55,7 +55,7 @@ _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events recorded but not ye
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "Age of the oldest unpublished event.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
     "aes_database_waiting_requests",
-    "Requests waiting for a database connection or for a slot of their company.",
+    "Requests waiting for a database connection, or for their company's share of connections.",
     ["service"],
 )
 
@@ -166,9 +166,9 @@ class Service:
         return router
 
     def store_events(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Passes events to ``handler`` in batches, by publication time, in processes with that role.
+        """Passes events to ``handler`` in batches, ordered by publication time, in processes with ``role``.
 
-        The batches have their own group, ``<service>-<purpose>``.
+        Uses its own consumer group, ``<service>-<purpose>``.
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 

@@ -44,7 +44,10 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
         if bool(self.operator_kafka_username) is not bool(self.operator_kafka_password.get_secret_value()):
             raise ValueError("Set both AES_GATEWAY_OPERATOR_KAFKA_USERNAME and …_PASSWORD, or neither")
         if self.operator_kafka_username and not self.kafka().authenticated:
-            raise ValueError("AES_GATEWAY_OPERATOR_KAFKA_USERNAME: AES_KAFKA_SECURITY_PROTOCOL sends no user")
+            raise ValueError(
+                "AES_GATEWAY_OPERATOR_KAFKA_USERNAME needs a login."
+                " Set AES_KAFKA_SECURITY_PROTOCOL to sasl_ssl or sasl_plaintext"
+            )
         return self
 
     def replica_addresses(self) -> list[tuple[str, str]]:

@@ -89,7 +89,7 @@ _OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collect
 
 
 def wanted_images() -> dict[str, str]:
-    """Returns images by recipe, read from the files that use them, so that names can't differ."""
+    """Returns image names by recipe. Reads them from docker-compose.yml and the Dockerfile, so they always match."""
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yml").read_text())
     images = {service["image"] for service in compose["services"].values() if "build" not in service}
     images.add(_python())

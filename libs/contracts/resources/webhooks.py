@@ -20,7 +20,7 @@ _EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
 
 
 def _recorded_types() -> set[str]:
-    """The names of all recorded events, once every resource is imported."""
+    """Returns the types of all events and rejections. Requires that every resource is imported."""
     events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
     rejections = {command.rejected_type() for command in command_models().values()}
     return set(map(public_name, events | rejections))

@@ -18,7 +18,7 @@ class CollectionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Numbers of a collection's files, and of their parsed and failed texts.
+    """Counts of a collection's files, and of those that were parsed or failed to parse.
 
     ``begun``: parsing of at least one text has started or ended since the collection's files changed. ``total_size`` is
     in bytes.

@@ -84,7 +84,7 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """The searched index. ``index_id`` is None before the first ingestion.
+    """The index that searches use. ``index_id`` is None before the first ingestion.
 
     ``given_up``: the engine has lost the index, and another one is being built.
     """

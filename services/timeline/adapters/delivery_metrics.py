@@ -17,14 +17,14 @@ _SECONDS: Final = Histogram(
     "Duration of webhook delivery attempts.",
     buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15),
 )
-_PENDING: Final = Gauge("aes_webhook_pending_deliveries", "Pending deliveries in the whole installation.")
+_PENDING: Final = Gauge("aes_webhook_pending_deliveries", "Pending deliveries across the installation.")
 _OVERDUE: Final = Gauge(
     "aes_webhook_overdue_seconds",
-    "Time by which the oldest due attempt is late, excluding recently failed webhooks.",
+    "Delay of the oldest due attempt, excluding recently failed webhooks.",
 )
 _BEHIND: Final = Gauge(
     "aes_webhook_events_behind",
-    "Events by which the slowest webhook lags, excluding recently failed webhooks.",
+    "Number of events that the slowest webhook is behind, excluding recently failed webhooks.",
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 

@@ -27,7 +27,7 @@ class Artifacts(operations.Artifacts[R]):
     def upload(
         self, file: Content, *, name: str | None = None, idempotency_key: str | None = None
     ) -> Request[Artifact]:
-        """Uploads a file of at most 50 MB: a path, bytes, or an open file."""
+        """Uploads a file of at most 50 MiB: a path, bytes, or an open file."""
         upload = Upload(file, name)
         request = Request("POST", self._path, one(Artifact), upload=upload, timeout=TRANSFER_SECONDS)
         return request.with_key(idempotency_key)

@@ -31,7 +31,7 @@ class Files(operations.Files[R]):
 
     @operation
     def upload(self, file: Content, *, name: str | None = None, idempotency_key: str | None = None) -> Request[File]:
-        """Uploads a file of at most 50 MB: a path, bytes, or an open file."""
+        """Uploads a file of at most 50 MiB: a path, bytes, or an open file."""
         return _upload(file, name).with_key(idempotency_key)
 
     @iteration

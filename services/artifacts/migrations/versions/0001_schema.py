@@ -107,9 +107,9 @@ TABLES = {
     "sessions": {
         "row": "each session that has artifacts or was deleted",
         "bytes": "230",
-        "removed": "once deleted and without artifacts, after the tombstone days",
+        "removed": "once deleted and without artifacts, after the tombstone period",
     },
-    "artifacts": {"row": "each artifact", "bytes": "730", "removed": "once deleted, after the tombstone days"},
+    "artifacts": {"row": "each artifact", "bytes": "730", "removed": "once deleted, after the tombstone period"},
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
@@ -117,7 +117,7 @@ TABLES = {
     },
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "450", "removed": "after 3 days"},
     "platform_requests": {
-        "row": "each pending copy to the platform",
+        "row": "each pending copy to, or removal from, the company's files",
         "bytes": "340",
         "removed": "when answered, or with its artifact",
     },

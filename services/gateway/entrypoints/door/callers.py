@@ -144,7 +144,7 @@ also for WebSockets.
 
 
 async def anonymous(request: Request) -> Principal:
-    """Dependency for operations without a credential, which the upstream authorizes otherwise, such as signed links."""
+    """Dependency for operations without a credential. The upstream authorizes them, for example by a signed link."""
     _begin_span(request)
     return ANYBODY
 

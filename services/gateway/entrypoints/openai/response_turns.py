@@ -287,7 +287,7 @@ class ResponseTurns:
         )
 
     async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
-        """Returns the turn to answer, and the number of the response that asked."""
+        """Returns the turn to answer, and the number of the response that requested the answers."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             return await self.door.turns.read(self._identity, name.turn_id), name.part

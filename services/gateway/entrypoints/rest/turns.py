@@ -173,7 +173,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
-        204: {"description": "`Last-Event-ID` was the last event."},
+        204: {"description": "`Last-Event-ID` is the last event."},
         **errors(400, 404),
     },
 )

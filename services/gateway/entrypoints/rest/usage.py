@@ -122,7 +122,7 @@ router = public_router("/usage", "Usage")
     description=(
         "Returns your usage, or the company's with a `company:…` scope. Only ended turns count, even if they failed."
         " A turn counts in the hour (UTC) of its end, with about a second's delay. `cost` is an exact decimal, at the"
-        " prices of that time. `unpriced_turns` counts the turns of models without a price."
+        " models' prices when the turns ended. `unpriced_turns` counts the turns of models without a price."
     ),
     responses={200: answer("The totals by group, sorted by the grouping fields, and overall.", UsageReport)},
 )

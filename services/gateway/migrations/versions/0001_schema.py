@@ -128,7 +128,11 @@ def upgrade() -> None:
 TABLES = {
     "companies": {"row": "each company", "bytes": "165", "removed": "never"},
     "users": {"row": "each user", "bytes": "275", "removed": "never"},
-    "api_keys": {"row": "each key", "bytes": "570", "removed": "the tombstone days after it was revoked or expired"},
+    "api_keys": {
+        "row": "each key",
+        "bytes": "570",
+        "removed": "after the tombstone period, counted from its revocation or expiry",
+    },
     "rates": {
         "row": "each rate of a company, and each key",
         "bytes": "230",
@@ -139,6 +143,6 @@ TABLES = {
         "bytes": "255",
         "removed": "two minutes after the last stream",
     },
-    "connections": {"row": "each public key", "bytes": "640", "removed": "when it is deleted"},
+    "connections": {"row": "each public key", "bytes": "640", "removed": "when deleted"},
     "idempotency_keys": {"row": "each write with an `Idempotency-Key`", "bytes": "590", "removed": "after 3 days"},
 }

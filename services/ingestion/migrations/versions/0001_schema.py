@@ -293,20 +293,20 @@ def upgrade() -> None:
 
 # For docs/operate/data.md.
 TABLES = {
-    "files": {"row": "each file", "bytes": "860", "removed": "once deleted, after the tombstone days"},
+    "files": {"row": "each file", "bytes": "860", "removed": "once deleted, after the tombstone period"},
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
         "removed": "a day after its last file; unfinished uploads after 3 hours",
     },
-    "texts": {"row": "each content and kind of document", "bytes": "220", "removed": "with its blob"},
+    "texts": {"row": "each distinct content, per content type", "bytes": "220", "removed": "with its blob"},
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "470", "removed": "after 3 days"},
     "collections": {"row": "each collection", "bytes": "750", "removed": "when deleted"},
     "collection_files": {"row": "each file in a collection", "bytes": "330", "removed": "when either is deleted"},
     "knowledge_bases": {
         "row": "each knowledge base",
         "bytes": "1,870",
-        "removed": "once deleted, after the tombstone days",
+        "removed": "once deleted, after the tombstone period",
     },
     "knowledge_base_indexes": {
         "row": "each index, one per combination of settings",
@@ -321,13 +321,13 @@ TABLES = {
     "ingestion_runs": {
         "row": "each ingestion",
         "bytes": "590",
-        "removed": "after the tombstone days, except the latest of a knowledge base or file",
+        "removed": "after the tombstone period, except a knowledge base's or file's latest",
     },
-    "ingestion_items": {"row": "each file in each index", "bytes": "480", "removed": "with file or index"},
+    "ingestion_items": {"row": "each file in each index", "bytes": "480", "removed": "with its file or index"},
     "artifact_documents": {
         "row": "each document of a session",
         "bytes": "480",
-        "removed": "once deleted, after the tombstone days",
+        "removed": "once deleted, after the tombstone period",
     },
     "search.indexes": {
         "row": "each index in pgvector",

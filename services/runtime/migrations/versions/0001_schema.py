@@ -254,7 +254,7 @@ TABLES = {
     "budgets": {"row": "each budget, up to 100 per company", "bytes": "460", "removed": "when deleted"},
     "model_prices": {"row": "each model with a custom price", "bytes": "130", "removed": "when an operator removes it"},
     "retention": {"row": "each company with its own retention", "bytes": "165", "removed": "never"},
-    "session_tombstones": {"row": "each deleted session", "bytes": "200", "removed": "after the tombstone days"},
+    "session_tombstones": {"row": "each deleted session", "bytes": "200", "removed": "after the tombstone period"},
     "workers": {
         "row": "each worker process",
         "bytes": "160",

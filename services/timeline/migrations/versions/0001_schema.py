@@ -198,7 +198,7 @@ TABLES = {
     "timeline_events": {
         "row": "each event of every service",
         "bytes": "2,050 with a payload of 770",
-        "removed": "its day's partition is dropped after `AES_TIMELINE_DAYS` (30)",
+        "removed": "with its day's partition, after `AES_TIMELINE_DAYS` (30)",
     },
     "timeline_counters": {"row": "each company", "bytes": "155", "removed": "never"},
     "timeline_offsets": {"row": "each partition of an event topic", "bytes": "135", "removed": "never"},
@@ -211,7 +211,7 @@ TABLES = {
     "webhook_secrets": {
         "row": "each secret of a webhook, two during rotation",
         "bytes": "270",
-        "removed": "with its webhook, or once expired, at the next rotation",
+        "removed": "with its webhook, or at the next rotation after it expires",
     },
     "webhook_deliveries": {
         "row": "each event sent to a webhook",
@@ -223,5 +223,5 @@ TABLES = {
         "bytes": "95",
         "removed": "when it stops, or an hour after a crash",
     },
-    "revoked_keys": {"row": "each revoked key", "bytes": "90", "removed": "after the tombstone days"},
+    "revoked_keys": {"row": "each revoked key", "bytes": "90", "removed": "after the tombstone period"},
 }

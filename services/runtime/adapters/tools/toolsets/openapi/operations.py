@@ -93,7 +93,7 @@ def _described(summary: str | None, description: str | None) -> str:
 
 
 def compile_document(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tools of the job's `document`, given as text or values. Raises JobRefused."""
+    """Returns the tools of the job's `document`, which is text or already parsed. Raises JobRefused."""
     document = job["document"]
     target = Target(job["base_url"], job["document_url"], frozenset(name.lower() for name in job["headers"]))
     contents = parse_document(document) if isinstance(document, str) else document
