@@ -98,7 +98,7 @@ class Reply(WireModel):
 
 
 class ExecuteReply(Attribution):
-    """The response to ``execute``. ``message_id`` is the assistant's message, ``turn_id`` the turn.
+    """The response to ``execute``. ``message_id`` identifies the assistant's message.
 
     ``finish_reason`` is omitted after a normal stop. Otherwise it's ``length`` (truncated reply), ``content_filter``,
     or ``tool_calls`` (the turn ended with calls for the caller to run).

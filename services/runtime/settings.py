@@ -30,7 +30,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
         0,
         ge=0,
         le=MOST_DAYS,
-        description="Deletes sessions unused for this long, unless the company sets its own retention. 0: never.",
+        description="Days until unused sessions are deleted, unless the company sets its own retention. 0: never.",
     )
     turn_attempts: int = Field(
         3, ge=1, description="Maximum attempts for a turn whose worker dies or raises an unexpected exception."

@@ -17,6 +17,7 @@ _PLURALS: Final = {
     "number": "numbers",
     "boolean": "booleans",
     "anything": "values",
+    "array of values": "arrays of values",
     "object with any fields": "objects with any fields",
 }
 _ASIDE: Final = re.compile(r"`` .*? ``|`[^`]*`|\([^()]*\)")
@@ -178,11 +179,12 @@ def _size(left: dict[str, Any], of: str) -> str:
 
 
 def _constraints(left: dict[str, Any]) -> str:
-    found = [_range(left, "minimum", "maximum", "at most")]
+    found = []
     if length := _range(left, "minLength", "maxLength", "up to"):
         found.append(f"{length} {'character' if length.endswith(' 1') else 'characters'}")
     if (above := left.pop("exclusiveMinimum", None)) is not None:
         found.append(f"more than {_number(above)}")
+    found.append(_range(left, "minimum", "maximum", "at most"))
     if (below := left.pop("exclusiveMaximum", None)) is not None:
         found.append(f"less than {_number(below)}")
     if pattern := left.pop("pattern", None):

@@ -484,7 +484,7 @@ class ExceededLimit(Model):
 
 
 class ExecuteReply(Model):
-    """The response to ``execute``. ``message_id`` is the assistant's message, ``turn_id`` the turn.
+    """The response to ``execute``. ``message_id`` identifies the assistant's message.
 
     ``finish_reason`` is omitted after a normal stop. Otherwise it's ``length`` (truncated reply), ``content_filter``,
     or ``tool_calls`` (the turn ended with calls for the caller to run).
@@ -1028,7 +1028,7 @@ class ToolCallRecord(Model):
 
 
 class ToolCallStarted(Model):
-    """The model requested a tool call. On a step's first call, ``text_length`` is the length of the step's text in
+    """The model requested a tool call. For a step's first call, ``text_length`` is the length of the step's text in
     characters.
     """
 
@@ -1062,7 +1062,7 @@ class TopicLetters(Model):
 
 
 class Turn(Model):
-    """The state of a turn: ``reply`` once completed, ``error`` once failed, ``required_actions`` while waiting.
+    """A turn with its ``reply`` if it completed, its ``error`` if it failed, and its open ``required_actions``.
 
     ``blocked_by`` is set while the turn is queued behind a waiting turn.
     """
@@ -1229,7 +1229,7 @@ class Usage(Model):
 
 
 class UsageItem(Model):
-    """The totals of a group, identified by the requested grouping fields. A field is null if turns have no value."""
+    """The totals of a group, identified by the requested grouping fields. A field is null for turns without a value."""
 
     turns: int
     input_tokens: int
@@ -1723,7 +1723,7 @@ class PutSecretBody(TypedDict, total=False):
 
 
 class ReferencedSession(TypedDict, total=False):
-    """The body of ``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
+    """The body of ``POST /sessions/`` with a stored agent. Specify either its ID or its key."""
 
     messages: list[GivenMessage]
     agent_id: str | None
@@ -1828,7 +1828,7 @@ class TokenBody(TypedDict, total=False):
 
 
 class ToolPolicy(TypedDict, total=False):
-    """Settings for an agent's calls of matching tools. Omitted settings keep the tool's own values.
+    """Settings for an agent's calls to matching tools. Omitted settings keep the tool's own values.
 
     If the tool and the policy disagree on approval, the stricter setting applies.
     """

@@ -211,7 +211,7 @@ class Artifacts(Resource[R]):
     def status(self, artifact_id: str) -> Request[schemas.ArtifactState]:
         """Get the processing status of an artifact.
 
-        `pending`, then `ready` or `failed`. Images are `ready` immediately.
+        The status is `pending`, then `ready` or `failed`. Images are `ready` immediately.
 
         Requires the scope `artifacts:read`.
         """
@@ -239,7 +239,7 @@ class Artifacts(Resource[R]):
     def preview(self, artifact_id: str, *, rows: int | None = None) -> Request[schemas.ArtifactPreview]:
         """Preview an artifact's tables.
 
-        For CSV, XLSX and XLS files, and JSON arrays of objects.
+        Supports CSV, XLSX and XLS files, and JSON arrays of objects.
 
         Requires the scope `artifacts:read`.
         """
@@ -272,7 +272,7 @@ class Artifacts(Resource[R]):
     ) -> Request[schemas.PlatformCopy]:
         """Copy an artifact to the company's files.
 
-        Only for artifacts created by an agent.
+        Only artifacts created by an agent can be copied.
 
         Requires the scope `artifacts:write`.
 
@@ -335,7 +335,7 @@ class Files(Resource[R]):
     def delete(self, file_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a file.
 
-        Also removes it from its collections and from search results.
+        Also removes the file from its collections and from search results.
 
         Requires the scope `files:write`.
         """
@@ -551,7 +551,7 @@ class KnowledgeBases(Resource[R]):
     def delete(self, knowledge_base_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a knowledge base.
 
-        Also deletes its index. Collections and files remain.
+        Also deletes the knowledge base's index. Collections and files remain.
 
         Requires the scope `knowledge:write`.
         """
@@ -750,7 +750,7 @@ class ApiKeys(Resource[R]):
         """Create an API key.
 
         The secret is returned only once. Only its hash is stored. A key can't have scopes that its creator lacks.
-        `scopes` defaults to the creator's, except those of the installation.
+        `scopes` defaults to the creator's scopes, except installation scopes.
 
         Requires the scope `keys:write`.
         """
@@ -786,8 +786,8 @@ class Tokens(Resource[R]):
     def create(self, **body: Unpack[schemas.TokenBody]) -> Request[schemas.TokenReply]:
         """Create a bearer token.
 
-        Creates a token with scopes of the key, valid for at most an hour. It ends with its key, immediately if the
-        key is revoked. Tokens aren't stored, so a retry returns another one.
+        Creates a token with scopes of the key, valid for at most an hour. The token expires when its key does, and
+        stops working immediately if the key is revoked. Tokens aren't stored, so a retry returns a new token.
         """
         return Request("POST", "/auth/token/", one(schemas.TokenReply), body=dict(body))
 
@@ -799,9 +799,9 @@ class Connections(Resource[R]):
     ) -> Request[schemas.Connection]:
         """Create a connection.
 
-        Creates a public key, with which pages on the allowed origins can chat with one agent: open sessions with
-        it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue it.
-        Public keys can't list sessions.
+        Creates a public key. With it, pages on the allowed origins can chat with one agent: create sessions,
+        execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue the
+        session. Public keys can't list sessions.
 
         Requires the scope `keys:write`.
         """
@@ -845,7 +845,7 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.IssuedWebhookReply]:
         """Create a webhook.
 
-        Sends new events of these types to the URL, if you can see them. They're signed according to [Standard
+        Sends the URL new events of these types, if you can see them. Requests are signed according to [Standard
         Webhooks](https://www.standardwebhooks.com). The secret is returned only once and stored encrypted.
 
         Requires the scope `webhooks:write`.
@@ -988,7 +988,7 @@ class Budgets(Resource[R]):
     ) -> Request[schemas.Budget]:
         """Update a budget.
 
-        Applies to new turns. The current period's usage still counts.
+        The change applies to new turns. The current period's usage still counts.
 
         Requires the scope `budgets:write`.
         """

@@ -44,7 +44,7 @@ CallRetries = Annotated[int, Field(ge=0, le=5)]
 
 
 class ToolPolicy(StrictModel):
-    """Settings for an agent's calls of matching tools. Omitted settings keep the tool's own values.
+    """Settings for an agent's calls to matching tools. Omitted settings keep the tool's own values.
 
     If the tool and the policy disagree on approval, the stricter setting applies.
     """

@@ -363,8 +363,8 @@ class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.
 class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.failed.v1"):
     """An ingestion ended with at least one failed file. The other files are searchable.
 
-    A ``conflict_error`` means that it was abandoned: an ingestion with different settings replaced it, or the knowledge
-    base was deleted.
+    A ``conflict_error`` means that the ingestion was abandoned: one with different settings replaced it, or the
+    knowledge base was deleted.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -16,7 +16,7 @@ SessionStatus = Literal["active", "deleting"]
 
 
 class AgentReference(StrictModel):
-    """A stored agent. Specify exactly one of its ID and its key."""
+    """A stored agent. Specify either its ID or its key."""
 
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)
     agent_key: str | None = Field(default=None, min_length=1, max_length=300)
@@ -99,7 +99,7 @@ class ConfiguredSession(AgentConfiguration, GivenHistory):
 
 
 class ReferencedSession(AgentReference, GivenHistory):
-    """The body of ``POST /sessions/`` with a stored agent. Specify exactly one of its ID and its key."""
+    """The body of ``POST /sessions/`` with a stored agent. Specify either its ID or its key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a stored agent": {"agent_key": "support"},

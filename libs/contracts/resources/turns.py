@@ -161,7 +161,7 @@ class TurnToolset(WireModel):
 
 
 class Turn(WireModel):
-    """The state of a turn: ``reply`` once completed, ``error`` once failed, ``required_actions`` while waiting.
+    """A turn with its ``reply`` if it completed, its ``error`` if it failed, and its open ``required_actions``.
 
     ``blocked_by`` is set while the turn is queued behind a waiting turn.
     """
@@ -332,7 +332,7 @@ class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
 
 
 class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
-    """The model requested a tool call. On a step's first call, ``text_length`` is the length of the step's text in
+    """The model requested a tool call. For a step's first call, ``text_length`` is the length of the step's text in
     characters.
     """
 

@@ -30,7 +30,7 @@ class UsageTotals(BaseModel):
 
 
 class UsageItem(UsageTotals):
-    """The totals of a group, identified by the requested grouping fields. A field is null if turns have no value."""
+    """The totals of a group, identified by the requested grouping fields. A field is null for turns without a value."""
 
     day: str | None = Field(default=None, examples=["2026-05-01"])
     agent_id: str | None = None

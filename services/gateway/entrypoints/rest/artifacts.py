@@ -40,7 +40,7 @@ _UPSTREAM: Final = "artifacts"
 _OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
 _ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"
 _BYTES: Final = {
-    200: file_answer("The bytes."),
+    200: file_answer("The file's bytes."),
     206: file_answer("The requested range of bytes."),
     304: answer("Not modified."),
     **errors(404, 416),
@@ -88,7 +88,7 @@ async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
     f"{_ONE}status/",
     operation_id="artifacts.status",
     summary="Get the processing status of an artifact",
-    description="`pending`, then `ready` or `failed`. Images are `ready` immediately.",
+    description="The status is `pending`, then `ready` or `failed`. Images are `ready` immediately.",
     responses={200: answer("The status and progress.", ArtifactState), **errors(404)},
 )
 async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
@@ -110,7 +110,7 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
     f"{_ONE}preview/",
     operation_id="artifacts.preview",
     summary="Preview an artifact's tables",
-    description="For CSV, XLSX and XLS files, and JSON arrays of objects.",
+    description="Supports CSV, XLSX and XLS files, and JSON arrays of objects.",
     responses={200: answer("The sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
 )
 async def preview_artifact(
@@ -201,7 +201,7 @@ async def upload_artifact(
     f"{_ONE}copy-to-platform/",
     operation_id="artifacts.copy_to_platform",
     summary="Copy an artifact to the company's files",
-    description="Only for artifacts created by an agent.",
+    description="Only artifacts created by an agent can be copied.",
     responses={200: answer("The artifact, with its file.", PlatformCopy), **errors(404, 409)},
 )
 async def copy_artifact_to_platform(session_id: str, artifact_id: str, _: Copier, submit: Submit) -> Response:

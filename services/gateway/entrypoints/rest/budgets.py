@@ -72,7 +72,7 @@ async def get_budget(id: str, caller: Caller, upstream: Upstream) -> Response:
     "/{id}/",
     operation_id="budgets.update",
     summary="Update a budget",
-    description="Applies to new turns. The current period's usage still counts.",
+    description="The change applies to new turns. The current period's usage still counts.",
     responses={200: answer("The updated budget.", Budget), **errors(404)},
 )
 async def update_budget(id: str, _: Caller, body: Changes, submit: Submit) -> Response:

@@ -29,9 +29,9 @@ NewConnection = Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnect
     operation_id="connections.create",
     summary="Create a connection",
     description=(
-        "Creates a public key, with which pages on the allowed origins can chat with one agent: open sessions"
-        " with it, execute messages, read sessions and use their artifacts. Anyone who has a session's ID can"
-        " continue it. Public keys can't list sessions."
+        "Creates a public key. With it, pages on the allowed origins can chat with one agent: create sessions, execute"
+        " messages, read sessions and use their artifacts. Anyone who has a session's ID can continue the session."
+        " Public keys can't list sessions."
     ),
     status_code=201,
     responses={201: answer("The new connection.", Connection, location=True), **errors(404, 409)},

@@ -153,7 +153,7 @@ async def change_files(_: Writer, body: FileChanges, submit: Submit) -> Response
     "/{id:name}/",
     operation_id="files.delete",
     summary="Delete a file",
-    description="Also removes it from its collections and from search results.",
+    description="Also removes the file from its collections and from search results.",
     status_code=204,
     responses={204: answer("The file was deleted."), **errors(404)},
 )

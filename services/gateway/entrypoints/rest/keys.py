@@ -70,8 +70,8 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     operation_id="api_keys.create",
     summary="Create an API key",
     description=(
-        f"{_ONCE} A key can't have scopes that its creator lacks. `scopes` defaults to the creator's, except those of"
-        " the installation."
+        f"{_ONCE} A key can't have scopes that its creator lacks. `scopes` defaults to the creator's scopes, except"
+        " installation scopes."
     ),
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
@@ -113,8 +113,8 @@ async def rotate_api_key(
     operation_id="tokens.create",
     summary="Create a bearer token",
     description=(
-        "Creates a token with scopes of the key, valid for at most an hour. It ends with its key, immediately"
-        " if the key is revoked. Tokens aren't stored, so a retry returns another one."
+        "Creates a token with scopes of the key, valid for at most an hour. The token expires when its key does, and"
+        " stops working immediately if the key is revoked. Tokens aren't stored, so a retry returns a new token."
     ),
     responses={200: answer("The token.", TokenReply), **errors(403)},
 )

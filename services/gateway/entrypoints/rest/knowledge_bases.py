@@ -152,7 +152,7 @@ async def ingest_knowledge_base(
     "/{kb_id:name}/",
     operation_id="knowledge_bases.delete",
     summary="Delete a knowledge base",
-    description="Also deletes its index. Collections and files remain.",
+    description="Also deletes the knowledge base's index. Collections and files remain.",
     status_code=204,
     responses={204: answer("The knowledge base was deleted."), **errors(404)},
 )
