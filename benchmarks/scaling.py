@@ -105,10 +105,10 @@ class Purges:
         writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=amounts)
         retention = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), _KEPT_DAYS)
         remove = RemoveOldSessions(Outbox(database).transaction, writer, retention, on_removed=removed.append)
-        times, goes_on = [], True
-        while goes_on:
+        times, has_more = [], True
+        while has_more:
             before, began = sum(removed), time.perf_counter()
-            goes_on = await remove()
+            has_more = await remove()
             if sum(removed) > before:
                 times.append(1000 * (time.perf_counter() - began))
         return median(times)

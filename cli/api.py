@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 import httpx
-from aes_client import AesError, ApiError, Client, ConnectionFailed, RetryPolicy, UnexpectedAnswer
+from aes_client import AesError, ApiError, Client, ConnectionFailed, RetryPolicy, UnexpectedResponse
 
 from cli.connection import Connection
 from deploy.local.errors import StackError
@@ -71,7 +71,7 @@ def explained(error: AesError, address: str = "the service") -> StackError:
             hint = f" ({detail.hint})" if detail.hint else ""
             lines.append(f"  {'.'.join(map(str, detail.loc))}: {detail.message}{hint}")
         return StackError("\n".join(lines), _REMEDIES.get(error.type, ""))
-    if not isinstance(error, ConnectionFailed | UnexpectedAnswer):
+    if not isinstance(error, ConnectionFailed | UnexpectedResponse):
         return StackError(str(error), "See: ./aes status")
     told = str(error)
     return StackError(told if address in told else f"{address}: {told}", _ADDRESS)

@@ -10,7 +10,7 @@ import psutil
 
 from deploy.local.errors import StackError
 from deploy.local.services import SERVICES, Service
-from deploy.local.stack import asked_ports
+from deploy.local.stack import requested_ports
 from deploy.local.state import StackState
 
 COMMAND_VARIABLES: Final = {
@@ -30,7 +30,7 @@ _NETWORK = re.compile(r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BU
 
 def check_settings(caller: Mapping[str, str]) -> None:
     """Raises StackError for the first setting that no service could start with."""
-    asked_ports(caller)
+    requested_ports(caller)
     for variable in _provider_addresses():
         if (address := caller.get(variable)) and not _is_address(address):
             raise StackError(

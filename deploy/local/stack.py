@@ -37,7 +37,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     processes = list(_processes(declared, replicas))
-    ports = allocate(home.ports_file, _port_names(processes), asked_ports(caller, declared), PREFERRED_PORTS)
+    ports = allocate(home.ports_file, _port_names(processes), requested_ports(caller, declared), PREFERRED_PORTS)
     credentials = Credentials.load_or_create(home.credentials_file)
     if given := caller.get("AES_SECRETS_KEY"):
         credentials = credentials.with_secrets_keys(given, home.credentials_file)
@@ -142,7 +142,7 @@ def _port_names(processes: Iterable[_Process]) -> list[str]:
     return ["postgres", "kafka", "kafka-controller", *(each.part for each in processes)]
 
 
-def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
+def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
     """Returns ports in the caller's variables, by process. Raises StackError for an invalid port."""
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])

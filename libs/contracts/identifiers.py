@@ -33,7 +33,7 @@ def id_of(value: str, thing: str) -> str:
     return value
 
 
-def made_at(value: str) -> datetime | None:
+def creation_time(value: str) -> datetime | None:
     """Returns when an ID was created, by its creator's clock, or None if it has no timestamp."""
     if not is_id(value) or value[_VERSION] != "7":
         return None

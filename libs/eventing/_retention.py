@@ -87,16 +87,16 @@ class PurgedBatch(NamedTuple):
     """The result of a batch. ``deleted``: the number of deleted rows. ``kept``: the number of rows up to ``last`` that
     remain.
 
-    ``last`` is None if no row is old enough. ``goes_on``: more rows may follow.
+    ``last`` is None if no row is old enough. ``has_more``: more rows may follow.
     """
 
     deleted: int
     kept: int
     last: Position | None
-    goes_on: bool
+    has_more: bool
 
 
-EMPTY_BATCH: Final = PurgedBatch(0, 0, None, goes_on=False)
+EMPTY_BATCH: Final = PurgedBatch(0, 0, None, has_more=False)
 _Purge = Callable[[Connection, Position | None], Awaitable[PurgedBatch]]
 
 
@@ -140,8 +140,8 @@ class Expiry:
             return EMPTY_BATCH
         at, last, deleted, read = row
         # Otherwise, every following batch would read retained rows with the same time again.
-        goes_on = read == limit and (deleted > 0 or self.id is not None)
-        return PurgedBatch(deleted, read - deleted, Position(at, last), goes_on=goes_on)
+        has_more = read == limit and (deleted > 0 or self.id is not None)
+        return PurgedBatch(deleted, read - deleted, Position(at, last), has_more=has_more)
 
 
 _INBOX: Final = Expiry("inbox", since="received_at")
@@ -263,7 +263,7 @@ class Retention:
             return False
         progress.advance(batch, by_age=by_age)
         self._count(table, batch.deleted)
-        return batch.goes_on
+        return batch.has_more
 
     async def _purge_outbox(self, connection: Connection, after: Position | None) -> PurgedBatch:
         given = {"days": _DAYS, "after": 0 if after is None else after.id, "limit": self._rows}
@@ -275,7 +275,7 @@ class Retention:
             if subjects and self._entities:
                 # Numbers of entities deleted without a tombstone, of single commands, and of IDs in rejected commands.
                 await self._purge_numbers(connection, subjects)
-        return PurgedBatch(deleted, read - deleted, Position(None, last), goes_on=True)
+        return PurgedBatch(deleted, read - deleted, Position(None, last), has_more=True)
 
     async def _purge_numbers(self, connection: Connection, subjects: Sequence[str]) -> None:
         """Deletes the numbers of subjects without a message or a row in the registered tables."""

@@ -10,7 +10,7 @@ from libs.contracts.errors import ServiceError, ServiceUnavailable
 T = TypeVar("T")
 MOST_UNREAD: Final = 2000
 """For a turn, a minute of text in pieces of 30 ms."""
-MOST_TAKEN: Final = 64
+MAX_EVENTS: Final = 64
 """Maximum number of events per read."""
 
 
@@ -62,7 +62,7 @@ class EventQueue(Generic[T]):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def next(self, most: int = MOST_TAKEN) -> Sequence[T]:
+    async def next(self, most: int = MAX_EVENTS) -> Sequence[T]:
         """Returns the next events, or none after a reminder. Raises the problem that disconnected the reader."""
         while True:
             if self._problem is not None:
@@ -78,7 +78,7 @@ class EventQueue(Generic[T]):
             finally:
                 self._waiter = None
 
-    async def wait(self, seconds: float, most: int = MOST_TAKEN) -> Sequence[T]:
+    async def wait(self, seconds: float, most: int = MAX_EVENTS) -> Sequence[T]:
         """Returns the next events, or none if none arrive within ``seconds``."""
         try:
             async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
 """Reversible encryption of secrets, with key rotation."""
 
 from libs.secrets._cipher import SecretCipher, SecretUnreadable, id_of, key_id
-from libs.secrets._rotation import Rotation, SecretStore, encrypt_anew
+from libs.secrets._rotation import Rotation, SecretStore, reencrypt
 from libs.secrets._settings import SecretsSettings, parse_keys
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "SecretStore",
     "SecretUnreadable",
     "SecretsSettings",
-    "encrypt_anew",
     "id_of",
     "key_id",
     "parse_keys",
+    "reencrypt",
 ]

@@ -39,7 +39,7 @@ class Rotation:
     unreadable: tuple[tuple[str, SecretUnreadable], ...]
 
 
-async def encrypt_anew(store: SecretStore[S], cipher: SecretCipher) -> Rotation:
+async def reencrypt(store: SecretStore[S], cipher: SecretCipher) -> Rotation:
     """Re-encrypts every secret that isn't encrypted with the newest key. Safe to run at any time, also concurrently."""
     changed, unreadable, after = 0, [], ""
     while batch := await store.secrets_not_under(cipher.current_id, after=after, limit=_BATCH):

@@ -7,7 +7,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 
 from libs.secrets._cipher import SecretCipher
-from libs.secrets._rotation import Rotation, encrypt_anew
+from libs.secrets._rotation import Rotation, reencrypt
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -35,7 +35,7 @@ class SecretTable:
         return {bytes(key_id): int(count) for key_id, count in await cursor.fetchall()}
 
     async def rotate(self, connection: Connection, cipher: SecretCipher) -> Rotation:
-        return await encrypt_anew(_Rows(connection, self), cipher)
+        return await reencrypt(_Rows(connection, self), cipher)
 
 
 SECRET_TABLES: Final = (

@@ -56,7 +56,7 @@ def build(settings: GatewaySettings) -> Service:
     api = PublicApi(_dependencies(service, settings, sender, idempotency, limits))
     api.credentials.listen(sender)
     sender.on_every_event(api.feeds.wake)
-    sender.on_every_event(api.feeds.hear, kind=TopicKind.DELTAS)
+    sender.on_every_event(api.feeds.pass_text, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.background("load.watch", api.load.run, role=API)
     service.background("limits.renew", api.places.run, role=API)

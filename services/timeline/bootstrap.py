@@ -105,7 +105,7 @@ def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
     service.background("webhooks.deliver", worker.run, role=WEBHOOKS)
     for name, action, pause in (
         ("purge", maintenance.purge, _PURGE_SECONDS),
-        ("encrypt", maintenance.encrypt_anew, _CLEANING_SECONDS),
+        ("encrypt", maintenance.reencrypt, _CLEANING_SECONDS),
     ):
         service.background(f"webhooks.{name}", partial(repeat_while_busy, action, pause), role=WEBHOOKS)
     service.background("webhooks.measure", partial(repeat, maintenance.measure, _MEASURE_SECONDS), role=WEBHOOKS)

@@ -182,7 +182,7 @@ async def test_answers_have_the_form_that_is_asked_for(api: Api, client: AsyncOp
     async with client.responses.stream(model=model, input="What is 2 * 85?", text_format=Computed) as stream:
         assert (await stream.get_final_response()).output_parsed == Computed(result=170)
     stub = await agent(api)
-    with pytest.raises(openai.APIStatusError, match="isn.t JSON"):
+    with pytest.raises(openai.APIStatusError, match="isn't JSON"):
         await client.responses.create(model=stub, input="Hello", text={"format": {"type": "json_object"}})
 
 

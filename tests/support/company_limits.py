@@ -6,7 +6,7 @@ from math import ceil, floor
 
 from libs.persistence import Database
 from libs.quotas import LIMITS, CompanyAmounts, CompanyLimits
-from services.gateway.domain.limits import STREAMS, Grant, HeldPlaces
+from services.gateway.domain.limits import STREAMS, Grant, HeldSlots
 
 NO_LIMITS = CompanyLimits(dict.fromkeys(LIMITS), {})
 
@@ -48,12 +48,12 @@ class FakeSharedLimits:
         self.state.tokens[holder, name] = (tokens - granted, now)
         return Grant(granted, tokens - granted)
 
-    async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
+    async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
         self._ask()
         held = self.state.places[company_id]
         others = sum(held.values()) - held.get(self._gateway_id, 0)
         held[self._gateway_id] = max(0, min(wanted, limit - others))
-        return HeldPlaces(held[self._gateway_id], others)
+        return HeldSlots(held[self._gateway_id], others)
 
     async def renew_places(self, held: dict[str, int]) -> None:
         self._ask()

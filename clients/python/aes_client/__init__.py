@@ -10,7 +10,7 @@ from aes_client.errors import (
     ConnectionFailed,
     NotConfigured,
     TimeLimitReached,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from aes_client.resources.files import UploadProgress
 from aes_client.resources.sessions import SessionHandle
@@ -33,7 +33,7 @@ __all__ = [
     "StreamedEvent",
     "TimeLimitReached",
     "TurnHandle",
-    "UnexpectedAnswer",
+    "UnexpectedResponse",
     "UploadProgress",
     "WebhookEvent",
     "WebhookNotVerified",

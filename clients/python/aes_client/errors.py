@@ -5,7 +5,7 @@ AesError
 ├── ConnectionFailed         no response after all attempts
 ├── TimeLimitReached         the caller's ``timeout`` passed
 ├── ActionRequired           a turn waits for an action that the call can't resolve
-├── UnexpectedAnswer         a response that isn't from the service
+├── UnexpectedResponse         a response that isn't from the service
 └── NotConfigured            address or credential missing; also a ``ValueError``
 """
 
@@ -86,7 +86,7 @@ class ActionRequired(AesError):
         self.actions = tuple(actions)
 
 
-class UnexpectedAnswer(AesError):
+class UnexpectedResponse(AesError):
     """The response isn't from the service. Check the address and any proxy in between."""
 
 

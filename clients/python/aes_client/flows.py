@@ -28,13 +28,13 @@ class Send:
 
 @dataclass(frozen=True)
 class Open:
-    """Sends a request once. The outcome is an ``OpenAnswer`` with an unread body."""
+    """Sends a request once. The outcome is an ``OpenResponse`` with an unread body."""
 
     request: Request[Any]
 
 
 @dataclass
-class OpenAnswer:
+class OpenResponse:
     """A response whose body is read in pieces."""
 
     response: httpx.Response
@@ -45,14 +45,14 @@ class OpenAnswer:
 class Read:
     """Reads the next piece of a body. The outcome is empty at the end."""
 
-    answer: OpenAnswer
+    answer: OpenResponse
 
 
 @dataclass(frozen=True)
 class Close:
     """Closes a response before its end."""
 
-    answer: OpenAnswer
+    answer: OpenResponse
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Emit(Generic[T]):
     item: T
 
 
-class NeverAnswered(httpx.ConnectError):
+class NeverConnected(httpx.ConnectError):
     """The outcome of ``Send`` and ``Open`` if connecting fails and the service has never answered this client.
 
     This suggests a wrong address; after a first response, it would be an outage. ``timed_out``: the attempt timed out

@@ -16,7 +16,7 @@ from uuid import uuid4
 import httpx
 import pydantic
 
-from aes_client.errors import UnexpectedAnswer
+from aes_client.errors import UnexpectedResponse
 
 T = TypeVar("T")
 Answer = Callable[[httpx.Response], T]
@@ -103,11 +103,11 @@ def content(response: httpx.Response) -> bytes:
 
 
 def document(response: httpx.Response) -> Any:
-    """Reads any JSON. Raises ``UnexpectedAnswer``."""
+    """Reads any JSON. Raises ``UnexpectedResponse``."""
     try:
         return response.json()
     except ValueError:
-        raise UnexpectedAnswer(f"{response.request.url} returned {response.status_code} without JSON") from None
+        raise UnexpectedResponse(f"{response.request.url} returned {response.status_code} without JSON") from None
 
 
 def document_or_none(response: httpx.Response) -> Any:
@@ -124,14 +124,14 @@ def one(kind: type[T]) -> Answer[T]: ...
 @overload
 def one(kind: Any) -> Answer[Any]: ...
 def one(kind: Any) -> Answer[Any]:
-    """Returns a reader for responses of a type. It raises ``UnexpectedAnswer`` for anything else."""
+    """Returns a reader for responses of a type. It raises ``UnexpectedResponse`` for anything else."""
 
     def read(response: httpx.Response) -> Any:
         try:
             return _adapter(kind).validate_json(response.content)
         except pydantic.ValidationError as problem:
             place = f"{response.request.method} {response.request.url} returned {response.status_code}"
-            raise UnexpectedAnswer(f"{place} with an unexpected body: {problem}") from problem
+            raise UnexpectedResponse(f"{place} with an unexpected body: {problem}") from problem
 
     return read
 
@@ -153,6 +153,6 @@ def page(kind: Any, name: str) -> Answer[Page[Any]]:
         try:
             return Page(_adapter(list[kind]).validate_python(found[name]), bool(found["has_more"]), found.get("next"))
         except (KeyError, TypeError, pydantic.ValidationError) as problem:
-            raise UnexpectedAnswer(f"{response.request.url} didn't return a page of {name}") from problem
+            raise UnexpectedResponse(f"{response.request.url} didn't return a page of {name}") from problem
 
     return read

@@ -10,7 +10,7 @@ import httpx
 
 from aes_client.api_errors import RateLimitError, ServiceTimeoutError
 from aes_client.errors import ApiError, ConnectionFailed
-from aes_client.flows import Flow, NeverAnswered, Pause, Send
+from aes_client.flows import Flow, NeverConnected, Pause, Send
 from aes_client.refusals import refusal
 from aes_client.requests import Request
 
@@ -49,7 +49,7 @@ class RetryPolicy:
         """Returns the pause after a failure, or ``None`` if a retry can't help."""
         if isinstance(problem, ApiError):
             return self.pause(failures, problem.retry_after) if problem.is_transient else None
-        if isinstance(problem, NeverAnswered) and (problem.timed_out or failures > self.first_contact):
+        if isinstance(problem, NeverConnected) and (problem.timed_out or failures > self.first_contact):
             return None
         return None if isinstance(problem, _HOPELESS) else self.pause(failures)
 

@@ -21,9 +21,9 @@ from aes_client.flows import (
     Emit,
     Emitting,
     Flow,
-    NeverAnswered,
+    NeverConnected,
     Open,
-    OpenAnswer,
+    OpenResponse,
     Pause,
     Read,
     Send,
@@ -86,13 +86,13 @@ class _Contact:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watches an attempt. Raises ``NeverAnswered`` if connecting fails and the service has never answered."""
+        """Watches an attempt. Raises ``NeverConnected`` if connecting fails and the service has never answered."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
             if self._made:
                 raise
-            raise NeverAnswered(problem) from problem
+            raise NeverConnected(problem) from problem
         self._made = True
 
 
@@ -154,7 +154,7 @@ class SyncRunner:
         if isinstance(step, Open):
             response = self._send(step.request, stream=True)
             opened.callback(response.close)
-            return OpenAnswer(response, response.iter_bytes())
+            return OpenResponse(response, response.iter_bytes())
         if isinstance(step, Read):
             return next(step.answer.pieces, b"")
         if isinstance(step, Close):
@@ -221,7 +221,7 @@ class AsyncRunner:
         if isinstance(step, Open):
             response = await self._send(step.request, stream=True)
             opened.push_async_callback(response.aclose)
-            return OpenAnswer(response, response.aiter_bytes())
+            return OpenResponse(response, response.aiter_bytes())
         if isinstance(step, Read):
             return await anext(step.answer.pieces, b"")
         if isinstance(step, Close):

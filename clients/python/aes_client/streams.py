@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from aes_client.errors import ApiError, ConnectionFailed, UnexpectedAnswer
-from aes_client.flows import Call, Close, Deadline, Open, OpenAnswer, Pause, Read
+from aes_client.errors import ApiError, ConnectionFailed, UnexpectedResponse
+from aes_client.flows import Call, Close, Deadline, Open, OpenResponse, Pause, Read
 from aes_client.refusals import error_in, refusal
 from aes_client.requests import Request, nothing
 from aes_client.retries import RetryPolicy
@@ -95,7 +95,7 @@ def follow(
 
 def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, Any, None]:
     """Reads a connection until the stream ends. Raises ``_Lost``."""
-    opened: OpenAnswer = yield from _kept(Open(source.next_request(deadline.left(SILENCE_SECONDS) or 0.001)))
+    opened: OpenResponse = yield from _kept(Open(source.next_request(deadline.left(SILENCE_SECONDS) or 0.001)))
     response = opened.response
     if response.status_code == 204:
         return
@@ -116,14 +116,14 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
     raise _Lost(ConnectionFailed("the stream was interrupted"))
 
 
-def _refused(opened: OpenAnswer) -> Generator[Any, Any, None]:
+def _refused(opened: OpenResponse) -> Generator[Any, Any, None]:
     """Raises the error of a response that isn't a stream."""
     body = b""
     while piece := (yield from _kept(Read(opened))):
         body += piece
     response = opened.response
     if response.status_code < 400:
-        raise UnexpectedAnswer(f"{response.request.url} returned {response.status_code} without an event stream")
+        raise UnexpectedResponse(f"{response.request.url} returned {response.status_code} without an event stream")
     raise _Lost(refusal(response, body))
 
 

@@ -20,7 +20,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPlaces:
+class HeldSlots:
     """The number of slots that a gateway now holds, and the number held by the ``others``."""
 
     held: int
@@ -33,7 +33,7 @@ class SharedLimits(Protocol):
     async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
         """Takes tokens from the bucket of a company or key. A bucket holds one minute's tokens and refills evenly."""
 
-    async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
+    async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
         """Changes this gateway's number of slots to ``wanted``, or to as many as the other gateways leave free."""
 
     async def renew_places(self, held: dict[str, int]) -> None:

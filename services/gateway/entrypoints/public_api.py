@@ -15,7 +15,7 @@ from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.credentials import Credentials
-from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.answers import UpstreamReplies
 from services.gateway.entrypoints.door.application import Door, ProtocolApplication
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.image_bodies import LargeBodies
@@ -37,13 +37,13 @@ from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.load_shedding import LoadShedding
-from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
 from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.reading.feeds import Feeds
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
+from services.gateway.use_cases.stream_slots import StreamSlots
 from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks import Webhooks
 
@@ -90,7 +90,7 @@ class PublicApi:
         rates = Rates(outside.shared_limits, limits, monotonic)
         commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
         self.load = LoadShedding(on_refused=SHED.inc)
-        self.places = StreamPlaces(outside.shared_limits, limits)
+        self.places = StreamSlots(outside.shared_limits, limits)
         self.feeds = Feeds(outside.timeline, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
         reader = EventReader(outside.bus, outside.timeline, self.feeds, upstreams)
         self.in_flight = InFlightRequests()
@@ -105,7 +105,7 @@ class PublicApi:
             sessions=sessions,
             turns=Turns(commands, outside.idempotency, upstreams, reader, sessions, images),
             reader=reader,
-            owners=Owners(upstreams),
+            owners=UpstreamReplies(upstreams),
             streams=EventStreams(now, self.places),
             transfers=TransferProxy(upstreams),
             large_bodies=LargeBodies(),

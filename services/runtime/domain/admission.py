@@ -40,7 +40,7 @@ class WorkerSlots:
         self._running[company_id] += 1
         return True
 
-    def in_turn(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
+    def assign_slots(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
         """Assigns slots to ``waiting`` items. The company with the fewest running turns is always next."""
         queues: dict[str, list[T]] = {}
         for company_id, each in waiting:

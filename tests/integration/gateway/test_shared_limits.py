@@ -11,8 +11,8 @@ from libs.contracts.errors import RateLimited
 from libs.persistence import Database
 from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.bootstrap import MIGRATIONS
-from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.rates import block_of
+from services.gateway.use_cases.stream_slots import StreamSlots
 from tests.support.company_limits import usual_limits
 from tests.support.database_clock import StoppedDatabaseClock
 
@@ -60,7 +60,7 @@ async def test_the_use_of_a_bucket_goes_back_with_time(database: Database, clock
     gateway = PostgresSharedLimits(database, gateway_id="a")
     limits = {"turns_per_minute": 60, "requests_per_minute": 600}
     await gateway.take_tokens("acme", "turns_per_minute", 50, 60)
-    await gateway.hold_places("acme", 7, 100)
+    await gateway.hold_slots("acme", 7, 100)
     assert await gateway.used("acme", limits) == {"turns_per_minute": 50, "requests_per_minute": 0, "streams": 7}
     await clock.advance(20)
     assert await gateway.used("acme", limits) == {"turns_per_minute": 30, "requests_per_minute": 0, "streams": 7}
@@ -72,12 +72,12 @@ async def test_the_use_of_a_bucket_goes_back_with_time(database: Database, clock
 
 async def test_places_of_gateways_that_ask_at_once_stay_within_the_limit(database: Database) -> None:
     gateways = [
-        StreamPlaces(PostgresSharedLimits(database, gateway_id=name), usual_limits(streams=100)) for name in "abc"
+        StreamSlots(PostgresSharedLimits(database, gateway_id=name), usual_limits(streams=100)) for name in "abc"
     ]
     entered = 0
     async with AsyncExitStack() as streams:
 
-        async def enter(places: StreamPlaces) -> None:
+        async def enter(places: StreamSlots) -> None:
             nonlocal entered
             with suppress(RateLimited):
                 await streams.enter_async_context(places.taken("acme"))
@@ -91,13 +91,13 @@ async def test_places_of_gateways_that_ask_at_once_stay_within_the_limit(databas
 
 async def test_places_of_a_gateway_that_died_are_free_again(database: Database, clock: StoppedDatabaseClock) -> None:
     dead, living = (PostgresSharedLimits(database, gateway_id=name) for name in "ab")
-    assert (await dead.hold_places("acme", 100, 100)).held == 100
-    assert (await living.hold_places("acme", 5, 100)).held == 0
+    assert (await dead.hold_slots("acme", 100, 100)).held == 100
+    assert (await living.hold_slots("acme", 5, 100)).held == 0
     await dead.renew_places({"acme": 97})
     await clock.advance(29)
-    assert (await living.hold_places("acme", 5, 100)).held == 3
+    assert (await living.hold_slots("acme", 5, 100)).held == 3
     await clock.advance(1)
-    assert (await living.hold_places("acme", 5, 100)).held == 5
+    assert (await living.hold_slots("acme", 5, 100)).held == 5
     await clock.advance(121)
     await living.renew_places({"acme": 5})
     await living.purge()

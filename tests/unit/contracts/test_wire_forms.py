@@ -19,7 +19,7 @@ from libs.contracts.errors import (
     ValidationFailed,
     error_from,
 )
-from libs.contracts.identifiers import is_correlation_id, is_id, made_at, new_id
+from libs.contracts.identifiers import creation_time, is_correlation_id, is_id, new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import (
     Envelope,
@@ -58,11 +58,11 @@ def test_ids_are_distinct_ordered_in_time_and_recognised() -> None:
 
 def test_an_id_tells_when_it_was_made() -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    made = made_at(new_id())
+    made = creation_time(new_id())
     assert made is not None
     assert before <= made <= datetime.now(UTC) + timedelta(milliseconds=1)
     for text in ("", "label", str(uuid4()), "ffffffff-ffff-7fff-bfff-ffffffffffff"):
-        assert made_at(text) is None, text
+        assert creation_time(text) is None, text
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", new_id().upper(), new_id() + "\n", " " + new_id(), new_id()[:-1]])

@@ -4,7 +4,7 @@ from libs.eventing._retention import EMPTY_BATCH, Position, PurgedBatch, _Progre
 
 
 def batch(last: int, *, kept: int = 0) -> PurgedBatch:
-    return PurgedBatch(10 - kept, kept, Position(last), goes_on=True)
+    return PurgedBatch(10 - kept, kept, Position(last), has_more=True)
 
 
 def after_pass(progress: _Progress, *batches: PurgedBatch, by_age: bool = True) -> Position | None:

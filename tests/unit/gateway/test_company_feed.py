@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from libs.contracts.timeline import TimelineFilter
-from libs.eventing.event_queue import MOST_TAKEN, MOST_UNREAD, ReadTooSlowly
+from libs.eventing.event_queue import MAX_EVENTS, MOST_UNREAD, ReadTooSlowly
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.use_cases.reading import company_feed, feed_reader
 from services.gateway.use_cases.reading.company_feed import CompanyFeed
@@ -115,14 +115,14 @@ async def test_readers_of_much_get_it_in_pieces_and_each_what_it_wants() -> None
     everything = Readers(feed, READERS)
     of_turn = FeedReader(TimelineFilter(company_id="acme", turn_id="t1"), joined_at=0)
     feed.add(of_turn)
-    events = 3 * MOST_TAKEN
+    events = 3 * MAX_EVENTS
     for number in range(events):
-        timeline.add(company_id="acme", turn_id="t1" if number == MOST_TAKEN else None)
+        timeline.add(company_id="acme", turn_id="t1" if number == MAX_EVENTS else None)
     feed.wake()
     await everything.complete(events)
     assert all(seen == list(range(1, events + 1)) for seen in everything.seen)
-    assert everything.reads == READERS * events // MOST_TAKEN
-    assert await positions(of_turn) == [MOST_TAKEN + 1]
+    assert everything.reads == READERS * events // MAX_EVENTS
+    assert await positions(of_turn) == [MAX_EVENTS + 1]
     feed.discard(of_turn)
     await everything.leave()
     assert not feed.has_readers

@@ -20,8 +20,8 @@ from services.gateway.domain.limits import REQUESTS, STREAMS
 from services.gateway.entrypoints.door.callers import ANYBODY
 from services.gateway.entrypoints.door.lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.door.streams import EventStreams
-from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.rates import Rates, block_of
+from services.gateway.use_cases.stream_slots import StreamSlots
 from tests.support.company_limits import FakeSharedLimits, FakeSharedState, usual_limits
 from tests.support.gateway import Gateway, error_of, gateway
 
@@ -212,7 +212,7 @@ class Streams:
     """Open streams of one gateway."""
 
     def __init__(self, shared: FakeSharedLimits, limits: CompanyLimits) -> None:
-        self.places = StreamPlaces(shared, limits)
+        self.places = StreamSlots(shared, limits)
         self._open: list[AsyncExitStack] = []
 
     def __len__(self) -> int:
@@ -290,7 +290,7 @@ async def test_a_renewal_gives_no_places_away_that_are_taken_meanwhile() -> None
 
 async def test_a_response_that_is_never_sent_gives_its_place_back(public: Gateway) -> None:
     streams = EventStreams(
-        public.clock.now, StreamPlaces(FakeSharedLimits(FakeSharedState(Clock())), usual_limits(streams=1))
+        public.clock.now, StreamSlots(FakeSharedLimits(FakeSharedState(Clock())), usual_limits(streams=1))
     )
     caller = replace(ANYBODY, identity=ANYBODY.identity.model_copy(update={"company_id": COMPANY}))
     closed = 0

@@ -16,7 +16,7 @@ from libs.service_defaults.errors import error_response
 from services.gateway.entrypoints.door.callers import ANYBODY
 from services.gateway.entrypoints.door.queries import wants_events
 from services.gateway.entrypoints.door.streams import EventStreams
-from services.gateway.use_cases.places import StreamPlaces
+from services.gateway.use_cases.stream_slots import StreamSlots
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway import Gateway, error_of
 
@@ -88,7 +88,7 @@ async def test_head_of_an_event_stream_ends() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    places = StreamPlaces(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
+    places = StreamSlots(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
     async with AsyncExitStack() as held:
         request = Request({"type": "http", "method": "HEAD", "state": {"held": held}})
         response = await EventStreams(lambda: datetime.now(UTC), places).respond(request, endless(), ANYBODY)

@@ -109,7 +109,7 @@ def happen(public: Gateway, sent: Sent, event: Event) -> None:
     if "output_text" in event.TYPE:
         follows = len(public.bus.recorded[sent.command_id])
         envelope = public.bus.recorded[sent.command_id][-1].envelope
-        public.api.feeds.hear(
+        public.api.feeds.pass_text(
             type(envelope)(**{**{name: getattr(envelope, name) for name in envelope.__slots__}, "type": event.TYPE,
                               "sequence": follows}),
             event.encode(),

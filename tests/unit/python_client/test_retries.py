@@ -7,7 +7,7 @@ import aes_client
 import httpx
 import pytest
 from aes_client import RetryPolicy
-from aes_client.flows import NeverAnswered
+from aes_client.flows import NeverConnected
 
 from libs.contracts.errors import ErrorKind
 from tests.support.client_service import AT_ONCE, FakeService, blocking, error
@@ -156,7 +156,7 @@ def test_a_first_contact_outlasts_a_restart_of_the_gateway_and_takes_seconds(
     monkeypatch: pytest.MonkeyPatch, share: float, seconds: float
 ) -> None:
     _chances(monkeypatch, share)
-    refused = NeverAnswered(httpx.ConnectError("refused", request=httpx.Request("GET", "http://service")))
+    refused = NeverConnected(httpx.ConnectError("refused", request=httpx.Request("GET", "http://service")))
     pauses = [RetryPolicy().pause_after(failures, refused) for failures in range(1, 6)]
     assert pauses[4] is None
     assert sum(filter(None, pauses)) == seconds
@@ -211,7 +211,7 @@ def test_a_deletion_whose_answer_was_lost_is_done_when_there_is_nothing_any_more
 
 def test_an_answer_of_something_else_is_said_to_be_one(client: Any, service: FakeService) -> None:
     service.on("GET", "/me/", httpx.Response(200, text="<html>hello</html>"))
-    with pytest.raises(aes_client.UnexpectedAnswer, match="/api/v1/me/ returned 200"):
+    with pytest.raises(aes_client.UnexpectedResponse, match="/api/v1/me/ returned 200"):
         client.me()
 
 

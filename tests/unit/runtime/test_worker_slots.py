@@ -25,18 +25,18 @@ def test_more_running_turns_than_places_leave_none() -> None:
 
 def test_waiting_companies_are_served_in_turn() -> None:
     waiting = [("a", f"a{n}") for n in range(9)] + [("b", f"b{n}") for n in range(2)] + [("c", "c0")]
-    assert WorkerSlots(6).in_turn(waiting) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+    assert WorkerSlots(6).assign_slots(waiting) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
 
 def test_whoever_runs_fewest_is_served_first() -> None:
     waiting = [("a", "a0"), ("b", "b0"), ("b", "b1")]
-    assert WorkerSlots(8, {"a": 2, "b": 5}).in_turn(waiting) == ["a0", "b0"]
-    assert WorkerSlots(8, {"a": 5, "b": 2}).in_turn(waiting) == ["b0", "b1"]
+    assert WorkerSlots(8, {"a": 2, "b": 5}).assign_slots(waiting) == ["a0", "b0"]
+    assert WorkerSlots(8, {"a": 5, "b": 2}).assign_slots(waiting) == ["b0", "b1"]
 
 
 def test_a_company_at_its_most_keeps_none_behind_it_waiting() -> None:
-    assert WorkerSlots(2, {"a": 2}).in_turn([("a", "a0"), ("b", "b0")]) == ["b0"]
+    assert WorkerSlots(2, {"a": 2}).assign_slots([("a", "a0"), ("b", "b0")]) == ["b0"]
 
 
 def test_nobody_waits() -> None:
-    assert WorkerSlots(2).in_turn([]) == []
+    assert WorkerSlots(2).assign_slots([]) == []

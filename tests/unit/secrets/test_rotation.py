@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from libs.secrets import SecretCipher, encrypt_anew, id_of
+from libs.secrets import SecretCipher, id_of, reencrypt
 
 OLD, NEW, LOST = b"o" * 32, b"n" * 32, b"l" * 32
 
@@ -37,10 +37,10 @@ async def test_everything_readable_gets_the_newest_key() -> None:
         store.keep(number, LOST if 100 <= number < 250 else NEW if number < 10 else OLD)
     cipher = SecretCipher([NEW, OLD])
 
-    rotation = await encrypt_anew(store, cipher)
+    rotation = await reencrypt(store, cipher)
 
     assert rotation.changed == 290
     assert [place for place, _ in rotation.unreadable] == [f"place/{number}" for number in range(100, 250)]
     for number in (0, 10, 449):
         assert SecretCipher([NEW]).decrypt(store.secrets[f"{number:04}"].ciphertext, place=f"place/{number}")
-    assert (await encrypt_anew(store, cipher)).changed == 0
+    assert (await reencrypt(store, cipher)).changed == 0

@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 
 from aes_client.errors import ApiError, ConnectionFailed
-from aes_client.flows import Flow, Open, OpenAnswer, Pause, Read
+from aes_client.flows import Flow, Open, OpenResponse, Pause, Read
 from aes_client.refusals import refusal
 from aes_client.requests import TRANSFER_SECONDS, Request
 from aes_client.retries import RetryPolicy
@@ -51,7 +51,7 @@ def _downloaded(request: Request[Any], file: BinaryIO, policy: RetryPolicy) -> F
 def _read_into(request: Request[Any], file: BinaryIO) -> Flow[int]:
     file.seek(0)
     file.truncate()
-    opened: OpenAnswer = yield Open(request)
+    opened: OpenResponse = yield Open(request)
     response, body = opened.response, b""
     while piece := (yield Read(opened)):
         if response.status_code < 400:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from libs.persistence import Database, as_json
-from services.gateway.domain.limits import STREAMS, Grant, HeldPlaces
+from services.gateway.domain.limits import STREAMS, Grant, HeldSlots
 
 _AVAILABLE: Final = """
     least(%(limit)s, r.tokens + %(limit)s / 60.0 * greatest(0, extract(epoch FROM now() - r.refilled_at)))
@@ -64,14 +64,14 @@ class PostgresSharedLimits:
         [(granted, left)] = await self._database.execute(_TAKE, parameters)
         return Grant(granted, left)
 
-    async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:
+    async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
         parameters = {"company": company_id, "gateway": self._gateway_id, "wanted": wanted, "limit": limit}
         async with self._database.transaction() as connection:
             # A separate statement, so that the next one's snapshot includes the slots that other gateways have taken.
             await connection.execute(_LOCK, (company_id,))
             row = await (await connection.execute(_HOLD, parameters)).fetchone()
         assert row is not None
-        return HeldPlaces(*row)
+        return HeldSlots(*row)
 
     async def renew_places(self, held: dict[str, int]) -> None:
         if held:

@@ -23,7 +23,7 @@ _COMPRESSED_FROM: Final = 16 * 1024
 _COMPRESSION_LEVEL: Final = 4
 
 
-class Owners:
+class UpstreamReplies:
     """Requests data from upstreams on behalf of callers and passes the bytes through. Raises the upstreams' errors."""
 
     def __init__(self, upstreams: UpstreamClient) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from libs.contracts.messages import Command, Received
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.answers import UpstreamReplies
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.cors import CrossOriginMiddleware
 from services.gateway.entrypoints.door.errors import ErrorShape, install_error_shape
@@ -38,7 +38,7 @@ class Door:
     sessions: Sessions
     turns: Turns
     reader: EventReader
-    owners: Owners
+    owners: UpstreamReplies
     streams: EventStreams
     transfers: TransferProxy
     large_bodies: LargeBodies
@@ -49,7 +49,7 @@ async def _door(request: Request) -> Door:
     return found
 
 
-async def _owners(request: Request) -> Owners:
+async def _owners(request: Request) -> UpstreamReplies:
     return (await _door(request)).owners
 
 
@@ -58,7 +58,7 @@ async def _transfers(request: Request) -> TransferProxy:
 
 
 DoorDep = Annotated[Door, Depends(_door)]
-Upstream = Annotated[Owners, Depends(_owners)]
+Upstream = Annotated[UpstreamReplies, Depends(_owners)]
 TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 
 

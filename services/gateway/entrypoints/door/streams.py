@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from libs.contracts.errors import AuthenticationFailed
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.metrics import OPEN_STREAMS
-from services.gateway.use_cases.places import StreamPlaces
+from services.gateway.use_cases.stream_slots import StreamSlots
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
@@ -68,7 +68,7 @@ def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 class EventStreams:
     """Tracks open event streams by the key that requested them."""
 
-    def __init__(self, now: Callable[[], datetime], places: StreamPlaces) -> None:
+    def __init__(self, now: Callable[[], datetime], places: StreamSlots) -> None:
         self._now = now
         self._places = places
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)

@@ -48,7 +48,7 @@ def state_of(turn: Turn) -> AgentAnswer:
     )
 
 
-def how_to_go_on(answer: AgentAnswer) -> str | None:
+def next_step(answer: AgentAnswer) -> str | None:
     """Returns how the caller can continue, or None for a completed turn."""
     if answer.status == "completed":
         return None

@@ -13,7 +13,7 @@ from libs.contracts.resources.agents import Agent
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.errors import as_service_error
-from services.gateway.entrypoints.mcp.answers import failure_text, how_to_go_on
+from services.gateway.entrypoints.mcp.answers import failure_text, next_step
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call
 from services.gateway.entrypoints.mcp.reading import Reading, ask_name
@@ -175,7 +175,7 @@ def _result(value: BaseModel) -> CallToolResult:
     """Returns a value as structured content, and as text for clients that don't support structured content."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
     if isinstance(value, AgentAnswer):
-        if (advice := how_to_go_on(value)) is not None:
+        if (advice := next_step(value)) is not None:
             content.insert(0, TextContent(text=advice))
         content += [ResourceLink(name=each.name, uri=each.uri, mime_type=each.content_type) for each in value.artifacts]
     return CallToolResult(content=content, structured_content=value.model_dump(mode="json"))

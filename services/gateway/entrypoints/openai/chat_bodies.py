@@ -9,7 +9,7 @@ from libs.contracts.resources.messages import ImageDetail
 from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.response_request import Metadata
-from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain
+from services.gateway.entrypoints.openai.said import EchoedPart, ImageAddress
 
 _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -41,22 +41,22 @@ _INSTEAD: Final = {
 }
 
 
-class TextPart(SaidAgain):
+class TextPart(EchoedPart):
     type: Literal["text"]
     text: str
 
 
-class Image(SaidAgain):
+class Image(EchoedPart):
     url: ImageAddress
     detail: ImageDetail | None = None
 
 
-class ImagePart(SaidAgain):
+class ImagePart(EchoedPart):
     type: Literal["image_url"]
     image_url: Image
 
 
-class RefusalPart(SaidAgain):
+class RefusalPart(EchoedPart):
     type: Literal["refusal"]
     refusal: str
 
@@ -65,7 +65,7 @@ Texts = Annotated[list[TextPart], Field(min_length=1)]
 Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(min_length=1)]
 
 
-class _Message(SaidAgain):
+class _Message(EchoedPart):
     """The base class of messages. ``name``, which identifies the participant or function, has no effect."""
 
     name: str | None = None
@@ -81,7 +81,7 @@ class UserMessage(_Message):
     content: str | Parts
 
 
-class CalledFunction(SaidAgain):
+class CalledFunction(EchoedPart):
     """A called function. ``parsed_arguments``: the ``arguments`` as parsed by the client's library."""
 
     name: str
@@ -89,7 +89,7 @@ class CalledFunction(SaidAgain):
     parsed_arguments: Any = None
 
 
-class Call(SaidAgain):
+class Call(EchoedPart):
     """A call. ``index``: its position in the original stream."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ServiceError, ValidationFailed
-from libs.contracts.identifiers import made_at
+from libs.contracts.identifiers import creation_time
 from libs.tracing import current_correlation_id
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.errors import ErrorShape
@@ -83,7 +83,7 @@ def deleted(identifier: str, kind: str) -> Response:
 
 def created_at(identifier: str) -> int:
     """Returns the Unix time encoded in an ID, or 0 if the ID contains none. It's the same on every replica."""
-    made = made_at(identifier)
+    made = creation_time(identifier)
     return 0 if made is None else int(made.timestamp())
 
 

@@ -8,12 +8,12 @@ from pydantic import Discriminator, Field, Tag
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import ContentBlock, ImageDetail, ImageUrlBlock, TextBlock
 from services.gateway.entrypoints.openai.conventions import refuse
-from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain, arguments_in, image_given
+from services.gateway.entrypoints.openai.said import EchoedPart, ImageAddress, arguments_in, image_given
 
 Text = Annotated[str, Field(min_length=1)]
 
 
-class TextPart(SaidAgain):
+class TextPart(EchoedPart):
     """Text from the user or the agent. ``parsed``: the value as parsed by the client's library."""
 
     type: Literal["input_text", "output_text", "text"]
@@ -23,7 +23,7 @@ class TextPart(SaidAgain):
     parsed: Any = None
 
 
-class ImagePart(SaidAgain):
+class ImagePart(EchoedPart):
     """An image, given by a URL, which can contain the image itself."""
 
     type: Literal["input_image"]
@@ -34,7 +34,7 @@ class ImagePart(SaidAgain):
 Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
-class MessageInput(SaidAgain):
+class MessageInput(EchoedPart):
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[Part]
@@ -49,7 +49,7 @@ class MessageInput(SaidAgain):
         return "\n\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
-class FunctionCallOutput(SaidAgain):
+class FunctionCallOutput(EchoedPart):
     """The result of a call that the client executed."""
 
     type: Literal["function_call_output"]
@@ -63,7 +63,7 @@ class FunctionCallOutput(SaidAgain):
         return self.output if isinstance(self.output, str) else "\n\n".join(part.text for part in self.output)
 
 
-class FunctionCall(SaidAgain):
+class FunctionCall(EchoedPart):
     """A call that the agent requested in an earlier response. ``parsed_arguments``: as parsed by the client."""
 
     type: Literal["function_call"]
@@ -84,7 +84,7 @@ class FunctionCall(SaidAgain):
         return {"id": self.call_id, "name": self.name, "arguments": arguments}
 
 
-class AgentCall(SaidAgain):
+class AgentCall(EchoedPart):
     """A call that the agent made itself in an earlier response."""
 
     type: Literal["mcp_call"]
@@ -98,7 +98,7 @@ class AgentCall(SaidAgain):
     approval_request_id: str | None = None
 
 
-class ApprovalResponse(SaidAgain):
+class ApprovalResponse(EchoedPart):
     type: Literal["mcp_approval_response"]
     approval_request_id: Text
     approve: bool

@@ -36,7 +36,7 @@ def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 
-class SaidAgain(StrictModel):
+class EchoedPart(StrictModel):
     """The base class of parts. Ignores null fields that a client's library adds, and rejects other unknown fields."""
 
     @model_validator(mode="before")

@@ -20,7 +20,7 @@ from libs.contracts.resources.knowledge_bases import (
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.door.answers import Owners, entity_in, json_answer
+from services.gateway.entrypoints.door.answers import UpstreamReplies, entity_in, json_answer
 from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream, protocol_router
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
@@ -162,7 +162,7 @@ async def list_batch_files(
     return page_within(_entries(store, kept, cursor.filter), cursor)
 
 
-async def _found(upstream: Owners, caller: Principal, store_id: str) -> KnowledgeBase:
+async def _found(upstream: UpstreamReplies, caller: Principal, store_id: str) -> KnowledgeBase:
     return await upstream.read(KnowledgeBase, caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
 
 

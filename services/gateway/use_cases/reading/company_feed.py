@@ -101,7 +101,7 @@ class CompanyFeed:
         if self._task is None:
             self._task = asyncio.create_task(self._read_on(), name="timeline.feed")
 
-    def hear(self, text: Received) -> None:
+    def pass_text(self, text: Received) -> None:
         """Passes a piece of a turn's text to the session's readers. Doesn't parse it if nobody reads texts."""
         if not self._text_readers:
             return

@@ -47,11 +47,11 @@ class Feeds:
         if feed is not None:
             feed.wake(envelope.id)
 
-    def hear(self, envelope: Envelope, payload: bytes) -> None:
+    def pass_text(self, envelope: Envelope, payload: bytes) -> None:
         """Passes on a piece of a turn's text, which only arrives over Kafka."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
-            feed.hear(Received(envelope, payload))
+            feed.pass_text(Received(envelope, payload))
 
     @asynccontextmanager
     async def joined(self, where: TimelineFilter, *, takes_texts: bool = False) -> AsyncIterator[FeedReader]:

@@ -140,7 +140,7 @@ _UNPARSED: Final = """
     SELECT blob_id, content_type, name, company_id, attempts FROM waiting
     WHERE turn <= %(each)s ORDER BY turn LIMIT %(free)s
 """
-MOST_ON_THE_WAY: Final = 500
+MAX_IN_FLIGHT: Final = 500
 """The maximum number of a company's items that are sent but not claimed."""
 _INDEXES: Final = 50
 _MANY: Final = 5000
@@ -160,7 +160,7 @@ class PostgresWorkQueue:
         async with self._database.transaction() as connection:
             runs = await connection.execute(_DUE_RUNS, {"limit": limit})
             found = [Due(RunKey(row[0]), row[1], row[2]) for row in await runs.fetchall()]
-            items = await connection.execute(_DUE_ITEMS, {"limit": limit, "most": MOST_ON_THE_WAY, "indexes": _INDEXES})
+            items = await connection.execute(_DUE_ITEMS, {"limit": limit, "most": MAX_IN_FLIGHT, "indexes": _INDEXES})
             return found + [Due(ItemKey(row[0], row[1]), row[2], row[3]) for row in await items.fetchall()]
 
     async def requeue(self, work: Sequence[Due]) -> None:

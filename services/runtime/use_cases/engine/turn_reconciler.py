@@ -161,7 +161,7 @@ class TurnReconciler:
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
         # Another worker or the next pass handles the rest.
         waiting = [(orphan.turn.message_context.company_id, orphan) for orphan in orphans]
-        if not (chosen := self._engine.slots().in_turn(waiting)):
+        if not (chosen := self._engine.slots().assign_slots(waiting)):
             return
         taken = await self._reclaimer.reclaim(chosen, self._rules.attempts)
         for turn in taken:
@@ -176,7 +176,7 @@ class TurnReconciler:
         self._metrics.taken_over(len(taken))
 
     async def _claim(self, waiting: Sequence[tuple[str, str]]) -> None:
-        chosen = self._engine.slots().in_turn(waiting)
+        chosen = self._engine.slots().assign_slots(waiting)
         here = set(chosen)
         self._engine.left_waiting = frozenset(company_id for company_id, session in waiting if session not in here)
         if chosen:

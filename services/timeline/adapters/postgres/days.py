@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from libs.contracts.identifiers import made_at
+from libs.contracts.identifiers import creation_time
 
 CLOCKS: Final = timedelta(hours=1)
 """Maximum clock difference between two machines. A larger difference would mean more partitions to read."""
@@ -15,7 +15,7 @@ _KEPT_COMPANIES: Final = 10_000
 
 def first_day_of(identifier: str | None) -> date | None:
     """Returns the day on which an ID was created, before which no event can contain it, or None if unknown."""
-    made = None if identifier is None else made_at(identifier)
+    made = None if identifier is None else creation_time(identifier)
     return None if made is None else (made - CLOCKS).date()
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from libs.secrets import SecretCipher, encrypt_anew
+from libs.secrets import SecretCipher, reencrypt
 from services.timeline.domain.ports import DeliveryMetrics, WebhookMaintenanceStore
 
 _log = structlog.get_logger("webhooks")
@@ -31,11 +31,11 @@ class WebhookMaintenance:
     async def measure(self) -> None:
         self.metrics.waiting(await self.store.backlog(now=self.now()))
 
-    async def encrypt_anew(self) -> int:
+    async def reencrypt(self) -> int:
         """Re-encrypts secrets under the newest key, and returns their number."""
         if self.cipher is None:
             return 0
-        rotation = await encrypt_anew(self.store, self.cipher)
+        rotation = await reencrypt(self.store, self.cipher)
         for place, problem in rotation.unreadable:
             _log.error("webhook.secret_unreadable", place=place, problem=str(problem))
         return rotation.changed

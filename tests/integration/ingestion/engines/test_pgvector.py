@@ -8,9 +8,9 @@ import pytest
 
 from libs.persistence import Database
 from services.ingestion.adapters.engines.bm25 import TermWeights
-from services.ingestion.adapters.engines.pgvector import maintenance, searching, telling_words
+from services.ingestion.adapters.engines.pgvector import maintenance, searching, selective_words
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
-from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords
+from services.ingestion.adapters.engines.pgvector.selective_words import Frequencies, SelectiveWords
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk
 from services.ingestion.domain.ranking import search
 from tests.support.chunks import DIMENSIONS, MOUNTAIN, SEA, chunk, query
@@ -69,13 +69,13 @@ def scored(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """About how many chunks each keyword search scores; filled as they come. A hundred are many in these tests."""
     found = []
 
-    def noted(words: TermWeights, seen: Frequencies) -> TellingWords | None:
-        telling = telling_words.telling_words(words, seen)
+    def noted(words: TermWeights, seen: Frequencies) -> SelectiveWords | None:
+        telling = selective_words.selective_words(words, seen)
         found.append(seen.chunks if telling is None else telling.expected)
         return telling
 
-    monkeypatch.setattr(telling_words, "_MOST_CHUNKS", 100)
-    monkeypatch.setattr(searching, "telling_words", noted)
+    monkeypatch.setattr(selective_words, "_MOST_CHUNKS", 100)
+    monkeypatch.setattr(searching, "selective_words", noted)
     return found
 
 

@@ -202,7 +202,7 @@ async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is
 async def test_items_of_companies_are_sent_in_turn_and_no_more_of_one_than_workers_can_look_ahead(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work_queue, "MOST_ON_THE_WAY", 4)
+    monkeypatch.setattr(work_queue, "MAX_IN_FLIGHT", 4)
     queue = worker.work_queue
     busy, quiet = [await bases.create(await bases.upload(documents(number))) for number in (12, 2)]
     await worker.step()

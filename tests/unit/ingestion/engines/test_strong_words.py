@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from services.ingestion.adapters.engines.bm25 import query_weights
-from services.ingestion.adapters.engines.pgvector.telling_words import (
+from services.ingestion.adapters.engines.pgvector.selective_words import (
     LEAST_WEIGHTS,
     Frequencies,
     number_at,
+    selective_words,
     strong_words,
-    telling_words,
 )
 
 CHUNKS = 100_000.0
@@ -68,8 +68,8 @@ def test_however_many_words_there_are_the_statement_stays_short() -> None:
 def test_words_that_are_nearly_everywhere_find_few_chunks(count: int) -> None:
     frequencies = {term: 80_000.0 + term for term in range(1, count + 1)}
     words = query_weights(dict.fromkeys(frequencies, 1), frequencies, CHUNKS)
-    without = telling_words(words, Frequencies(frequencies, CHUNKS))
-    found = telling_words(words, Frequencies(counted(frequencies), CHUNKS, have_levels=True))
+    without = selective_words(words, Frequencies(frequencies, CHUNKS))
+    found = selective_words(words, Frequencies(counted(frequencies), CHUNKS, have_levels=True))
 
     assert without is None or without.expected > MOST
     assert found is not None
@@ -79,7 +79,7 @@ def test_words_that_are_nearly_everywhere_find_few_chunks(count: int) -> None:
 def test_a_rare_word_still_finds_chunks_alone() -> None:
     frequencies = {1: 200.0, 2: 90_000.0}
     words = query_weights(dict.fromkeys(frequencies, 1), frequencies, CHUNKS)
-    found = telling_words(words, Frequencies(counted(frequencies), CHUNKS, have_levels=True))
+    found = selective_words(words, Frequencies(counted(frequencies), CHUNKS, have_levels=True))
 
     assert found is not None
     assert found.alone == [1]
@@ -90,10 +90,10 @@ def test_a_word_that_is_strong_everywhere_is_compared() -> None:
     words = query_weights({1: 1}, frequencies, CHUNKS)
 
     assert words.weights.dtype == np.float32
-    assert telling_words(words, Frequencies(frequencies, CHUNKS, have_levels=True)) is None
+    assert selective_words(words, Frequencies(frequencies, CHUNKS, have_levels=True)) is None
 
 
 def test_an_empty_index_has_no_chunks_to_choose() -> None:
     assert strong_words([(1, 0.5)], {}, 0.0, MOST) == ([], 0.0)
     words = query_weights({1: 1}, {1: 0.0}, 0.0)
-    assert telling_words(words, Frequencies({1: 0.0}, 0.0, have_levels=True)) is None
+    assert selective_words(words, Frequencies({1: 0.0}, 0.0, have_levels=True)) is None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.bm25 import TermWeights
-from services.ingestion.adapters.engines.pgvector.telling_words import (
+from services.ingestion.adapters.engines.pgvector.selective_words import (
     LEAST_WEIGHTS,
     number_at,
     numbers_of,

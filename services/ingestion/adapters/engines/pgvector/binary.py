@@ -7,7 +7,7 @@ import numpy as np
 
 from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.bm25 import TermWeights
-from services.ingestion.adapters.engines.pgvector.telling_words import with_levels
+from services.ingestion.adapters.engines.pgvector.selective_words import with_levels
 from services.ingestion.domain.engines import IndexedChunk, Vector
 
 COLUMNS = (

@@ -10,7 +10,7 @@ from libs.persistence import Connection
 from services.ingestion.adapters.engines.bm25 import LEAST_AVERAGE_LENGTH, recomputed_weights
 from services.ingestion.adapters.engines.pgvector.binary import sparse_from, sparse_literal
 from services.ingestion.adapters.engines.pgvector.catalog import Index
-from services.ingestion.adapters.engines.pgvector.telling_words import with_levels
+from services.ingestion.adapters.engines.pgvector.selective_words import with_levels
 
 # A term's rarity is logarithmic in its frequency, so a smaller change hardly matters.
 _CHANGE_WORTH_COUNTING = 0.05

@@ -12,11 +12,11 @@ from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import TermWeights, counted, query_weights, relative
 from services.ingestion.adapters.engines.pgvector.binary import dense_literal, sparse_literal
 from services.ingestion.adapters.engines.pgvector.catalog import Index
-from services.ingestion.adapters.engines.pgvector.telling_words import (
+from services.ingestion.adapters.engines.pgvector.selective_words import (
     Frequencies,
-    TellingWords,
+    SelectiveWords,
     numbers_of,
-    telling_words,
+    selective_words,
 )
 from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection, Hit, Query
 
@@ -78,7 +78,7 @@ class PgvectorSearching:
         if counts:
             seen = await _frequencies(self.connection, self.index, sorted(counts))
             words = query_weights(counts, seen.of_terms, seen.chunks)
-            telling = telling_words(words, seen) if self.index.has_words else None
+            telling = selective_words(words, seen) if self.index.has_words else None
         async with self.connection.transaction():
             found = await self._found(query, words, telling)
             if telling is not None and query.mode == "keyword" and len(found) < query.top_k:
@@ -102,7 +102,7 @@ class PgvectorSearching:
         ]
 
     async def _found(
-        self, query: Query, words: TermWeights | None, telling: TellingWords | None
+        self, query: Query, words: TermWeights | None, telling: SelectiveWords | None
     ) -> Sequence[Sequence[Any]]:
         walk = query.mode != "keyword" and self.index.has_graph and await self._graph_pays(query.files)
         await self._prepare(query, telling, walk=walk)
@@ -123,7 +123,7 @@ class PgvectorSearching:
         [[count]] = await found.fetchall()
         return bool(count > _FEW_CHUNKS)
 
-    async def _prepare(self, query: Query, telling: TellingWords | None, *, walk: bool) -> None:
+    async def _prepare(self, query: Query, telling: SelectiveWords | None, *, walk: bool) -> None:
         scored = self.index.chunks if telling is None else telling.expected
         settings = {
             "hnsw.ef_search": str(min(_MOST_WALK, max(_LEAST_WALK, 6 * query.top_k))),
@@ -143,7 +143,7 @@ class PgvectorSearching:
 
 
 def _statement(
-    index: Index, query: Query, words: TermWeights | None, telling: TellingWords | None
+    index: Index, query: Query, words: TermWeights | None, telling: SelectiveWords | None
 ) -> tuple[Composed, dict[str, Any]]:
     files, parameters = _files(query.files)
     having: Composable = SQL("true")
@@ -172,7 +172,7 @@ def _statement(
     return statement, parameters
 
 
-def _having(telling: TellingWords) -> tuple[Composable, dict[str, list[int]]]:
+def _having(telling: SelectiveWords) -> tuple[Composable, dict[str, list[int]]]:
     """Returns the SQL condition for chunks with these words, and its parameters."""
     sets = {"alone": telling.alone} if telling.alone else {}
     sets |= {f"together{number}": combination for number, combination in enumerate(telling.together)}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from services.runtime.adapters.models.extractive.sentences import Ranking, Sentence, content_words, sentences
 from services.runtime.adapters.models.extractive.structured import MISSING, structured
-from services.runtime.adapters.models.extractive.tables import file_of, table_told, wanted_file
+from services.runtime.adapters.models.extractive.tables import file_of, row_sentence, wanted_file
 from services.runtime.adapters.models.extractive.tool_rules import wanted_calls
 from services.runtime.domain.conversation import (
     ArtifactPart,
@@ -236,7 +236,7 @@ def _text_of(result: ToolResult) -> str:
     if result.is_error:
         return f"{result.name} failed: {output}"
     if result.name == "table_query":
-        return table_told(result)
+        return row_sentence(result)
     return output if result.name in _PLAIN else f"{result.name} returned: {output}"
 
 

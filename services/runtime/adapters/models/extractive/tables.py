@@ -29,7 +29,7 @@ def rows_of(result: ToolResult) -> list[list[str]]:
     return [line.split(" | ") for line in lines]
 
 
-def table_told(result: ToolResult) -> str:
+def row_sentence(result: ToolResult) -> str:
     """Turns a single row into a sentence. Returns several rows unchanged."""
     header, *rows = rows_of(result)
     if not rows:

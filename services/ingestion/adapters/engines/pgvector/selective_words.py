@@ -128,7 +128,7 @@ class Frequencies:
 
 
 @dataclass(frozen=True, slots=True)
-class TellingWords:
+class SelectiveWords:
     """Selects chunks with any word in ``alone``, or with all words of a combination in ``together``.
 
     ``expected``: the approximate number of matching chunks.
@@ -139,7 +139,7 @@ class TellingWords:
     expected: float = field(default=0.0, compare=False)
 
 
-def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
+def selective_words(words: TermWeights, seen: Frequencies) -> SelectiveWords | None:
     """Selects the rarest words that carry most of the query's weight. Chunks without them are skipped.
 
     Words in too many chunks are required in combination, since high-ranking chunks contain several of them. Returns
@@ -162,18 +162,18 @@ def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
         return None
     met = sum(seen.of_terms[term] for term in telling)
     if met <= _MOST_CHUNKS:
-        return TellingWords(rare + telling, expected=met) if met < _MOST_OF_CHUNKS * seen.chunks else None
+        return SelectiveWords(rare + telling, expected=met) if met < _MOST_OF_CHUNKS * seen.chunks else None
     if _MOST_OF_CHUNKS * seen.chunks <= _MOST_CHUNKS:
         return None
     if seen.have_levels and not rare and seen.of_terms[telling[0]] > _MOST_CHUNKS:
         weights = [(term, weight_of[term]) for term in telling]
         together, expected = strong_words(weights, seen.of_terms, seen.chunks, _MOST_CHUNKS)
         if expected < _MOST_OF_CHUNKS * seen.chunks:
-            return TellingWords([], together, expected)
+            return SelectiveWords([], together, expected)
     return _narrowed(rare, telling, seen)
 
 
-def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) -> TellingWords | None:
+def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) -> SelectiveWords | None:
     alone, left = list(rare), float(_MOST_CHUNKS)
     frequent = list(telling)
     while frequent and seen.of_terms[frequent[0]] <= left:
@@ -192,7 +192,7 @@ def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) ->
         if _MOST_CHUNKS - left >= _MOST_OF_CHUNKS * seen.chunks:
             return None
         together = [frequent[:number]]
-    return TellingWords(alone, together, _MOST_CHUNKS - left)
+    return SelectiveWords(alone, together, _MOST_CHUNKS - left)
 
 
 def _expected(terms: Sequence[int], seen: Frequencies) -> float:

@@ -20,7 +20,7 @@ _RETRY_SECONDS: Final = 2
 _REFUSED_SECONDS: Final = 1.0
 
 
-class StreamPlaces:
+class StreamSlots:
     """Limits the open streams of each company. Each gateway reserves slots in blocks, and renews them every 10 s.
 
     While the database is unreachable, every stream gets a slot.
@@ -97,7 +97,7 @@ class StreamPlaces:
             if self._full_until.get(company_id, 0.0) > loop.time():
                 raise rate_exceeded(STREAMS, limit, limit, _RETRY_SECONDS)
             try:
-                places = await self._shared.hold_places(company_id, taken + block_of(limit), limit)
+                places = await self._shared.hold_slots(company_id, taken + block_of(limit), limit)
             except StoreUnavailable as problem:
                 _log.warning("limits.not_shared", limit=STREAMS, problem=str(problem).strip())
                 self._held[company_id] = self._open[company_id] + 1

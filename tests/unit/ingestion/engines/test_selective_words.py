@@ -3,23 +3,23 @@
 import numpy as np
 
 from services.ingestion.adapters.engines.bm25 import TermWeights, query_weights
-from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords, telling_words
+from services.ingestion.adapters.engines.pgvector.selective_words import Frequencies, SelectiveWords, selective_words
 
 CHUNKS = 100_000.0
 
 
 def chosen(
     frequencies: dict[int, float], *, unknown: tuple[int, ...] = (), chunks: float = CHUNKS
-) -> TellingWords | None:
+) -> SelectiveWords | None:
     counts = dict.fromkeys([*frequencies, *unknown], 1)
     seen = Frequencies(frequencies, chunks)
-    return telling_words(query_weights(counts, frequencies, chunks), seen)
+    return selective_words(query_weights(counts, frequencies, chunks), seen)
 
 
 def test_rare_words_find_chunks_alone() -> None:
     found = chosen({1: 10, 2: 200, 3: 90_000})
 
-    assert found == TellingWords([1, 2])
+    assert found == SelectiveWords([1, 2])
 
 
 def test_an_unknown_word_costs_nothing() -> None:
@@ -76,4 +76,4 @@ def test_a_small_index_is_compared_as_a_whole() -> None:
 def test_nothing_is_told_by_words_without_weight() -> None:
     words = TermWeights(np.array([1], np.int32), np.array([0.0], np.float32))
 
-    assert telling_words(words, Frequencies({1: CHUNKS}, CHUNKS)) is None
+    assert selective_words(words, Frequencies({1: CHUNKS}, CHUNKS)) is None
