@@ -35,7 +35,7 @@ class ErrorKind(StrEnum):
 
 
 class ExceededBudget(BaseModel):
-    """A budget that is used up. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as text."""
+    """A used-up budget. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as a string."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

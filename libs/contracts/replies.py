@@ -13,7 +13,7 @@ from libs.contracts.models import WireModel, is_none
 class Usage(WireModel):
     """A turn's usage. ``seconds`` is working time, without the time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ended; null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ran; null if the model has no price.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

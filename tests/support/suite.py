@@ -17,7 +17,7 @@ RULE: Final = "rule"
 MARKS: Final = {
     f"{SLOW}(*, covered_by=(), reason='')": "left out unless --all or --slow-only is given or the test is named; "
     "covered_by are quick tests of the same, `path/test_x.py::test_y` below tests or `test_y` of the same file",
-    f"{RULE}(*numbers)": "proves rules of flow of docs/concepts/rules-of-flow.md",
+    f"{RULE}(*numbers)": "proves reliability rules of docs/concepts/rules-of-flow.md",
     "crash(*processes)": "a process is killed in the middle of its work",
     "outage(*parts)": "a part is away or frozen and comes back",
     "failover(*things)": "another process goes on with the work",

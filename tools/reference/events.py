@@ -15,6 +15,10 @@ from tools.reference.routes import described_api
 
 _PUBLIC: Final = (TopicKind.EVENTS, TopicKind.DELTAS)
 _HOUR_MS: Final = 60 * 60 * 1000
+_REJECTED: Final = (
+    "If the service rejects a command, it publishes one of these events, with the reason as its `error`"
+    " ([ErrorInfo](../routes.md#errorinfo)):"
+)
 
 
 def pages() -> dict[str, str]:
@@ -86,4 +90,4 @@ def _rejections(owner: str) -> list[str]:
         for model, topic in published_messages().values()
         if issubclass(model, Command) and topic.owner == owner
     ]
-    return ["## Rejected commands", "\n".join(types)] if types else []
+    return ["## Rejected commands", _REJECTED, "\n".join(types)] if types else []

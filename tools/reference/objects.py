@@ -2,6 +2,7 @@
 
 import json
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -9,12 +10,16 @@ from tools.reference.markdown import table
 from tools.reference.references import Schema, name_of
 
 _WORDS: Final = frozenset({"title", "description", "example", "examples"})
-_RANGES: Final = (
-    ("minimum", "maximum", ""),
-    ("minLength", "maxLength", " characters"),
-    ("minItems", "maxItems", " items"),
-    ("minProperties", "maxProperties", " fields"),
-)
+_PLURALS: Final = {
+    "string": "strings",
+    "string (binary)": "files",
+    "integer": "integers",
+    "number": "numbers",
+    "boolean": "booleans",
+    "anything": "values",
+    "object with any fields": "objects with any fields",
+}
+_ASIDE: Final = re.compile(r"`` .*? ``|`[^`]*`|\([^()]*\)")
 
 
 class Objects:
@@ -45,19 +50,35 @@ class Objects:
 
     def type(self, schema: Schema, page: str) -> str:
         """Describes a schema in words that link to its objects."""
+        kind, constraints, default = self._parts(schema, page)
+        text = f"{kind}, {constraints}" if constraints else kind
+        return f"{text}{';' if _is_collection(kind) else ','} {default}" if default else text
+
+    def _parts(self, schema: Schema, page: str) -> tuple[str, str, str]:
+        """Returns the type, its constraints and its default."""
         left = {keyword: value for keyword, value in schema.items() if keyword not in _WORDS}
-        kind = self._kind(left, page)
-        rules = [*_ranges(left), *(f"matching {_code(left.pop('pattern'))}" for _ in range("pattern" in left))]
-        if "items" in left:
-            items = self.type(left.pop("items"), page)
-            text = f"{kind}, {', '.join(rules)}, of {items}" if rules else f"{kind} of {items}"
-        else:
-            text = ", ".join([kind, *rules])
-        if (default := left.pop("default", None)) is not None:
-            text += f", default {_code(json.dumps(default, ensure_ascii=False))}"
+        kind, constraints = self._kind(left, page), _constraints(left)
+        default = left.pop("default", None)
         if left:
             raise ValueError(f"pages can't show {', '.join(left)}")
-        return text
+        return kind, constraints, "" if default is None else f"default {_code(json.dumps(default, ensure_ascii=False))}"
+
+    def _collection(self, kind: str, size: str, items: Schema, page: str) -> str:
+        """Describes an array or a map, such as "array of up to 64 strings, each 1 to 200 characters"."""
+        begin = f"{kind} of {size}"
+        item, constraints, default = self._parts(items, page)
+        if item in _PLURALS and not default:
+            return f"{begin}{_PLURALS[item]}, each {constraints}" if constraints else f"{begin}{_PLURALS[item]}"
+        if "$ref" in items and not constraints and not default:
+            return f"{begin}{item} objects" if size else f"{begin}{item}"
+        return f"{begin}{'items' if kind == 'array' else 'values'}, each {self._option(items, page)}"
+
+    def _option(self, schema: Schema, page: str) -> str:
+        """Describes one of several types, with its constraints in parentheses."""
+        kind, *others = self._parts(schema, page)
+        if not (constraints := ", ".join(filter(None, others))):
+            return kind
+        return f"{kind.removesuffix(')')}, {constraints})" if " (" in kind else f"{kind} ({constraints})"
 
     def _described(self, schema: Schema, page: str) -> Iterator[str]:
         if description := schema.get("description"):
@@ -67,7 +88,7 @@ class Objects:
             if options is None:
                 yield f"{_capital(self.type(schema, page))}.\n"
             else:
-                yield f"One of{_discriminated(schema)}:\n\n" + "".join(
+                yield f"One of these{_discriminated(schema)}:\n\n" + "".join(
                     f"* {self.type(each, page)}\n" for each in options
                 )
             return
@@ -103,31 +124,30 @@ class Objects:
         if options := left.pop("anyOf", None) or left.pop("oneOf", None):
             chosen = _discriminated(left)
             left.pop("discriminator", None)
-            return _either(self.type(each, page) for each in options) + chosen
+            return _either(self._option(each, page) for each in options) + chosen
         if kind == "object":
             return self._object(left, page)
+        if kind == "array":
+            return self._collection("array", _size(left, "Items"), left.pop("items"), page)
         if "contentSchema" in left:
             return f"{kind} with {_code(left.pop('contentMediaType'))}: {self.type(left.pop('contentSchema'), page)}"
         return f"{kind} ({left.pop('format')})" if "format" in left else str(kind)
 
     def _object(self, left: dict[str, Any], page: str) -> str:
-        text = "object"
         if "properties" in left:
             inner = {"properties": left.pop("properties"), "required": left.pop("required", ())}
-            fields = (f"`{name}`: {each}" for name, each in self._typed_fields(inner, page))
-            text += f" with {'; '.join(fields)}"
-        for pattern, each in left.pop("patternProperties", {}).items():
-            text += f" of {self.type(each, page)}, with keys matching {_code(pattern)}"
-        match left.pop("additionalProperties", None):
-            case Mapping() as each:
-                text += f" of {self.type(each, page)}"
-            case True:
-                text += " with any fields"
-            case False:
-                text += ", without other fields"
-        if "propertyNames" in left:
-            text += f", with keys of {self.type({'type': 'string', **left.pop('propertyNames')}, page)}"
-        return text
+            return f"object with {'; '.join(f'`{name}`: {each}' for name, each in self._typed_fields(inner, page))}"
+        size = _size(left, "Properties")
+        others = left.pop("additionalProperties", None)
+        if others is True:
+            return f"object with {size or 'any '}fields"
+        keys = {"type": "string", **left.pop("propertyNames", {})}
+        if others is None and "patternProperties" in left:
+            [(keys["pattern"], others)] = left.pop("patternProperties").items()
+        if not others:
+            raise ValueError("pages can't show an object without fields")
+        text = self._collection("map", size, others, page)
+        return f"{text}; keys {rules}" if (rules := self.type(keys, page).removeprefix("string").lstrip(", ")) else text
 
     def _link(self, name: str, page: str) -> str:
         home = self._pages[name]
@@ -137,28 +157,44 @@ class Objects:
 
 def _discriminated(schema: Schema) -> str:
     field = schema.get("discriminator", "")
-    return f", by `{field if isinstance(field, str) else field['propertyName']}`" if field else ""
+    return f", distinguished by `{field if isinstance(field, str) else field['propertyName']}`" if field else ""
 
 
 def _either(options: Iterable[str]) -> str:
-    listed = [*options]
-    return (", or " if any("," in each for each in listed) else " or ").join(listed)
+    """Joins types, collections last, since their constraints aren't in parentheses."""
+    *others, last = sorted(options, key=_is_collection)
+    if _is_collection(last) or any("," in _ASIDE.sub("", each) for each in others):
+        return ", or ".join([*others, last])
+    return f"{', '.join(others)} or {last}" if others else last
 
 
-def _ranges(left: dict[str, Any]) -> Iterator[str]:
-    for least, most, units in _RANGES:
-        low, high = left.pop(least, None), left.pop(most, None)
-        unit = units.removesuffix("s") if 1 in (low, high) and None in (low, high) else units
-        if low is not None and high is not None:
-            yield f"{_number(low)} to {_number(high)}{unit}"
-        elif low is not None:
-            yield f"at least {_number(low)}{unit}"
-        elif high is not None:
-            yield f"at most {_number(high)}{unit}"
+def _is_collection(kind: str) -> bool:
+    return kind.startswith(("array of ", "map of "))
+
+
+def _size(left: dict[str, Any], of: str) -> str:
+    size = _range(left, f"min{of}", f"max{of}", "up to")
+    return f"{size} " if size else ""
+
+
+def _constraints(left: dict[str, Any]) -> str:
+    found = [_range(left, "minimum", "maximum", "at most")]
+    if length := _range(left, "minLength", "maxLength", "up to"):
+        found.append(f"{length} {'character' if length.endswith(' 1') else 'characters'}")
     if (above := left.pop("exclusiveMinimum", None)) is not None:
-        yield f"more than {_number(above)}"
+        found.append(f"more than {_number(above)}")
     if (below := left.pop("exclusiveMaximum", None)) is not None:
-        yield f"less than {_number(below)}"
+        found.append(f"less than {_number(below)}")
+    if pattern := left.pop("pattern", None):
+        found.append(f"matching {_code(pattern)}")
+    return ", ".join(filter(None, found))
+
+
+def _range(left: dict[str, Any], least: str, most: str, below: str) -> str:
+    low, high = left.pop(least, None), left.pop(most, None)
+    if high is None:
+        return "" if low is None else f"at least {_number(low)}"
+    return f"{below} {_number(high)}" if low is None else f"{_number(low)} to {_number(high)}"
 
 
 def _code(text: str) -> str:

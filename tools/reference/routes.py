@@ -19,17 +19,17 @@ from tools.reference.references import Schema, name_of, reachable, resolved
 _INDEX: Final = "routes.md"
 _HEAD: Final = """# Routes
 
-Each route has a request and a response on the page of its resource. Paths follow the [base URL](conventions.md), and
-[errors](errors.md) are the same everywhere.
+Each route has a request and a response on the page of its resource. Paths are relative to the
+[base URL](conventions.md). All routes return [errors](errors.md) in the same format.
 """
 _RESOURCE_HEAD: Final = """
-Paths follow the [base URL](../conventions.md), and requests carry a [key](../access.md). A `?` marks optional fields.
-What operations [share](../routes.md) isn't repeated here: credentials, parameters and errors.
+Paths are relative to the [base URL](../conventions.md), and requests need a [key](../access.md). A `?` marks optional
+fields. [Routes](../routes.md) lists the credentials, parameters and errors that operations share.
 """
 _BASE: Final = "/api/v1"
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _JSON: Final = "application/json"
-_SCOPE: Final = re.compile(r"`([a-z]+:[a-z]+)`")
+_SCOPE: Final = re.compile(r"`[a-z]+:(?:[a-z]+|…)`")
 _REQUIRED: Final = re.compile(r"\s*^Requires the scope `[a-z]+:[a-z]+`\.$", re.MULTILINE)
 _PART: Final = (
     'Content-Disposition: form-data; name="{field}"; filename="handbook.pdf"\nContent-Type: application/pdf\n\n…'
@@ -51,10 +51,12 @@ class _Route:
         return re.sub(r"[^\w\- ]", "", self.title.lower()).replace(" ", "-")
 
     @property
-    def scopes(self) -> list[str]:
-        """Returns the scopes of all calls, and those of certain requests, from the description."""
+    def scopes(self) -> str:
+        """Returns the scopes that the operation needs, or those that its description offers as alternatives."""
         [needed] = {tuple(each) for alternative in self._security for each in alternative.values()} or {()}
-        return list(dict.fromkeys([*needed, *_SCOPE.findall(self.operation.get("description", ""))]))
+        if needed:
+            return " and ".join(f"`{each}`" for each in needed)
+        return " or ".join(dict.fromkeys(_SCOPE.findall(self.operation.get("description", ""))))
 
     @property
     def credentials(self) -> list[str]:
@@ -152,7 +154,7 @@ class Routes:
         return {_INDEX: self.index(), **{_page(tag): self._resource(tag) for tag in self._by_tag}}
 
     def index(self) -> str:
-        listed = table(("routes", "what they are for"), map(_listed, self._document["tags"]))
+        listed = table(("routes", "purpose"), map(_listed, self._document["tags"]))
         return "\n".join([MARK, _HEAD, listed, self.defaults(), *self._shared(), *self.objects.of_page(_INDEX)])
 
     def defaults(self) -> str:
@@ -208,7 +210,7 @@ class Routes:
     def _resource(self, tag: str) -> str:
         page, routes = _page(tag), self._by_tag[tag]
         rows = (
-            (f"[`{each.title}`](#{each.anchor})", f"{each.operation['summary']}.", names(each.scopes) or "none")
+            (f"[`{each.title}`](#{each.anchor})", f"{each.operation['summary']}.", each.scopes or "none")
             for each in routes
         )
         listed = table(("route", "what it does", "scopes"), rows)
@@ -236,7 +238,7 @@ class Routes:
     def _facts(self, route: _Route, page: str) -> Iterator[str]:
         yield f"* Operation: `{route.operation['operationId']}`"
         if route.scopes:
-            yield f"* Scopes: {names(route.scopes)}"
+            yield f"* Scopes: {route.scopes}"
         if route.credentials != self._usual_credentials:
             yield f"* Credentials: {names(route.credentials) or 'none'}"
         for place, title in (("path", "Path"), ("query", "Query"), ("header", "Headers")):
@@ -280,8 +282,9 @@ class Routes:
         headers = [name for name in answer.get("headers", {}) if name not in self._usual_headers]
         begin = f"Response {status}{f', with {names(headers)}' if headers else ''}"
         contents = answer.get("content", {})
+        meaning = f"{answer['description'][0].lower()}{answer['description'][1:]}"
         if not contents:
-            yield f"{begin}, without a body.\n"
+            yield f"{begin}, without a body: {meaning}\n"
         for media_type, content in sorted(contents.items()):
             described = self._type(content["schema"], page)
             if media_type == _JSON:
@@ -290,7 +293,6 @@ class Routes:
                 text = next(iter(content["examples"].values()))["value"].strip()
                 yield f"{begin} as `{media_type}`, {described}:\n\n```text\n{text}\n```\n"
             else:
-                meaning = f"{answer['description'][0].lower()}{answer['description'][1:]}"
                 yield f"{begin} as `{media_type}`, {described}: {meaning}\n"
 
 

@@ -288,10 +288,7 @@ class Collection(Model):
 
 
 class CollectionFilesReply(Model):
-    """The result for each file.
-
-    ``added`` and ``failed`` are counts; files already in the collection count as neither.
-    """
+    """Results by file. ``added`` and ``failed`` are counts; files already in the collection count as neither."""
 
     success: bool
     added: int
@@ -469,7 +466,7 @@ class ErrorInfo(Model):
 
 
 class ExceededBudget(Model):
-    """A budget that is used up. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as text."""
+    """A used-up budget. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as a string."""
 
     budget_id: str
     unit: ExceededBudgetUnit
@@ -648,9 +645,8 @@ class Key(Model):
 
 
 class KnowledgeBase(Model):
-    """A searchable set of documents.
-
-    ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status`` is ``completed``.
+    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status``
+    is ``completed``.
     """
 
     id: str
@@ -936,7 +932,7 @@ class Session(Model):
     """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
     copied from.
 
-    ``metadata`` is set by the OpenAI API's conversations. It's omitted if empty.
+    The OpenAI API's conversations set ``metadata``. It's omitted if empty.
     """
 
     session_id: str
@@ -1221,7 +1217,7 @@ class UploadedFiles(Model):
 class Usage(Model):
     """A turn's usage. ``seconds`` is working time, without the time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ended; null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ran; null if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1483,10 +1479,7 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """The body of ``POST /api-keys/``.
-
-    ``scopes`` defaults to the creator's scopes, except those of the installation.
-    """
+    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except installation scopes."""
 
     name: str
     scopes: (
@@ -1528,9 +1521,8 @@ class CreateKeyBody(TypedDict, total=False):
 
 
 class CreateKnowledgeBaseBody(TypedDict, total=False):
-    """The body of ``POST /knowledge-bases/``.
-
-    ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to the installation's.
+    """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine``
+    defaults to the installation's.
     """
 
     name: Required[str]
@@ -1578,9 +1570,8 @@ class FileBlock(TypedDict, total=False):
 
 
 class ForkSessionBody(TypedDict, total=False):
-    """The body of ``POST /sessions/{session_id}/fork/``.
-
-    Specify at most one turn. Without one, the whole history is copied.
+    """The body of ``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is
+    copied.
     """
 
     up_to_turn_id: str | None
@@ -1850,9 +1841,9 @@ class ToolPolicy(TypedDict, total=False):
 class TurnOptions(TypedDict, total=False):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    The model's output ends before the first ``stop`` string. ``tool_choice`` allows, forbids or requires a tool
-    call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
-    is stored with the turn and doesn't affect it.
+    ``stop``: the model's output ends before the first of these strings. ``tool_choice`` allows, forbids or requires a
+    tool call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``.
+    ``metadata`` is stored with the turn and doesn't affect it.
     """
 
     temperature: float | None
@@ -1868,10 +1859,7 @@ class TurnOptions(TypedDict, total=False):
 
 
 class UpdateAgentBody(TypedDict, total=False):
-    """The body of ``PATCH /agent/{id}/``.
-
-    Omitted fields keep their values. ``output_schema: null`` removes the schema.
-    """
+    """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes it."""
 
     name: str | None
     agent_type: Literal["llm_agent", "react_agent"] | None
@@ -1890,9 +1878,8 @@ class UpdateAgentBody(TypedDict, total=False):
 
 
 class UpdateBudgetBody(TypedDict, total=False):
-    """The body of ``PATCH /budgets/{id}/``.
-
-    Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa.
+    """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and
+    vice versa.
     """
 
     description: str | None
@@ -1909,9 +1896,8 @@ class UpdateCollectionBody(TypedDict, total=False):
 
 
 class UpdateKnowledgeBaseBody(TypedDict, total=False):
-    """The body of ``PATCH /knowledge-bases/{id}/``.
-
-    Omitted fields keep their values. New content and settings apply from the next ingestion.
+    """The body of ``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply
+    from the next ingestion.
     """
 
     name: str | None

@@ -58,7 +58,7 @@ class Turns(Resource[R]):
     def get(self) -> Request[schemas.Turn]:
         """Get the state of a turn.
 
-        The response contains the reply once the turn has completed, the error if it failed, and its open actions
+        The response contains the reply once the turn has completed, the error if it failed, and the open actions
         while it's waiting.
 
         Requires the scope `sessions:read`.
@@ -713,9 +713,9 @@ class Secrets(Resource[R]):
     def put(self, name: str, value: str) -> Request[schemas.Secret]:
         """Store a secret.
 
-        Stores a secret, or replaces its value. Toolset headers use it as `${secret:NAME}`. The value is stored
-        encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and begins
-        with a letter.
+        Stores a secret, or replaces its value. Reference it in toolset headers as `${secret:NAME}`. The value is
+        stored encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and
+        begins with a letter.
 
         Requires the scope `secrets:write`.
         """
@@ -1095,9 +1095,9 @@ class DeadLetters(Resource[R]):
     ) -> Emitting[schemas.DeadLetter]:
         """List dead-lettered messages.
 
-        Lists messages that consumers couldn't process, and why. A `company:…` scope shows your company's messages;
-        `installation:read` shows all. Each request scans at most 500 messages. A page can therefore be short or
-        empty although `has_more` is true.
+        Lists messages that consumers couldn't process, and why. `installation:read` shows all messages; a
+        `company:…` scope shows your company's. Each request scans at most 500 messages, so a page can be short or
+        empty while `has_more` is true.
         """
         yield from self._pages(
             "/operations/dead-letters/",

@@ -53,9 +53,8 @@ class ResolveActionBody(StrictModel):
 
 
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
-    """An answer to an action was accepted.
-
-    A repeated answer gets this event, too. ``turn`` is the turn's resulting state.
+    """An answer to an action was accepted. Repeated answers get this event, too. ``turn`` is the turn's resulting
+    state.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}

@@ -132,10 +132,7 @@ class CreateAgentBody(AgentConfiguration, AgentSettings):
 
 
 class UpdateAgentBody(StrictModel):
-    """The body of ``PATCH /agent/{id}/``.
-
-    Omitted fields keep their values. ``output_schema: null`` removes the schema.
-    """
+    """The body of ``PATCH /agent/{id}/``. Omitted fields keep their values. ``output_schema: null`` removes it."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new instructions": {"system_prompt": "You answer in one sentence."},

@@ -72,9 +72,8 @@ class CreateBudgetBody(StrictModel):
 
 
 class UpdateBudgetBody(StrictModel):
-    """The body of ``PATCH /budgets/{id}/``.
-
-    Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and vice versa.
+    """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and
+    vice versa.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a higher limit": {"cost": "400", "warning_percent": 90}}

@@ -84,10 +84,7 @@ class CollectionFilesBody(StrictModel):
 
 
 class CollectionFilesReply(BaseModel):
-    """The result for each file.
-
-    ``added`` and ``failed`` are counts; files already in the collection count as neither.
-    """
+    """Results by file. ``added`` and ``failed`` are counts; files already in the collection count as neither."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one file": {

@@ -14,10 +14,7 @@ EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
 
 
 class CreateKeyBody(StrictModel):
-    """The body of ``POST /api-keys/``.
-
-    ``scopes`` defaults to the creator's scopes, except those of the installation.
-    """
+    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except installation scopes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "reader": {

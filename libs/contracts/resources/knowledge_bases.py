@@ -53,9 +53,8 @@ class EmbeddingConfig(StrictModel):
 
 
 class CreateKnowledgeBaseBody(StrictModel):
-    """The body of ``POST /knowledge-bases/``.
-
-    ``ingest: false`` postpones the first ingestion. ``processing_engine`` defaults to the installation's.
+    """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine``
+    defaults to the installation's.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -81,9 +80,8 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 
 class UpdateKnowledgeBaseBody(StrictModel):
-    """The body of ``PATCH /knowledge-bases/{id}/``.
-
-    Omitted fields keep their values. New content and settings apply from the next ingestion.
+    """The body of ``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply
+    from the next ingestion.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
@@ -133,9 +131,8 @@ class DatasourceError(BaseModel):
 
 
 class KnowledgeBase(BaseModel):
-    """A searchable set of documents.
-
-    ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status`` is ``completed``.
+    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status``
+    is ``completed``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

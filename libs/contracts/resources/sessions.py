@@ -23,9 +23,8 @@ class AgentReference(StrictModel):
 
 
 class ForkSessionBody(StrictModel):
-    """The body of ``POST /sessions/{session_id}/fork/``.
-
-    Specify at most one turn. Without one, the whole history is copied.
+    """The body of ``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is
+    copied.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -56,7 +55,7 @@ class Session(BaseModel):
     """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
     copied from.
 
-    ``metadata`` is set by the OpenAI API's conversations. It's omitted if empty.
+    The OpenAI API's conversations set ``metadata``. It's omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

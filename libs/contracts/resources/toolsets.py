@@ -416,7 +416,7 @@ class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
 
 
 class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
-    """A toolset was updated. If anything changed, ``version`` increases."""
+    """A toolset was updated. If the update changed anything, ``version`` increases."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": toolset} for name, toolset in HttpToolset.EXAMPLES.items()}
 

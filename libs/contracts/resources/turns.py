@@ -71,9 +71,9 @@ class ModelSettings(StrictModel):
 class TurnOptions(ModelSettings):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    The model's output ends before the first ``stop`` string. ``tool_choice`` allows, forbids or requires a tool
-    call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
-    is stored with the turn and doesn't affect it.
+    ``stop``: the model's output ends before the first of these strings. ``tool_choice`` allows, forbids or requires a
+    tool call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``.
+    ``metadata`` is stored with the turn and doesn't affect it.
     """
 
     instructions: str | None = Field(default=None, min_length=1, max_length=100_000)

@@ -118,7 +118,7 @@ Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), whole_number("limit", 1, MAX_L
 Offset = Annotated[
     int, Field(ge=0, le=MAX_OFFSET, description="Number of items to skip."), whole_number("offset", 0, MAX_OFFSET, 0)
 ]
-_Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"maxLength": MAX_CURSOR})]
+_Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"type": "string", "maxLength": MAX_CURSOR})]
 
 
 class ShortPageQuery(QueryModel):

@@ -183,7 +183,7 @@ async def follow_artifact_link(
     operation_id="artifacts.upload",
     summary="Upload a file to a session",
     description=(
-        "Send one file of at most 50 MiB in a field named `file`. The extension determines its type, which must match"
+        "Send one file of up to 50 MiB in a field named `file`. The extension determines its type, which must match"
         " the content, and how it's processed. In messages, reference the file by its `artifact_id`. For an image,"
         " its `url` also works."
     ),

@@ -139,9 +139,9 @@ async def list_failures(
     operation_id="dead_letters.list",
     summary="List dead-lettered messages",
     description=(
-        "Lists messages that consumers couldn't process, and why. A `company:…` scope shows your company's messages;"
-        " `installation:read` shows all. Each request scans at most 500 messages. A page can therefore be short or"
-        " empty although `has_more` is true."
+        "Lists messages that consumers couldn't process, and why. `installation:read` shows all messages; a `company:…`"
+        " scope shows your company's. Each request scans at most 500 messages, so a page can be short or empty while"
+        " `has_more` is true."
     ),
     responses={200: answer("Dead-lettered messages, newest first.", schemas.DeadLetterList), **errors(403)},
 )
@@ -179,9 +179,9 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
     summary="Replay a dead-lettered message",
     description=(
         "Sends the unchanged message to its original topic. Consumers that have already processed it skip it. A"
-        " message can be replayed once. Further requests send nothing and return `repeated: true`. Replaying a message"
-        " that is more than seven days old returns 409. Requires `installation:write`, or `company:write` for your"
-        " company's messages. After a 503, the message may have been sent. Retrying is safe."
+        " message can be replayed once. Further requests send nothing and return `repeated: true`. Replaying a"
+        " message that is more than seven days old returns 409. Requires `installation:write`, or `company:write`"
+        " for your company's messages. After a 503, the message may have been sent. Retrying is safe."
     ),
     responses={200: answer("The message was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
 )

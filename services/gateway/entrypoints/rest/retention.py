@@ -35,8 +35,7 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
     summary="Set the session retention",
     description=(
         "Deletes the company's sessions after `session_retention_days` without a turn, and publishes `session.deleted`"
-        " events."
-        " Sessions that are already older are deleted within hours. null restores the installation's default."
+        " events. Sessions that are already older are deleted within hours. null restores the installation's default."
     ),
     responses={200: answer("The new retention.", Retention)},
 )

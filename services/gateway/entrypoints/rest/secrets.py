@@ -53,9 +53,9 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     operation_id="secrets.put",
     summary="Store a secret",
     description=(
-        "Stores a secret, or replaces its value. Toolset headers use it as `${secret:NAME}`. The value is stored"
-        " encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`,"
-        " and begins with a letter."
+        "Stores a secret, or replaces its value. Reference it in toolset headers as `${secret:NAME}`. The value is"
+        " stored encrypted and never returned; new calls use it. A name has 1 to 64 letters, digits, `_` and `-`, and"
+        " begins with a letter."
     ),
     responses={200: answer("The secret's name and timestamps.", Secret), **errors(409, 422, 504)},
 )

@@ -103,8 +103,8 @@ async def get_session(
     summary="Fork a session",
     description=(
         "Creates a session with the same agent and a copy of the completed turns: those up to and including"
-        " `up_to_turn_id`, those before `before_turn_id`, or all. Files aren't copied: the fork's agent"
-        " can read them while the original session exists."
+        " `up_to_turn_id`, those before `before_turn_id`, or all of them. Files aren't copied: the fork's agent can"
+        " read them while the original session exists."
     ),
     status_code=201,
     responses={201: answer("The new session.", SessionCreatedReply, location=True), **errors(404, 409)},

@@ -156,7 +156,7 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
     operation_id="turns.get",
     summary="Get the state of a turn",
     description=(
-        "The response contains the reply once the turn has completed, the error if it failed, and its open actions"
+        "The response contains the reply once the turn has completed, the error if it failed, and the open actions"
         " while it's waiting."
     ),
     responses={200: answer("The turn.", Turn), **errors(404)},

@@ -10,8 +10,8 @@ Create, validate and run AI agents.
 2. A **session** is a conversation with an agent, including its history.
 3. **Executing** a message in a session returns the agent's reply.
 
-Request bodies are JSON or YAML of at most 512 KiB. Responses are JSON. Every path ends with a slash, which GET requests
-can omit. Timestamps are UTC with six fractional digits, so they sort as strings. IDs are opaque.
+Request bodies are JSON or YAML of at most 512 KiB. Responses are JSON. Paths end with a slash, which GET requests can
+omit. Timestamps are UTC with six fractional digits, so they sort as strings. IDs are opaque.
 
 Send your API key in the `x-api-key` header or as `Authorization: Bearer`. Alternatively, send a bearer token that you
 created with the key (`POST /auth/token/`). Web pages can send a public key in the query: the `connection_key` of a
@@ -51,13 +51,14 @@ they were accepted. Closing the connection doesn't stop a turn.
 * By default, the call waits up to 120 s for the reply, or up to N seconds with `Prefer: wait=N` (at most 600). If the
   turn takes longer, it continues, and the call returns 202 with the `Location` of the turn.
 * `Prefer: respond-async` returns 202 as soon as the turn is durably queued.
-* If the turn needs an external answer, it's `waiting`: the call immediately returns 202 with its `required_actions`.
-  The turn resumes once they're resolved. Repeat the call with the same `Idempotency-Key` to get the reply.
+* If the turn waits for an approval or a client tool's result, the call immediately returns 202 with the
+  `required_actions`. The turn resumes once they're resolved. Repeat the call with the same `Idempotency-Key` to get
+  the reply.
 * If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` contains the
   waiting turn and its `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
-  `turn.tool_call.completed`, …. The last one is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
-  authoritative text. The stream stays open while the turn is waiting. If the connection is lost, resume the stream at
+  `turn.tool_call.completed` and others. The last one is `turn.completed`, `turn.failed` or `turn.cancelled`, with the
+  final text. The stream stays open while the turn is waiting. If the connection is lost, resume the stream at
   `…/turns/{turn_id}/events/`; `Location` is the turn's URL.
 """.strip()
 RESOLVE: Final = """
@@ -65,13 +66,13 @@ Answers an action of `required_actions`. For an `approval`, send a `decision`, w
 `runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the call's `output`
 or `error`, which requires `runtime:execute`. The turn resumes when its last action is resolved.
 
-The first answer counts. Repeating it returns 200. A different answer returns 409, as does any answer after the action
-expired or its turn ended.
+The first answer counts. Repeating it returns 200. A different answer returns 409, as does any new answer after the
+action has expired or its turn has ended.
 """.strip()
 TURN_EVENTS: Final = """
 Streams the events of a turn from its start to its terminal event, including its text so far. Each event has an `id:`.
-To resume this stream or that of `execute`, send the last event's ID as `Last-Event-ID`. No event is lost or repeated,
-whichever replica you reach.
+To resume this stream or the stream of `execute`, send the last event's ID as `Last-Event-ID`. No event is lost or
+repeated, whichever replica you reach.
 
 A piece of text has an `attempt`, a `step`, and its `offset` in the step's text. After `turn.restarted`, discard the
 previous attempt's text. The text of the last step is the reply.
