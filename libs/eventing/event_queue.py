@@ -88,7 +88,7 @@ class EventQueue(Generic[T]):
 
     @property
     def kept_waiting(self) -> int:
-        """The number of unread events of a reader that waits in ``next``; 0 if its caller is busy."""
+        """The number of unread events of a reader waiting in ``next``, or 0 while its caller is busy."""
         return 0 if self._waiter is None else len(self._unread)
 
     def _may_take(self) -> bool:

@@ -73,7 +73,7 @@ class AwaitedSchema:
 
     @property
     def problem(self) -> str:
-        """The reason for waiting, or an empty text."""
+        """The reason for waiting, or an empty string."""
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:

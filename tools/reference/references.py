@@ -7,7 +7,7 @@ Schema = Mapping[str, Any]
 
 
 def name_of(part: Schema) -> str:
-    """Returns the name that the part refers to, or an empty text if it isn't a reference."""
+    """Returns the name that the part refers to, or an empty string if it isn't a reference."""
     return str(part.get("$ref", "")).rpartition("/")[2]
 
 

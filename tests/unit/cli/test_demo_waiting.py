@@ -94,5 +94,5 @@ def test_a_model_that_calls_nothing_just_answers() -> None:
 
 
 def test_a_wait_that_is_lost_is_a_failure() -> None:
-    with pytest.raises(StackError, match="it is failed"):
+    with pytest.raises(StackError, match="status is failed"):
         hold(Service([SUM], status="failed"), lambda: None)
