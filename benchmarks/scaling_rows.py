@@ -185,7 +185,7 @@ class Rows:
         self._write(self.stores.runtime, first, last, _SESSIONS, _AMOUNT, _TURNS, _MESSAGES)
 
     def add_outbox_rows(self, first: int, last: int, first_id: int) -> None:
-        """Adds outbox rows. ``first_id``: the ID before that of row 1."""
+        """Adds outbox rows. Row ``n`` gets the ID ``first_id + n``."""
         self._write(self.stores.runtime, first, last, _SEQUENCES, _OUTBOX, first_id=first_id)
 
     def add_events(self, first: int, last: int, day: date, head: int) -> None:

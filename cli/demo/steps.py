@@ -154,7 +154,8 @@ def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[di
             report = client.agents.validate(agent.configuration)
         _show_report(screen, report)
         if not report.valid:
-            raise StackError(f"{path} is invalid here.", "Fix the problems listed above, or use another --model.")
+            problem = f"{path} isn't valid on this service."
+            raise StackError(problem, "Fix the problems listed above, or use another --model.")
         reports.append(_named(path, report))
     return reports
 

@@ -18,7 +18,7 @@ COMMAND_VARIABLES: Final = {
     "AES_PYTHON": ("none", "Python interpreter with all packages. If unset, `aes` creates an environment."),
     "AES_PUBLIC_URL": ("`AES_BASE_URL`", "Address that the demo prints, if it differs from the base URL."),
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
-    "JAVA_HOME": ("none", "Home of Java 17 or newer. Defaults to `java` on the path, then a packaged one."),
+    "JAVA_HOME": ("`java` on the path, then a packaged one", "Home of Java 17 or newer."),
 }
 """Variables for commands without an equivalent option. Each has its default and meaning for the documentation."""
 # Only for commands, or compared with the running stack elsewhere.

@@ -170,7 +170,7 @@ def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
                 "Use a value such as runtime=2,gateway=2, or just 2.",
             )
         if not counts.keys() >= set(named):
-            raise StackError(f"Invalid number of replicas {part!r}: unknown service {name!r}.", f"Services: {known}.")
+            raise StackError(f"Unknown service {name!r} in --replicas {part!r}.", f"Services: {known}.")
         if not 1 <= int(number) <= _MOST:
             raise StackError(
                 f"Invalid number of replicas {part!r}: the embedded stack runs 1 to {_MOST} replicas of a service.",

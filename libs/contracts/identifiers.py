@@ -22,7 +22,7 @@ def new_id() -> str:
 
 
 def is_id(value: str) -> bool:
-    """Returns whether the text has the format of an ID. Any other text returns 404."""
+    """Returns whether the text has the format of an ID. The API responds with 404 to any other text."""
     return _UUID.fullmatch(value) is not None
 
 

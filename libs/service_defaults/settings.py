@@ -80,7 +80,10 @@ class ServiceSettings(KafkaSettings):
     host: str = Field("127.0.0.1", description="Interface the HTTP API listens on.")
     port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API. 0 selects a free port.")
     tombstone_days: int = Field(
-        35, ge=9, le=3650, description="Days that deletions are remembered; at least 9 and `AES_TIMELINE_DAYS`."
+        35,
+        ge=9,
+        le=3650,
+        description="Days for which deletions are remembered. Must be at least 9 and no less than `AES_TIMELINE_DAYS`.",
     )
     """Longer than any retention of commands and events, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(

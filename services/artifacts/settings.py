@@ -19,7 +19,10 @@ class ArtifactsSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=64,
-        description="Concurrent reader processes for data files per company, plus one for other companies.",
+        description=(
+            "Maximum concurrent readers of data files that one company can use per process. Each process has one more,"
+            " for other companies."
+        ),
     )
     table_timeout_seconds: float = Field(60.0, gt=0, description="Time limit for reading one data file.")
     table_memory_bytes: int = Field(

@@ -19,7 +19,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
 
     cors_origins: str = Field("", description="Comma-separated origins whose web pages may read all responses.")
     replica_urls: str = Field(
-        "", description="Additional processes to include in health, as comma-separated `service=URL` pairs."
+        "", description="Additional processes to include in health reports, as comma-separated `service=URL` pairs."
     )
     operator_kafka_username: str = Field(
         "", description="Kafka user for reading lag and dead letters. Defaults to the gateway's user."

@@ -40,11 +40,20 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         2,
         ge=1,
         le=16,
-        description="Concurrent batches of up to 32 files per company and worker, plus one for other companies.",
+        description=(
+            "Maximum batches of up to 32 files that one company can run at once per worker. Each worker has one more,"
+            " for other companies."
+        ),
     )
     parse_ahead: bool = Field(True, description="Lets idle workers parse files before a knowledge base uses them.")
     parsing_processes: int = Field(
-        2, ge=1, le=64, description="Parsing processes per company and worker, plus one for other companies."
+        2,
+        ge=1,
+        le=64,
+        description=(
+            "Maximum parsing processes that one company can use per worker. Each worker has one more, for other"
+            " companies."
+        ),
     )
     parsing_timeout_seconds: float = Field(
         60.0, gt=0, description="Time limit for a part of a file. Must be below `AES_INGESTION_WATCHDOG_SECONDS`."

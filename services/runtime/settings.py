@@ -14,7 +14,12 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     model_config = SettingsConfigDict(env_prefix="AES_RUNTIME_", extra="ignore", populate_by_name=True)
 
     max_running_turns: int = Field(
-        200, ge=1, description="Concurrent turns per company and worker, plus an eighth for other companies."
+        200,
+        ge=1,
+        description=(
+            "Maximum turns that one company can run at once per worker. Each worker has an eighth more slots, for other"
+            " companies."
+        ),
     )
     max_turns_per_session: int = Field(20, ge=1, description="Unfinished turns per session. Further turns get a 429.")
     max_turns_per_company: int = Field(
@@ -46,8 +51,8 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     max_tool_calls: int = Field(
         200, ge=1, description="Concurrent toolset calls per process. Further calls wait, within their time limit."
     )
-    max_tool_calls_per_company: int = Field(50, ge=1, description="Concurrent toolset calls per company and process.")
-    max_tool_calls_per_toolset: int = Field(20, ge=1, description="Concurrent calls per toolset and process.")
+    max_tool_calls_per_company: int = Field(50, ge=1, description="Concurrent toolset calls per company per process.")
+    max_tool_calls_per_toolset: int = Field(20, ge=1, description="Concurrent calls per toolset per process.")
     builtin_model_delay_seconds: float = Field(
         0.0, ge=0, description="Artificial delay of `builtin:extractive`, for tests."
     )

@@ -169,7 +169,7 @@ async def test_the_toolset_of_the_ticket_office(stack: RunningStack, api: Api, t
 def statements() -> list[str]:
     text = "".join(page.read_text() for page in sorted((DOCS / "operate").glob("*.md")))
     found = re.findall(r"^    ((?:SELECT|UPDATE) .*)$", text, re.MULTILINE)
-    return [line.split("  #")[0].replace("'the moment, an hour before'", "now()") for line in found]
+    return [line.split("  #")[0].replace("'<one hour before that moment>'", "now()") for line in found]
 
 
 @pytest.mark.slow(covered_by="contract/test_generated_pages.py::test_generating_the_pages_again_changes_nothing")

@@ -131,7 +131,7 @@ class Objects:
         if kind == "array":
             return self._collection("array", _size(left, "Items"), left.pop("items"), page)
         if "contentSchema" in left:
-            return f"{kind} with {_code(left.pop('contentMediaType'))}: {self.type(left.pop('contentSchema'), page)}"
+            return f"{self.type(left.pop('contentSchema'), page)} as {_code(left.pop('contentMediaType'))}"
         return f"{kind} ({left.pop('format')})" if "format" in left else str(kind)
 
     def _object(self, left: dict[str, Any], page: str) -> str:
@@ -146,7 +146,7 @@ class Objects:
         if others is None and "patternProperties" in left:
             [(keys["pattern"], others)] = left.pop("patternProperties").items()
         if not others:
-            raise ValueError("pages can't show an object without fields")
+            raise ValueError("a reference page can't describe an object schema without properties: declare its fields")
         text = self._collection("map", size, others, page)
         return f"{text}; keys {rules}" if (rules := self.type(keys, page).removeprefix("string").lstrip(", ")) else text
 

@@ -266,8 +266,10 @@ class Routes:
     def _body(self, route: _Route, body: Schema, page: str) -> str:
         [described] = {self._type(each["schema"], page) for each in body["content"].values()}
         optional = "" if body.get("required") else " (optional)"
-        types = "" if route.body_types == self._usual_body_types else f" as {names(route.body_types)}"
-        return f"* Body: {described}{types}{optional}"
+        if route.body_types != self._usual_body_types:
+            fields = [name for each in body["content"].values() for name in each["schema"].get("properties", ())]
+            described = f"{names(route.body_types)} with the field {names(fields)}"
+        return f"* Body: {described}{optional}"
 
     def _request(self, route: _Route, media_type: str, content: Schema, body: Any) -> str:
         line = f"{route.method} {_BASE}{path(route.path)}"
@@ -280,7 +282,7 @@ class Routes:
 
     def _response(self, status: str, answer: Schema, examples: Examples, page: str) -> Iterator[str]:
         headers = [name for name in answer.get("headers", {}) if name not in self._usual_headers]
-        begin = f"Response {status}{f', with {names(headers)}' if headers else ''}"
+        begin = f"Response {status}{f' with a {names(headers)} header' if headers else ''}"
         contents = answer.get("content", {})
         meaning = f"{answer['description'][0].lower()}{answer['description'][1:]}"
         if not contents:
@@ -288,10 +290,10 @@ class Routes:
         for media_type, content in sorted(contents.items()):
             described = self._type(content["schema"], page)
             if media_type == _JSON:
-                yield f"{begin}, {described}:\n\n{json_block(examples.body(content['schema']))}"
+                yield f"{begin}: {described}.\n\n{json_block(examples.body(content['schema']))}"
             elif "examples" in content:
                 text = next(iter(content["examples"].values()))["value"].strip()
-                yield f"{begin} as `{media_type}`, {described}:\n\n```text\n{text}\n```\n"
+                yield f"{begin} as `{media_type}`. Each event: {described}.\n\n```text\n{text}\n```\n"
             else:
                 yield f"{begin} as `{media_type}`, {described}: {meaning}\n"
 

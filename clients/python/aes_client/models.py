@@ -139,7 +139,7 @@ class AgentVersion(Model):
 
 
 class Artifact(Model):
-    """A file of a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
+    """A file in a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
 
     artifact_id: str
     session_id: str
@@ -324,7 +324,7 @@ class ConsumerState(Model):
 
 
 class ConsumerStates(Model):
-    """The lag of every consumer group. ``lag`` is their sum."""
+    """The lag of every consumer group. ``lag`` is the total of all groups."""
 
     consumers: list[ConsumerState]
     lag: int
@@ -527,7 +527,7 @@ class FailureList(Model):
 
 
 class File(Model):
-    """A document of a company. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
+    """One of the company's files. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
     company.
     """
 
@@ -932,7 +932,7 @@ class Session(Model):
     """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
     copied from.
 
-    The OpenAI API's conversations set ``metadata``. It's omitted if empty.
+    ``metadata`` is set through the OpenAI API's conversations, and omitted if empty.
     """
 
     session_id: str
@@ -965,7 +965,10 @@ class Sheet(Model):
 
 
 class TimelineEventView(Model):
-    """An event of the timeline. `position` is its number in the company's timeline. `type` has no prefix or version."""
+    """An event of the timeline. `position` is its number in the company's timeline.
+
+    `type` is the short form, such as `turn.completed` for `aes.runtime.turn.completed.v1`.
+    """
 
     id: str
     position: int

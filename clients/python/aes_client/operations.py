@@ -225,7 +225,7 @@ class Artifacts(Resource[R]):
     def url(self, artifact_id: str) -> Request[schemas.ArtifactUrl]:
         """Get a fresh download link.
 
-        Anyone with the link can download the file until it expires, without a credential.
+        Until the link expires, anyone who has it can download the file without a credential.
 
         Requires the scope `artifacts:read`.
         """
@@ -1008,7 +1008,7 @@ class Budgets(Resource[R]):
 class Retention(Resource[R]):
     @operation
     def get(self) -> Request[schemas.Retention]:
-        """Get the session retention.
+        """Get the session retention period.
 
         Requires the scope `sessions:read`.
         """
@@ -1018,10 +1018,10 @@ class Retention(Resource[R]):
     def set(
         self, session_retention_days: int | None, *, idempotency_key: str | None = None
     ) -> Request[schemas.Retention]:
-        """Set the session retention.
+        """Set the session retention period.
 
         Deletes the company's sessions after `session_retention_days` without a turn, and publishes
-        `session.deleted` events. Sessions that are already older are deleted within hours. null restores the
+        `session.deleted` events. Sessions already past this period are deleted within hours. null restores the
         installation's default.
 
         Requires the scope `company:write`.

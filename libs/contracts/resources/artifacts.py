@@ -18,7 +18,7 @@ BYTES_MISSING: Final = "bytes_missing"
 
 
 class ArtifactRecord(BaseModel):
-    """A file of a session, without download links. ``size`` is in bytes.
+    """A file in a session, without download links. ``size`` is in bytes.
 
     ``metadata`` holds the results of processing: ``width`` and ``height`` of an image, ``characters`` and ``passages``
     of a document, ``sheets`` and ``rows`` of tables. ``platform_file_id`` is the ID of its copy among the company's
@@ -58,7 +58,7 @@ class ArtifactRecord(BaseModel):
 
 
 class Artifact(ArtifactRecord):
-    """A file of a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
+    """A file in a session. ``url`` is a signed download link, valid until ``url_expires_at``."""
 
     url: str
     url_expires_at: Timestamp

@@ -8,7 +8,10 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TimelineEventView(BaseModel):
-    """An event of the timeline. `position` is its number in the company's timeline. `type` has no prefix or version."""
+    """An event of the timeline. `position` is its number in the company's timeline.
+
+    `type` is the short form, such as `turn.completed` for `aes.runtime.turn.completed.v1`.
+    """
 
     id: str
     position: int

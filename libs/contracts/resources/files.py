@@ -19,7 +19,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class File(BaseModel):
-    """A document of a company. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
+    """One of the company's files. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
     company.
     """
 

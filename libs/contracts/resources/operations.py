@@ -54,7 +54,7 @@ class ConsumerState(BaseModel):
 
 
 class ConsumerStates(BaseModel):
-    """The lag of every consumer group. ``lag`` is their sum."""
+    """The lag of every consumer group. ``lag`` is the total of all groups."""
 
     consumers: list[ConsumerState]
     lag: int

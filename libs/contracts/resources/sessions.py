@@ -55,7 +55,7 @@ class Session(BaseModel):
     """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
     copied from.
 
-    The OpenAI API's conversations set ``metadata``. It's omitted if empty.
+    ``metadata`` is set through the OpenAI API's conversations, and omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

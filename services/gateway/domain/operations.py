@@ -21,7 +21,10 @@ class OperationsView:
         return self.company_id is None
 
     def shows(self, company_id: str | None) -> bool:
-        """Returns whether the view includes the company's data. Only operators see data of no company or of several."""
+        """Returns whether the view includes the company's data.
+
+        Only operators see data that belongs to no company, or to several.
+        """
         return self.company_id is None or company_id == self.company_id
 
 

@@ -262,7 +262,7 @@ class Turns:
         return CancelTurnAccepted.decode(accepted.payload)
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:
-        """Returns the turn if the event says that it's waiting for an unknown action, and it still is."""
+        """Returns the turn if the event requires an action that isn't in ``known``, and the turn still waits for it."""
         if not isinstance(event, TurnActionRequired) or event.action.action_id in known:
             return None
         try:

@@ -126,7 +126,7 @@ def new_toolset(
     now: datetime,
     warnings: Sequence[ErrorDetail] = (),
 ) -> StoredToolset:
-    """Creates a toolset in its first version."""
+    """Creates the first version of a toolset."""
     return StoredToolset(
         id=toolset_id,
         company_id=company_id,

@@ -38,7 +38,10 @@ class ModelOutput:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A recorded step. `number` counts the turn's model calls from 1. A tool result has the number of its answer."""
+    """A recorded step. `number` counts the turn's model calls from 1.
+
+    A tool result has the number of the model response that requested the call.
+    """
 
     number: int
     content: ModelOutput | ToolResult

@@ -106,7 +106,7 @@ def _usage(envelope: Envelope, content: dict[str, Any]) -> TurnUsage:
     try:
         return turn_usage(envelope.time, content)
     except ValueError as problem:
-        raise PoisonMessage(f"invalid usage in {envelope.type}: {problem}") from problem
+        raise PoisonMessage(f"invalid usage data in {envelope.type}: {problem}") from problem
 
 
 def _text(content: Any, name: str) -> str | None:

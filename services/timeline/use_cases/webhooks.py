@@ -112,7 +112,7 @@ class Webhooks:
         transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
-        """Checks a change. Raises like ``change``, and ``ValidationFailed`` for a rejected URL."""
+        """Checks a change. Raises the errors of ``change``, and ``ValidationFailed`` for a rejected URL."""
         webhook = await self.reader.webhook(context.identity.company_id, command.webhook_id)
         url = _changeable(context.identity, webhook).url
         if command.url is not None and command.url != url:

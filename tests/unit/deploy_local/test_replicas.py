@@ -36,8 +36,6 @@ def test_replicas_are_read(text: str, counts: dict[str, int]) -> None:
         ("runtime=²", "must be a number, or SERVICE=NUMBER"),
         ("٢", "must be a number, or SERVICE=NUMBER"),
         ("-1", "must be a number, or SERVICE=NUMBER"),
-        ("kafka=2", "unknown service 'kafka'"),
-        ("=2", "unknown service ''"),
         ("runtime=0", "1 to 4 replicas"),
         ("runtime=9", "1 to 4 replicas"),
         ("5", "1 to 4 replicas"),
@@ -45,6 +43,12 @@ def test_replicas_are_read(text: str, counts: dict[str, int]) -> None:
 )
 def test_a_number_of_replicas_that_cannot_be_is_refused(text: str, says: str) -> None:
     with pytest.raises(StackError, match=f"Invalid number of replicas {text!r}: .*{says}"):
+        parse_replicas(text, NAMES)
+
+
+@pytest.mark.parametrize(("text", "service"), [("kafka=2", "kafka"), ("=2", "")])
+def test_replicas_of_an_unknown_service_are_refused(text: str, service: str) -> None:
+    with pytest.raises(StackError, match=f"Unknown service {service!r} in --replicas {text!r}"):
         parse_replicas(text, NAMES)
 
 

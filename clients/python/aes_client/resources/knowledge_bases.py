@@ -55,7 +55,10 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
     def _ingested(
         self, knowledge_base_id: str, deadline: Deadline, tell: Callable[[KnowledgeBase], Generator[Any, Any, None]]
     ) -> Generator[Any, Any, KnowledgeBase]:
-        """Polls at growing intervals, starting over after each change, since responses grow with the documents."""
+        """Polls at growing intervals, because responses grow with the number of documents.
+
+        Each change resets the interval.
+        """
         path = path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id)
         seen, pause = None, _SHORTEST_LOOK
         while True:

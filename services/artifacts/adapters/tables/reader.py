@@ -17,7 +17,10 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class TableProcesses:
-    """Reads tables in separate processes. ``seconds`` of wall-clock time and ``memory_bytes`` apply to each file."""
+    """Reads tables in separate processes.
+
+    Each file is limited to ``seconds`` of wall-clock time and ``memory_bytes``.
+    """
 
     seconds: float
     memory_bytes: int

@@ -113,7 +113,7 @@ TABLES = {
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
-        "removed": "ten minutes after its last artifact; unfinished uploads after 3 hours",
+        "removed": "ten minutes after the last artifact that uses it is deleted; unfinished uploads after 3 hours",
     },
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "450", "removed": "after 3 days"},
     "platform_requests": {

@@ -39,7 +39,7 @@ class ReadSession(StrictModel):
 
 
 class ArtifactLink(BaseModel):
-    """A file of a session. ``uri`` is a resource of this server."""
+    """A file in a session. ``uri`` is a resource of this server."""
 
     artifact_id: str
     name: str

@@ -294,7 +294,8 @@ class ResponseTurns:
         if body.conversation_id is None:
             raise refuse(
                 "previous_response_id",
-                "Answers need a previous_response_id. Set it to the ID of the response that asked.",
+                "Tool outputs and approval responses need a previous_response_id. Set it to the ID of the response that"
+                " requested them.",
                 "missing",
             )
         actions = await self.door.sessions.open_actions(self._identity, session_of(body.conversation_id))

@@ -82,7 +82,8 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
             case _:
                 raise refuse(
                     "input",
-                    "Approvals need a previous_response_id. Set it to the ID of the response that asked.",
+                    "Approval responses need a previous_response_id. Set it to the ID of the response that requested"
+                    " them.",
                     "invalid_value",
                 )
     if unanswered:

@@ -22,7 +22,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.COMPANY_WRITE])
 @router.get(
     "/",
     operation_id="retention.get",
-    summary="Get the session retention",
+    summary="Get the session retention period",
     responses={200: answer("How long the company's sessions are kept.", Retention)},
 )
 async def get_retention(caller: Reader, upstream: Upstream) -> Response:
@@ -32,10 +32,10 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
 @router.put(
     "/",
     operation_id="retention.set",
-    summary="Set the session retention",
+    summary="Set the session retention period",
     description=(
         "Deletes the company's sessions after `session_retention_days` without a turn, and publishes `session.deleted`"
-        " events. Sessions that are already older are deleted within hours. null restores the installation's default."
+        " events. Sessions already past this period are deleted within hours. null restores the installation's default."
     ),
     responses={200: answer("The new retention.", Retention)},
 )

@@ -193,7 +193,10 @@ class SessionSocket:
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
-            raise RateLimited(f"The connection already has {_MOST_AT_ONCE} messages in progress.", retry_after=1)
+            raise RateLimited(
+                f"The connection already has {_MOST_AT_ONCE} messages in progress. Wait for one to finish.",
+                retry_after=1,
+            )
 
     async def _execute(self, message: Execute, values: dict[str, Any]) -> None:
         check_options(message.options, self._caller)

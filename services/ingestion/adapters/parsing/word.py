@@ -55,7 +55,7 @@ class _Document:
 
     def blocks(self) -> Iterator[str]:
         if self._body is None:
-            raise Unparsable("damaged", "The file is damaged or incomplete: it has no document.")
+            raise Unparsable("damaged", "The file is damaged or incomplete: its main text is missing.")
         yield from self._margins("header")
         for body in self._body:
             yield from self._blocks(body)

@@ -79,10 +79,10 @@ class PostgresKnowledgeBaseWriter:
         await set_status(self._connection, knowledge_base_id, status)
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
-        """Starts a run of a locked knowledge base into an index that has its settings.
+        """Starts an ingestion run into an index with the settings of the locked knowledge base.
 
         Uses the searched index, an index under construction, or a new one with the ID in ``run``. If an active run uses
-        the same index, it plans again and is returned. An active run into another index is superseded.
+        the same index, it's reset to planning and returned. An active run into another index is superseded.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(

@@ -297,7 +297,7 @@ TABLES = {
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
-        "removed": "a day after its last file; unfinished uploads after 3 hours",
+        "removed": "a day after the last file that uses it is deleted; unfinished uploads after 3 hours",
     },
     "texts": {"row": "each distinct content, per content type", "bytes": "220", "removed": "with its blob"},
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "470", "removed": "after 3 days"},

@@ -20,7 +20,7 @@ _SOON_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """Rules with times in seconds. A turn may lose ``attempts`` executions.
+    """The reconciler's intervals and limits. Times are in seconds. A turn fails after ``attempts`` lost executions.
 
     At its deadline, a turn's own worker ends it. After another ``overdue_grace``, any worker may end it.
     """

@@ -19,7 +19,7 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Fills a schema. ``said``: the sentences of the answer."""
+    """Fills an output schema with values from ``said``, the sentences of the model's answer."""
 
     root: JsonObject
     said: Sequence[str]

@@ -78,7 +78,7 @@ def _masked_tool(mask: Mask, tool: ConnectedTool) -> ConnectedTool:
 
 
 def _masked_texts(mask: Mask, schema: Any, *, within_text: bool = False) -> Any:
-    """Masks the schema's annotations. Keeps names and keywords, which are used to validate calls."""
+    """Masks secrets in the schema's annotations. Keeps names and keywords, which are used to validate calls."""
     if isinstance(schema, str):
         return mask.hide(schema) if within_text else schema
     if isinstance(schema, list):
