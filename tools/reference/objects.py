@@ -131,7 +131,7 @@ class Objects:
         if kind == "array":
             return self._collection("array", _size(left, "Items"), left.pop("items"), page)
         if "contentSchema" in left:
-            return f"{self.type(left.pop('contentSchema'), page)} as {_code(left.pop('contentMediaType'))}"
+            return f"{kind} with {self.type(left.pop('contentSchema'), page)} as {_code(left.pop('contentMediaType'))}"
         return f"{kind} ({left.pop('format')})" if "format" in left else str(kind)
 
     def _object(self, left: dict[str, Any], page: str) -> str:

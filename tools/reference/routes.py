@@ -267,8 +267,7 @@ class Routes:
         [described] = {self._type(each["schema"], page) for each in body["content"].values()}
         optional = "" if body.get("required") else " (optional)"
         if route.body_types != self._usual_body_types:
-            fields = [name for each in body["content"].values() for name in each["schema"].get("properties", ())]
-            described = f"{names(route.body_types)} with the field {names(fields)}"
+            described = f"{names(route.body_types)} with {described.removeprefix('object with ')}"
         return f"* Body: {described}{optional}"
 
     def _request(self, route: _Route, media_type: str, content: Schema, body: Any) -> str:

@@ -53,7 +53,7 @@ class Events(Resource[R]):
         timeout: float | None = None,
         on_lost: Callable[[Exception], Any] | None = None,
     ) -> Emitting[TimelineEventView]:
-        """Yields events as they happen, without end, after a position or from now on.
+        """Yields events as they happen, indefinitely, after a position or from now on.
 
         Resumes after a lost connection without losing or repeating an event, and calls ``on_lost``. Raises
         ``TimeLimitReached`` after ``timeout`` seconds.
