@@ -27,7 +27,7 @@ PURGE_FAILURES: Final = Counter(
     ["service", "table"],
 )
 PARKED: Final = Counter(
-    "aes_outbox_parked_total", "Messages set aside because the broker keeps rejecting them.", ["service"]
+    "aes_outbox_parked_total", "Messages parked because the broker keeps rejecting them.", ["service"]
 )
 
 

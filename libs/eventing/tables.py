@@ -4,7 +4,7 @@ TABLES = {
     "outbox": {
         "row": "each event or command sent",
         "bytes": "1,600 with a payload of 770",
-        "removed": "8 days after it's published or [set aside](alerts.md#eventsparked)",
+        "removed": "8 days after it's published or [parked](alerts.md#eventsparked)",
     },
     "inbox": {"row": "each processed message", "bytes": "230", "removed": "after 8 days"},
     "task_leases": {"row": "each task that only one process runs at a time", "bytes": "110", "removed": "never"},

@@ -1,4 +1,4 @@
-"""Artifacts: files of a session."""
+"""Artifacts: files in a session."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 

@@ -42,7 +42,7 @@ class ImageUploads:
     async def history(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[HistoryMessage]:
-        """Returns an imported history without inline images. Raises like ``content``."""
+        """Returns an imported history without inline images. Raises the errors of ``content``."""
         return [await self._message(write, session_id, message) for message in messages]
 
     async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:

@@ -128,7 +128,7 @@ class SubmittedTurn:
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the turn's events up to the terminal event, and ``None`` after every 15 s without an event.
 
-        Before the first event, raises like ``accepted``.
+        Before the first event, raises the errors of ``accepted``.
         """
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):

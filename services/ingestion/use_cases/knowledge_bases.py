@@ -147,7 +147,7 @@ class KnowledgeBases:
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
-    """Starts a run into a new index that replaces a lost one. Returns None if this has already happened."""
+    """Starts a run that writes to a replacement for a lost index. Returns None if this has already happened."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None

@@ -1,4 +1,4 @@
-"""Artifacts: files of a session, uploaded or created by its agent."""
+"""Artifacts: files in a session, uploaded or created by its agent."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class LargeBodies:
 
 
 async def read_with_images(request: Request, most_bytes: int) -> bytes:
-    """Reads a body for ``take_out_images``. Raises like ``read_body``, and ``RateLimited``."""
+    """Reads a body for ``take_out_images``. Raises the errors of ``read_body``, and ``RateLimited``."""
     images = InlineImages()
     held_by(request).push_async_callback(images.slot.aclose)
     request.state.images = images

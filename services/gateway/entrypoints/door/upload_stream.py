@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -18,6 +18,7 @@ MAX_UPLOAD: Final = 256 * 1024 * 1024
 """Maximum number of bytes per request, which can contain several files. The upstream limits each file."""
 _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
+_FILE: Final = {"type": "string", "format": "binary"}
 
 
 class UploadStream:
@@ -118,21 +119,21 @@ class UploadStream:
         return TooLarge(f"The body is larger than {self._most} bytes.")
 
 
+def _form(file: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"file": file}, "required": ["file"]}
+    return {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
+
+
 class UploadBody(RequestBody):
     """Dependency that provides an unread multipart form. The upstream stores the ``Idempotency-Key``."""
 
-    request_body = {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
-                    "required": ["file"],
-                }
-            }
-        },
-    }
+    request_body = _form({"type": "array", "items": _FILE})
 
     async def __call__(self, request: Request, _key: IdempotencyKey = None) -> UploadStream:
         return UploadStream(request.receive, request.headers)
+
+
+class SingleUploadBody(UploadBody):
+    """Dependency like ``UploadBody``, but for a form with one file."""
+
+    request_body = _form(_FILE)

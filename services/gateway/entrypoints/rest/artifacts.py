@@ -29,7 +29,7 @@ from services.gateway.entrypoints.door.application import Submit, TransferProxyD
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
 from services.gateway.entrypoints.door.routes import answer, errors, file_answer, public_router
-from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
+from services.gateway.entrypoints.door.upload_stream import SingleUploadBody, UploadStream
 
 router = public_router("", "Artifacts")
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_READ])]
@@ -61,7 +61,7 @@ _Expires = Annotated[
     str | SkipJsonSchema[None], Query(alias="expires", description="When the link expires, as a Unix time in seconds.")
 ]
 _Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="The link's signature.")]
-Upload = Annotated[UploadStream, Depends(UploadBody())]
+Upload = Annotated[UploadStream, Depends(SingleUploadBody())]
 
 
 @router.get(

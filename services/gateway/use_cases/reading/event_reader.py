@@ -137,7 +137,7 @@ class EventReader:
         ``after``.
         ``is_own`` returns whether the reader started a turn. The texts of such turns are always sent.
 
-        Raises like ``company``, and ``ServiceUnavailable`` if something stays missing for a minute.
+        Raises the errors of ``company``, and ``ServiceUnavailable`` if something stays missing for a minute.
         """
         where = TimelineQuery(session_id=session_id).visible_to(caller)
         if from_running_turn:

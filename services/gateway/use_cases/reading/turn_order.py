@@ -119,7 +119,7 @@ class TurnOrder:
         return await self._turn.watch(self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
-        """Takes everything recorded before the turn was watched. Raises like ``watch``."""
+        """Takes everything recorded before the turn was watched. Raises the errors of ``watch``."""
         return await self._turn.complete(self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:

@@ -79,10 +79,10 @@ class PostgresKnowledgeBaseWriter:
         await set_status(self._connection, knowledge_base_id, status)
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
-        """Starts an ingestion run into an index with the settings of the locked knowledge base.
+        """Starts an ingestion run that writes to an index with the locked knowledge base's settings.
 
         Uses the searched index, an index under construction, or a new one with the ID in ``run``. If an active run uses
-        the same index, it's reset to planning and returned. An active run into another index is superseded.
+        the same index, it's reset to planning and returned. A run that writes to another index is superseded.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
@@ -100,7 +100,7 @@ class PostgresKnowledgeBaseWriter:
         return run
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
-        """Starts a run into a new index that replaces the lost ``index_id``. An active run switches to the new index.
+        """Starts a run that writes to a replacement for the lost ``index_id``. An active run switches to the new index.
 
         Returns None if the index is no longer in use.
         """

@@ -325,7 +325,7 @@ TABLES = {
     },
     "ingestion_items": {"row": "each file in each index", "bytes": "480", "removed": "with its file or index"},
     "artifact_documents": {
-        "row": "each document of a session",
+        "row": "each document in a session",
         "bytes": "480",
         "removed": "once deleted, after the tombstone period",
     },

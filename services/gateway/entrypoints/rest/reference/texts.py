@@ -29,7 +29,7 @@ TAGS: Final = {
     "Sessions": "Conversations with agents.",
     "Runtime": "Messages, turns and their actions.",
     "Events": "The company's timeline: all events, in order.",
-    "Artifacts": "Files of a session: uploads, and files created by its agent.",
+    "Artifacts": "Files in a session: uploads, and files created by its agent.",
     "Files": "The company's documents and collections.",
     "Knowledge bases": "Documents made searchable for agents.",
     "Catalogues": "The models and tools that agents can use.",
