@@ -1,6 +1,7 @@
 """Runs Alembic's schema migrations from code, one at a time per database."""
 
 import ast
+import gc
 import hashlib
 import threading
 import time
@@ -32,7 +33,8 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic stores the running migration in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
-# In Python 3.11, threads share the parser's depth counter, and parsing fails in two of them at once.
+# In Python 3.11, `ast.parse` fails if other code parses before it returns: code of a thread, or of a finalizer that a
+# garbage collection runs and that formats a traceback.
 _PARSING_LOCK: Final = threading.Lock()
 
 
@@ -127,8 +129,19 @@ def newest_revision(migrations: Path) -> str:
 def _origin(migrations: Path) -> str:
     """Returns a digest of the SQL in the first revision and in the library schemas it uses, ignoring layout."""
     first = min((migrations / "versions").glob("[0-9]*.py"))
-    with _PARSING_LOCK:
+    with _PARSING_LOCK, _collector_paused():
         return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _texts(file: Path) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The first revisions that `aes doctor` compares with those of all databases at once."""
 
 import ast
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -39,3 +40,27 @@ def test_one_thread_at_a_time_parses_revisions(monkeypatch: pytest.MonkeyPatch) 
 
     assert parsed >= len(folders)
     assert not met.is_set()
+
+
+class _Parsing:
+    """Garbage whose finalizer parses, as a traceback of an exception that nobody has retrieved does."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        ast.parse("f(x)")
+
+
+def test_a_garbage_collection_does_not_disturb_the_parser() -> None:
+    folder = PROJECT_ROOT / "services" / "runtime" / "migrations"
+    thresholds = gc.get_threshold()
+    try:
+        for threshold in range(50, 90):
+            gc.collect()
+            gc.set_threshold(threshold)
+            garbage = [_Parsing() for _ in range(20)]
+            garbage.clear()
+            _migrations.configuration_of("postgresql://", folder)
+    finally:
+        gc.set_threshold(*thresholds)
