@@ -288,6 +288,13 @@ def invalid_field(
     return ValidationFailed(f"Invalid body: {where}{message}.", details=[detail])
 
 
+def invalid_cursor() -> ValidationFailed:
+    """Returns the error for a cursor that isn't from the list."""
+    finding = "must be `next` of the previous page"
+    detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=finding)
+    return ValidationFailed(f"Invalid query: after {finding}.", details=[detail])
+
+
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
     """Returns the error for a write that exceeds one of the company's limits."""
     what = name.replace("_", " ")

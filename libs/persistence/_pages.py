@@ -11,7 +11,7 @@ from uuid import UUID
 
 import orjson
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import invalid_cursor
 from libs.contracts.pages import COUNTED, Page
 from libs.persistence._database import Connection, fetch_records, fetch_value
 
@@ -120,9 +120,7 @@ def _values(cursor: str, types: tuple[str, ...]) -> list[str]:
         for value, kind in zip(values, types, strict=True):
             _CHECKS[kind](value)
     except (ValueError, TypeError, binascii.Error) as problem:
-        message = "must be `next` of the previous page"
-        detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=message)
-        raise ValidationFailed(f"Invalid query: after {message}.", details=[detail]) from problem
+        raise invalid_cursor() from problem
     return values
 
 

@@ -11,7 +11,7 @@ from fastapi import Header, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_cursor
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE
 
 MAX_LIMIT: Final = 200
@@ -80,12 +80,6 @@ def read_whole_number(name: str, text: str, low: int, high: int, example: int) -
 def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invalid") -> ValidationFailed:
     detail = ErrorDetail(loc=["query", name], type=kind, message=message, hint=hint)
     return ValidationFailed(f"Invalid query: {name} {message}.", details=[detail])
-
-
-def invalid_cursor() -> ValidationFailed:
-    message = "must be `next` of the previous page"
-    detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=message)
-    return ValidationFailed(f"Invalid query: after {message}.", details=[detail])
 
 
 def query_values(query: bytes) -> dict[str, str]:

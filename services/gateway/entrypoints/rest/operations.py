@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJson
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
+from libs.contracts.errors import invalid_cursor
 from libs.contracts.identity import Scope
 from libs.contracts.resources import operations as schemas
 from libs.eventing.dead_letters import dead_letter_topics
@@ -21,7 +22,6 @@ from services.gateway.entrypoints.door.queries import (
     Limit,
     QueryModel,
     Unfiltered,
-    invalid_cursor,
     refused_parameter,
 )
 from services.gateway.entrypoints.door.routes import answer, errors, public_router
