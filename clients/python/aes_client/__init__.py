@@ -1,4 +1,4 @@
-"""Client for the Agent Execution Service: ``Client`` is blocking, ``AsyncClient`` is asynchronous."""
+"""The client for the Agent Execution Service: ``Client`` is blocking, ``AsyncClient`` is asynchronous."""
 
 from aes_client import api_errors
 from aes_client.api_errors import *  # noqa: F403 - one class for each error of the service

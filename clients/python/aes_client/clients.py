@@ -32,7 +32,7 @@ _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
 class _Service(operations.Service[R]):
-    """The whole API, by resource."""
+    """The attributes and methods that ``Client`` and ``AsyncClient`` share."""
 
     def __init__(self, runner: R, policy: RetryPolicy) -> None:
         super().__init__(runner, policy)
@@ -55,8 +55,8 @@ class _Service(operations.Service[R]):
     ) -> Request[Any]:
         """Sends a request to any route, including routes that this version of the client has no method for.
 
-        ``path`` is relative to ``/api/v1``. Returns the JSON response, or ``None`` if it's empty. Retries like any
-        other request, with an idempotency key.
+        ``path`` is relative to ``/api/v1``. Returns the parsed JSON response, or ``None`` if the response is empty.
+        Temporary failures are retried with the same idempotency key.
         """
         request: Request[Any] = Request(method.upper(), path, document_or_none, body=body, query=query or {})
         return request.with_key(idempotency_key)
@@ -67,7 +67,8 @@ class _Service(operations.Service[R]):
     ) -> Flow[UsageReport]:
         """Returns usage totals, optionally grouped by ``day``, ``agent``, ``model``, ``user`` and ``key``.
 
-        ``begin`` and ``end`` are timestamps or days (``2026-05-01``, both included). The default is the last 30 days.
+        ``begin`` and ``end`` are timestamps, or days such as ``2026-05-01``, both inclusive. The default is the last 30
+        days.
         """
         query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=_USAGE_PAGE)
         items: list[UsageItem] = []
@@ -79,16 +80,19 @@ class _Service(operations.Service[R]):
             query["offset"] = len(items)
 
     def session(self, session_id: str, *, tools: Tools = ()) -> SessionHandle[R]:
-        """Returns a session handle without a request. Its turns call ``tools`` when they wait for a tool result."""
+        """Returns a handle for a session without sending a request.
+
+        ``tools`` are called when a turn of the session waits for their results.
+        """
         return SessionHandle(self._runner, self._policy, session_id, tools)
 
 
 class Client(_Service[SyncRunner]):
     """A blocking client that can be shared between threads.
 
-    ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``. ``token``: a bearer token instead of a
-    key. ``timeout``: seconds per attempt. ``retries``: the retry policy. ``http``: a custom ``httpx`` client, for
-    example for proxies or certificates; ``close`` doesn't close it.
+    ``base_url`` and ``api_key`` default to the environment variables ``AES_BASE_URL`` and ``AES_API_KEY``. To
+    authenticate with a bearer token instead of a key, pass ``token``. ``timeout`` is in seconds per attempt. To use a
+    proxy or custom certificates, pass your own ``httpx`` client as ``http``; ``close`` doesn't close it.
     """
 
     def __init__(
@@ -112,14 +116,15 @@ class Client(_Service[SyncRunner]):
         self.close()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections, except those of your own ``http`` client."""
         if self._closes:
             self._runner.http.close()
 
 
 class AsyncClient(_Service[AsyncRunner]):
-    """An asyncio client with the parameters of ``Client``. Await its operations, and iterate over lists with ``async
-    for``.
+    """An asyncio client that accepts the same arguments as ``Client``.
+
+    Await its operations, and iterate over lists with ``async for``.
     """
 
     def __init__(
@@ -143,6 +148,6 @@ class AsyncClient(_Service[AsyncRunner]):
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections, except those of your own ``http`` client."""
         if self._closes:
             await self._runner.http.aclose()

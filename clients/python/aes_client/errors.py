@@ -1,12 +1,12 @@
-"""Errors of the client.
+"""Exceptions that the client raises.
 
 AesError
-├── ApiError                 error returned by the service; see ``aes_client.api_errors`` for its subclasses
-├── ConnectionFailed         no response after all attempts
+├── ApiError                 an error returned by the service; see ``aes_client.api_errors`` for its subclasses
+├── ConnectionFailed         the service didn't respond to any attempt
 ├── TimeLimitReached         the caller's ``timeout`` passed
 ├── ActionRequired           a turn waits for an action that the call can't resolve
-├── UnexpectedResponse         a response that isn't from the service
-└── NotConfigured            address or credential missing; also a ``ValueError``
+├── UnexpectedResponse       a response that isn't from the service
+└── NotConfigured            the address or the credential is missing; also a ``ValueError``
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _TRANSIENT = frozenset({"rate_limit_error", "service_unavailable", "timeout_erro
 
 
 class AesError(Exception):
-    """The base class of all client errors."""
+    """The base class of all exceptions of the client."""
 
 
 class ApiError(AesError):
     """An error returned by the service. ``status`` is 0 for an error received as an event.
 
-    ``details``: the invalid fields, for a ``ValidationError``. ``retry_after``: seconds.
+    ``details`` lists invalid fields or exceeded limits. ``retry_after`` is in seconds.
     """
 
     type: str = "internal_error"
@@ -50,7 +50,7 @@ class ApiError(AesError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether a retry can help."""
+        """Whether retrying the request can help."""
         return self.type in _TRANSIENT
 
     def __str__(self) -> str:
@@ -60,11 +60,11 @@ class ApiError(AesError):
 
 
 class ConnectionFailed(AesError):
-    """The service didn't respond."""
+    """The service didn't respond to any attempt."""
 
 
 class TimeLimitReached(AesError):
-    """The caller's ``timeout`` passed. The turn ``turn_id`` keeps running in the service."""
+    """The call took longer than its ``timeout``. The turn ``turn_id``, if any, keeps running in the service."""
 
     def __init__(self, message: str, *, session_id: str | None = None, turn_id: str | None = None) -> None:
         super().__init__(message)
@@ -73,14 +73,14 @@ class TimeLimitReached(AesError):
 
 
 class ActionRequired(AesError):
-    """A turn waits for actions that the call's ``tools`` and ``approve`` can't resolve.
+    """A turn is waiting for actions that the call's ``tools`` and ``approve`` can't resolve.
 
-    Resolve each of ``actions`` with ``client.session(error.session_id).turn(error.turn_id).resolve(…)``.
+    Resolve each action in ``actions`` with ``client.session(error.session_id).turn(error.turn_id).resolve(…)``.
     """
 
     def __init__(self, session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> None:
         calls = ", ".join(f"{each.kind} of {each.tool_call.name}" for each in actions)
-        super().__init__(f"The turn {turn_id} waits for: {calls}.")
+        super().__init__(f"Turn {turn_id} is waiting for: {calls}.")
         self.session_id = session_id
         self.turn_id = turn_id
         self.actions = tuple(actions)
@@ -91,4 +91,4 @@ class UnexpectedResponse(AesError):
 
 
 class NotConfigured(AesError, ValueError):
-    """The service's address or the credential is missing."""
+    """The service's address or the credential is missing, or the address is invalid."""

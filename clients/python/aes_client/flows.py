@@ -1,7 +1,7 @@
-"""Flows: generators that yield the client's steps and receive their outcomes.
+"""Flows: generators that yield steps, such as sending a request, and receive the outcome of each step.
 
-All logic is written once, as flows. A blocking and an asynchronous runner execute the steps. An exception in a step is
-raised at its ``yield``.
+The client's logic is written once, as flows. A blocking and an asynchronous runner execute their steps. If a step
+fails, its exception is raised at the ``yield``.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Send:
-    """Sends a request once. The outcome is its ``httpx.Response``, whatever its status."""
+    """A step that sends a request once. Its outcome is the ``httpx.Response``, whatever the status."""
 
     request: Request[Any]
 
 
 @dataclass(frozen=True)
 class Open:
-    """Sends a request once. The outcome is an ``OpenResponse`` with an unread body."""
+    """A step that sends a request once, without reading the response's body. Its outcome is an ``OpenResponse``."""
 
     request: Request[Any]
 
 
 @dataclass
 class OpenResponse:
-    """A response whose body is read in pieces."""
+    """A response whose body is read piece by piece."""
 
     response: httpx.Response
     pieces: Any
@@ -43,14 +43,14 @@ class OpenResponse:
 
 @dataclass(frozen=True)
 class Read:
-    """Reads the next piece of a body. The outcome is empty at the end."""
+    """A step that reads the next piece of a response's body. Its outcome is empty at the end of the body."""
 
     answer: OpenResponse
 
 
 @dataclass(frozen=True)
 class Close:
-    """Closes a response before its end."""
+    """A step that closes a response before its body has been read to the end."""
 
     answer: OpenResponse
 
@@ -62,7 +62,10 @@ class Pause:
 
 @dataclass(frozen=True)
 class Call:
-    """Calls a function of the user's program. The outcome is its result. It can be a coroutine function."""
+    """A step that calls a function of the user's program, which can be a coroutine function.
+
+    Its outcome is the function's result.
+    """
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
@@ -71,23 +74,26 @@ class Call:
 
 @dataclass(frozen=True)
 class Together:
-    """Runs flows concurrently. The outcome is the list of their results and exceptions, in the order of ``flows``."""
+    """A step that runs flows concurrently.
+
+    Its outcome is the list of their results and exceptions, in the order of ``flows``.
+    """
 
     flows: Sequence[Generator[Any, Any, Any]]
 
 
 @dataclass(frozen=True)
 class Emit(Generic[T]):
-    """Yields an item to the caller."""
+    """A step that yields an item to the caller."""
 
     item: T
 
 
 class NeverConnected(httpx.ConnectError):
-    """The outcome of ``Send`` and ``Open`` if connecting fails and the service has never answered this client.
+    """``Send`` and ``Open`` raise this error if connecting fails before the service has ever responded to this client.
 
-    This suggests a wrong address; after a first response, it would be an outage. ``timed_out``: the attempt timed out
-    instead of being refused.
+    The cause is probably a wrong address. After a first response, it would be an outage. ``timed_out`` is true if the
+    attempt timed out instead of being refused.
     """
 
     def __init__(self, problem: httpx.TransportError) -> None:
@@ -101,7 +107,7 @@ Emitting = Generator[Step | Emit[T], Any, None]
 
 
 class Deadline:
-    """A time limit in seconds. ``None`` never expires."""
+    """A time limit in seconds. ``None`` means that there's no limit."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -112,17 +118,17 @@ class Deadline:
         return self._clock()
 
     def left(self, longest: float) -> float:
-        """Returns the remaining seconds, at most ``longest``."""
+        """Returns the remaining seconds, but at most ``longest``."""
         return longest if self._end is None else max(0.0, min(longest, self._end - self._clock()))
 
     def check(self, what: str, **ids: str | None) -> None:
-        """Raises ``TimeLimitReached`` once the time is over."""
+        """Raises ``TimeLimitReached`` if the time limit has passed. The message names ``what`` took too long."""
         if self._end is not None and self._clock() >= self._end:
             raise TimeLimitReached(f"{what} took longer than {self._seconds:g} s", **ids)
 
 
 def batches(items: Iterable[T], size: int) -> Generator[list[T], None, None]:
-    """Splits items into lists of up to ``size``."""
+    """Yields the items in lists of up to ``size`` items."""
     batch: list[T] = []
     for item in items:
         batch.append(item)

@@ -1,4 +1,4 @@
-"""Parses error responses of the service and of proxies."""
+"""Parses error responses from the service and from proxies."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ _OF_PROXIES: dict[int, type[ApiError]] = {
 
 
 def refusal(response: httpx.Response, body: bytes) -> ApiError:
-    """Returns the error in a response, with its ``Retry-After``."""
+    """Returns the exception for an error response, including the delay in its ``Retry-After`` header."""
     given = response.headers.get("retry-after", "")
     seconds = float(given) if given.isascii() and given.isdigit() else None
     return error_in(body, status=response.status_code, retry_after=seconds)
 
 
 def error_in(content: bytes, *, status: int = 0, retry_after: float | None = None) -> ApiError:
-    """Returns the error in a body, which may come from a proxy."""
+    """Returns the exception for an error body, which may come from a proxy instead of the service."""
     try:
         info = ErrorInfo.model_validate(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
         kind = _OF_PROXIES.get(status, ApiError)
-        return kind(f"The response has status {status} and no error body.", status=status, retry_after=retry_after)
+        message = f"The response has status {status} but no error from the service."
+        return kind(message, status=status, retry_after=retry_after)
     return error_of(info, status=status, retry_after=retry_after)
 
 
 def error_of(info: ErrorInfo, *, status: int = 0, retry_after: float | None = None) -> ApiError:
-    """Returns the exception for an error body of the service."""
+    """Returns the exception for an error that the service reported."""
     return _BY_TYPE.get(info.type, ApiError)(
         info.message,
         type=info.type,

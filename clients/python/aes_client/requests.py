@@ -1,4 +1,4 @@
-"""A request of the API with its response type. This module sends nothing."""
+"""API requests, and functions that parse their responses. This module doesn't send anything."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Content = Union["str | os.PathLike[str]", bytes, BinaryIO]
 """A file to upload: a path, bytes, or an open file."""
 Repeat = Literal["always", "unless_sent", "gone_is_done"]
 TRANSFER_SECONDS = 300.0
-"""The timeout of an attempt to transfer a file, and between two pieces of it."""
+"""The longest time that a file transfer can go without sending or receiving data."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file to send. ``name`` is optional if the content has a file name."""
+    """A file to upload. ``name`` is optional if the content is a path, or a file that has a name."""
 
     content: Content
     name: str | None = None
 
     @contextmanager
     def opened(self) -> Iterator[tuple[str, Any]]:
-        """Yields the file's name and its content from the start. Each attempt reads the content again."""
+        """Yields the file's name and its content from the start, because each attempt reads the content again."""
         if isinstance(self.content, bytes):
             yield self._name(None), self.content
         elif isinstance(self.content, (str, os.PathLike)):
@@ -56,11 +56,13 @@ class Upload:
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """A request and the reader of its response.
+    """A request, and the function ``answer`` that parses its response.
 
-    ``path`` is relative to ``/api/v1``. ``body`` is JSON data or YAML text. ``repeat`` says when to retry: ``always``
-    for reads and requests with an idempotency key, ``unless_sent`` for others. With ``gone_is_done``, for deletions
-    without a key, a 404 after a retry means success. ``timeout``: seconds per attempt.
+    ``path`` is relative to ``/api/v1``. ``body`` is JSON data or YAML text. ``timeout`` is in seconds per attempt.
+
+    ``repeat`` says when the request can be retried. ``always`` is for reads and requests with an idempotency key.
+    ``unless_sent`` is for requests that must not run twice. ``gone_is_done`` is for deletions without a key, where a
+    404 after a retry means success.
     """
 
     method: str
@@ -74,28 +76,31 @@ class Request(Generic[T]):
     timeout: float | None = None
 
     def with_key(self, key: str | None = None) -> Request[T]:
-        """Returns the request with an idempotency key: ``key``, the one it has, or a new one."""
+        """Returns the request with an idempotency key: the one it already has, ``key``, or a new one."""
         if self.method == "GET" or "Idempotency-Key" in self.headers:
             return self
         return replace(self, headers={**self.headers, "Idempotency-Key": key or str(uuid4())})
 
 
 def path_of(template: str, *parts: str) -> str:
-    """Fills in a path. Raises ``ValueError`` for an empty part, since the path would address another resource."""
+    """Returns a path with its placeholders filled in.
+
+    Raises ``ValueError`` if a part is empty, because the path would then address another resource.
+    """
     names = re.findall(r"\{(\w+)\}", template)
     for name, part in zip(names, parts, strict=True):
         if not part:
-            raise ValueError(f"{name} is empty. Pass the ID.")
+            raise ValueError(f"{name} is empty. Pass a value.")
     return template.format(**{name: quote(part, safe="") for name, part in zip(names, parts, strict=True)})
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Returns the values that aren't ``None``."""
+    """Returns the arguments that aren't ``None``, as a dictionary."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def nothing(_: httpx.Response) -> None:
-    """Reads a response without a body."""
+    """Ignores a response, which has no body."""
 
 
 def content(response: httpx.Response) -> bytes:
@@ -103,11 +108,11 @@ def content(response: httpx.Response) -> bytes:
 
 
 def document(response: httpx.Response) -> Any:
-    """Reads any JSON. Raises ``UnexpectedResponse``."""
+    """Returns a response's parsed JSON. Raises ``UnexpectedResponse`` if the body isn't JSON."""
     try:
         return response.json()
     except ValueError:
-        raise UnexpectedResponse(f"{response.request.url} returned {response.status_code} without JSON") from None
+        raise UnexpectedResponse(f"{response.request.url} returned {response.status_code} but not JSON") from None
 
 
 def document_or_none(response: httpx.Response) -> Any:
@@ -124,7 +129,9 @@ def one(kind: type[T]) -> Answer[T]: ...
 @overload
 def one(kind: Any) -> Answer[Any]: ...
 def one(kind: Any) -> Answer[Any]:
-    """Returns a reader for responses of a type. It raises ``UnexpectedResponse`` for anything else."""
+    """Returns a function that parses a response as ``kind``, and raises ``UnexpectedResponse`` if the body doesn't
+    match.
+    """
 
     def read(response: httpx.Response) -> Any:
         try:
@@ -138,7 +145,7 @@ def one(kind: Any) -> Answer[Any]:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A page of a list. ``next``: the cursor of the following page."""
+    """A page of a list. ``next`` is the cursor of the following page."""
 
     items: list[T]
     has_more: bool
@@ -146,7 +153,7 @@ class Page(Generic[T]):
 
 
 def page(kind: Any, name: str) -> Answer[Page[Any]]:
-    """Returns a reader for pages with their items in the field ``name``."""
+    """Returns a function that parses a page of a list. The page's items are in the field ``name``."""
 
     def read(response: httpx.Response) -> Page[Any]:
         found = document(response)

@@ -1,7 +1,7 @@
-"""Base class and decorators of the API's operations.
+"""The base class of the API's resources, and the decorators of their operations.
 
-An operation is written once, as a method that returns a ``Request`` or a flow. On ``Client``, a call returns the
-response; on ``AsyncClient``, an awaitable of it. Type checkers see the difference.
+An operation is written once, as a method that returns a ``Request`` or a flow. On ``Client``, calling it returns the
+response; on ``AsyncClient``, it returns an awaitable. Type checkers know the difference.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ PAGE = 200
 
 
 class Resource(Generic[R]):
-    """A part of the API, bound to a runner."""
+    """A resource of the API, such as sessions, whose requests are sent by a runner."""
 
     def __init__(self, runner: R, policy: RetryPolicy) -> None:
         self._runner = runner
         self._policy = policy
 
     def _send(self, request: Request[T]) -> Flow[T]:
-        """Sends a request, retries it while that can help, and returns its response."""
+        """Sends a request, retries it after temporary failures, and returns its response."""
         return attempts(request, self._policy)
 
     def _pages(
         self, path: str, name: str, kind: Any, query: Mapping[str, Any], shown: Callable[[Any], Any] = lambda item: item
     ) -> Emitting[Any]:
-        """Yields all items of a list, page by page, mapped by ``shown``."""
+        """Fetches a list page by page, and yields ``shown(item)`` for each item."""
         offset, wanted = 0, {**query, "limit": PAGE}
         while True:
             found = yield from self._send(Request("GET", path, page(kind, name), query=wanted))
@@ -54,7 +54,7 @@ class Resource(Generic[R]):
 
 
 class operation(Generic[P, T]):  # noqa: N801 - read as a keyword
-    """Decorator for a method that describes one API call."""
+    """A decorator for methods that return a ``Request`` or a flow. Calling the method executes it."""
 
     def __init__(self, described: Callable[Concatenate[Any, P], Request[T] | Flow[T]]) -> None:
         @functools.wraps(described)
@@ -75,7 +75,9 @@ class operation(Generic[P, T]):  # noqa: N801 - read as a keyword
 
 
 class iteration(Generic[P, T]):  # noqa: N801 - read as a keyword
-    """Decorator for a method that describes an iterator. Items are fetched as needed."""
+    """A decorator for methods that return a flow of items. Calling the method returns an iterator that fetches as
+    needed.
+    """
 
     def __init__(self, described: Callable[Concatenate[Any, P], Emitting[T]]) -> None:
         @functools.wraps(described)

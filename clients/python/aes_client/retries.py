@@ -21,13 +21,14 @@ _HOPELESS = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Up to ``retries`` after the first attempt, with pauses in seconds that double from ``first`` to ``longest``.
+    """The number of retries after a failed request, and the pauses before them.
 
-    Jitter keeps clients that failed together from returning together. A response's ``Retry-After`` extends the pause.
-    If it exceeds ``longest_retry_after``, the client gives up immediately.
+    Pauses are in seconds and double from ``first`` to ``longest``. Jitter prevents clients that failed together from
+    retrying together. A response's ``Retry-After`` extends the pause. If it exceeds ``longest_retry_after``, the client
+    gives up immediately.
 
-    ``first_contact``: retries before the service has ever answered. The default allows about six seconds, enough for a
-    gateway's restart. Increase it if your program starts long before the service.
+    ``first_contact`` is the number of retries if the service has never responded to this client. The default allows
+    about six seconds, enough for a gateway to restart. Increase it if your program starts long before the service.
     """
 
     retries: int = 7
@@ -37,12 +38,12 @@ class RetryPolicy:
     first_contact: int = 4
 
     def pause(self, failures: int, retry_after: float | None = None) -> float | None:
-        """Returns the pause after this many consecutive failures, or ``None`` to give up."""
+        """Returns the pause after this many consecutive failures, or ``None`` if the client should give up."""
         if failures > self.retries or (retry_after or 0.0) > self.longest_retry_after:
             return None
         backoff = min(self.first * 2.0 ** (failures - 1), self.longest)
         jittered = backoff * random.uniform(0.5, 1.0)
-        # Jitter is added since all clients with the same Retry-After would return at the same moment.
+        # Without jitter, all clients with the same Retry-After would return at the same moment.
         return jittered if not retry_after else retry_after + jittered / 2
 
     def pause_after(self, failures: int, problem: Exception) -> float | None:
@@ -55,9 +56,9 @@ class RetryPolicy:
 
 
 def attempts(request: Request[T], policy: RetryPolicy) -> Flow[T]:
-    """Sends a request until it succeeds or fails for good, always with the same idempotency key.
+    """Sends a request and retries temporary failures, always with the same idempotency key. Returns the response.
 
-    Raises ``ApiError``, or ``ConnectionFailed`` if the service doesn't respond.
+    Raises ``ApiError`` if the service returns an error, and ``ConnectionFailed`` if it doesn't respond.
     """
     request = request.with_key()
     failures, may_be_done = 0, False
@@ -93,7 +94,7 @@ def _pause_after_refusal(request: Request[T], error: ApiError, failures: int, po
 def _explained(request: Request[T], problem: httpx.TransportError, attempts: int) -> str:
     times = "once" if attempts == 1 else f"{attempts} times"
     url = problem.request.url
-    # Without the user and password that the URL may contain.
+    # Omits the user and password that the URL may contain.
     place = f"{url.scheme}://{url.netloc.decode()}"
     reason = str(problem) or type(problem).__name__
     return f"{place} didn't respond to {request.method} {request.path}, tried {times}: {reason}"

@@ -1,4 +1,4 @@
-"""The blocking and the asynchronous runner. They execute the steps of flows and contain no other logic."""
+"""The blocking and the asynchronous runner, which execute the steps of flows and contain no other logic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Address:
-    """The service's address and the credential. ``timeout``: seconds per attempt."""
+    """The service's address and the credential. ``timeout`` is in seconds per attempt."""
 
     base_url: str
     headers: dict[str, str] = field(repr=False)
@@ -45,7 +45,10 @@ class Address:
 
     @classmethod
     def of(cls, base_url: str | None, api_key: str | None, token: str | None, timeout: float) -> Address:
-        """Takes missing values from ``AES_BASE_URL`` and ``AES_API_KEY``. Raises ``NotConfigured``."""
+        """Returns the address. Missing values default to ``AES_BASE_URL`` and ``AES_API_KEY``.
+
+        Raises ``NotConfigured`` if a value is missing or the URL is invalid.
+        """
         url = base_url or os.environ.get("AES_BASE_URL", "")
         if not url.startswith(("http://", "https://")):
             wrong = f"Invalid service URL {url!r}" if url else "The service URL is missing"
@@ -62,7 +65,7 @@ class Address:
         return cls(url.rstrip("/").removesuffix("/api/v1") + "/api/v1", headers, timeout)
 
     def arguments(self, request: Request[Any], files: list[Any] | None) -> dict[str, Any]:
-        """Returns the arguments of ``httpx``'s ``build_request``."""
+        """Returns the arguments for ``httpx.Client.build_request``."""
         seconds = request.timeout or self.timeout
         is_yaml = isinstance(request.body, str)
         headers = {**self.headers, **request.headers}
@@ -79,14 +82,14 @@ class Address:
 
 
 class _Contact:
-    """Remembers whether the service has ever answered this client."""
+    """Remembers whether the service has ever responded to this client."""
 
     def __init__(self) -> None:
         self._made = False
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watches an attempt. Raises ``NeverConnected`` if connecting fails and the service has never answered."""
+        """Watches an attempt. Raises ``NeverConnected`` if connecting fails and the service has never responded."""
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
@@ -104,7 +107,7 @@ class _End:
 
 
 def _resumed(flow: Generator[Any, Any, Any], outcome: Any = None, *, problem: Exception | None = None) -> Any:
-    """Resumes the flow and returns its next step, or its end."""
+    """Resumes a flow with a step's outcome or exception. Returns the next step, or ``_End``."""
     try:
         return flow.send(outcome) if problem is None else flow.throw(problem)
     except StopIteration as end:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerEvent:
-    """An event. ``id`` is empty if it has none. A comment with an ID has neither ``name`` nor ``data``."""
+    """A server-sent event. ``id`` is empty if the event has none. A comment with an ID has neither ``name`` nor
+    ``data``.
+    """
 
     name: str
     data: bytes
@@ -16,7 +18,7 @@ class ServerEvent:
 
 
 class EventParser:
-    """Receives bytes in pieces and yields the complete events."""
+    """An incremental parser. ``feed`` receives the next bytes and yields the events that they complete."""
 
     def __init__(self) -> None:
         self._rest = b""

@@ -17,18 +17,18 @@ from aes_client.sse import EventParser, ServerEvent
 
 # The service sends a comment after 15 s without an event. Longer silence means that the connection is lost.
 SILENCE_SECONDS = 45.0
-# Longer than the longest pause between attempts, so a stream that keeps breaking is eventually given up.
+# Longer than the longest pause between attempts, so the client eventually gives up on a stream that keeps breaking.
 LASTING_SECONDS = 10.0
 Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 
 @dataclass
 class Source:
-    """A position in a stream: the request to resume with, and the ID of the last event.
+    """A stream and the position in it: the request that starts it, and the ID of the last event.
 
-    ``request`` starts the stream. Once the ``Location`` header names the turn, the stream resumes from the turn's
-    events. Until then, the same request with the same idempotency key finds the turn it created. ``stayed``: the last
-    connection still received data, if only a comment, after ten seconds.
+    Once the ``Location`` header names the turn, the stream resumes from the turn's events. Until then, it resumes with
+    the same request, whose idempotency key finds the turn that it created. ``stayed`` is true if the last connection
+    still received data, even just a comment, after ten seconds.
     """
 
     request: Request[Any]
@@ -68,7 +68,7 @@ def follow(
 ) -> Generator[Any, Any, None]:
     """Passes events to ``take`` until it returns true or the stream ends.
 
-    Resumes after a lost connection and calls ``on_lost``. Raises the error of a rejected request, and
+    If the connection is lost, calls ``on_lost`` and resumes. Raises the error of a rejected request, and
     ``ConnectionFailed`` if the service remains unreachable.
     """
     source.request = source.request.with_key()
@@ -87,14 +87,15 @@ def follow(
         if pause is None:
             if isinstance(problem, ApiError):
                 raise problem
-            raise ConnectionFailed(f"{source.request.path}: {problem or type(problem).__name__}") from problem
+            reason = problem or type(problem).__name__
+            raise ConnectionFailed(f"The stream {source.request.path} failed: {reason}") from problem
         if on_lost is not None:
             yield Call(on_lost, (problem,))
         yield Pause(pause)
 
 
 def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, Any, None]:
-    """Reads a connection until the stream ends. Raises ``_Lost``."""
+    """Reads the events of one connection until the stream ends. Raises ``_Lost`` if the connection is lost."""
     opened: OpenResponse = yield from _kept(Open(source.next_request(deadline.left(SILENCE_SECONDS) or 0.001)))
     response = opened.response
     if response.status_code == 204:

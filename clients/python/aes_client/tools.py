@@ -1,4 +1,4 @@
-"""Functions as client tools. The signature becomes the schema, the docstring the description."""
+"""Turns functions into client tools. The signature becomes the schema, the docstring the description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Exampl
 
 
 class _Plain(GenerateJsonSchema):
-    """Generates schemas without titles, which tell a model nothing beyond the names."""
+    """Generates schemas without titles, which would only repeat the names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
@@ -55,7 +55,10 @@ class ClientTool(Generic[P, T]):
         return {"name": self.name, "description": self.description, "parameters": schema}
 
     def answer(self, call: RequestedToolCall) -> Generator[Any, Any, models.ResolveActionBody]:
-        """Calls the function with the model's arguments. Returns an exception to the model as the call's error."""
+        """Calls the function with the model's arguments, and returns the answer to the action.
+
+        If the function raises an exception, the model receives it as the call's error.
+        """
         try:
             checked = self._arguments.model_validate(call.arguments)
         except pydantic.ValidationError as problem:
@@ -78,8 +81,8 @@ def tool(
 def tool(function: Callable[P, T] | None = None, /, *, name: str | None = None, description: str | None = None) -> Any:
     """Turns a function into a tool that agents can call.
 
-    Describe parameters by annotations, by ``Annotated[…, Field(description=…)]``, or in the docstring's ``Args:``
-    section. With ``AsyncClient``, the function can be a coroutine function; others run in a thread.
+    Describe parameters with annotations, with ``Annotated[…, Field(description=…)]``, or in the docstring's ``Args:``
+    section. With ``AsyncClient``, tools can be coroutine functions; other functions run in a thread.
     """
     if function is not None:
         return ClientTool(function)
@@ -93,7 +96,7 @@ Approval = Callable[[RequiredAction], Any]
 
 @dataclass(frozen=True)
 class Answers:
-    """Resolves a turn's actions with a program's tools and approvals. ``given``: the IDs of resolved actions."""
+    """The tools and approvals that resolve a turn's actions. ``given`` contains the IDs of resolved actions."""
 
     tools: dict[str, ClientTool[Any, Any]]
     approve: Approval | None = None
@@ -101,7 +104,10 @@ class Answers:
 
     @classmethod
     def by(cls, tools: Tools, approve: Approval | None = None, *, awaits: bool = True) -> Answers:
-        """Creates the answers. Raises ``TypeError`` for a coroutine function unless ``awaits``."""
+        """Returns the answers that ``tools`` and ``approve`` provide.
+
+        Raises ``TypeError`` for a coroutine function if ``awaits`` is false.
+        """
         made = [each if isinstance(each, ClientTool) else ClientTool(each) for each in tools]
         for function in (approve, *(each.function for each in made)):
             if not awaits and inspect.iscoroutinefunction(function):

@@ -21,7 +21,10 @@ class WebhookNotVerified(AesError):
 
 
 class WebhookEvent(Model):
-    """A delivery. ``data`` is the event as in the timeline. ``id`` stays the same when it's delivered again."""
+    """The event in a verified delivery.
+
+    ``data`` is the event as in the timeline. Its ``id`` stays the same when the event is delivered again.
+    """
 
     type: str
     timestamp: datetime
@@ -31,7 +34,8 @@ class WebhookEvent(Model):
 def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now: float | None = None) -> WebhookEvent:
     """Verifies a delivery and returns its event.
 
-    ``secret``: the webhook's ``whsec_…`` secret. ``body``: the unmodified bytes. Raises ``WebhookNotVerified``.
+    ``secret`` is the webhook's secret, ``whsec_…``, and ``body`` the unmodified request body. Raises
+    ``WebhookNotVerified``.
     """
     given = {name.lower(): value for name, value in headers.items()}
     try:

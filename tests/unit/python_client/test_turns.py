@@ -156,7 +156,7 @@ def test_a_message_behind_a_waiting_turn_raises_what_that_one_needs(client: Any,
     blocked_by = {"turn_id": "earlier", "required_actions": [action("b", "approval")]}
     body = {**OF_TURN, "status": "queued", "correlation_id": "c", "required_actions": [], "blocked_by": blocked_by}
     service.on("POST", EXECUTE, httpx.Response(202, json=body))
-    with pytest.raises(aes_client.ActionRequired, match="The turn earlier waits for: approval of") as raised:
+    with pytest.raises(aes_client.ActionRequired, match="Turn earlier is waiting for: approval of") as raised:
         client.session("s", tools=[Seats().tool]).execute("hello")
     assert (raised.value.turn_id, [each.action_id for each in raised.value.actions]) == ("earlier", ["b"])
 

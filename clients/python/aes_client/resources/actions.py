@@ -1,4 +1,4 @@
-"""Actions: answers that turns are waiting for."""
+"""Actions: approvals and tool results that turns are waiting for."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Actions(operations.Actions[R]):
-    """``client.actions``."""
+    """The operations of ``client.actions``."""
 
     @operation
     def resolve(
         self, action: OpenAction, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
     ) -> Request[Turn]:
-        """Resolves an action with ``decision=…``, ``output=…`` or ``error=…``."""
+        """Resolves an action with ``decision=…``, ``output=…`` or ``error=…``, and returns its turn."""
         template = "/runtime/{session_id}/turns/{turn_id}/actions/{action_id}/"
         path = path_of(template, action.session_id, action.turn_id, action.action_id)
         return Request("POST", path, one(Turn), body=dict(answer)).with_key(idempotency_key)

@@ -1,4 +1,4 @@
-"""Downloads to files."""
+"""Downloads responses to files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from aes_client.retries import RetryPolicy
 
 
 def saved(request: Request[Any], path: str | os.PathLike[str], policy: RetryPolicy) -> Flow[int]:
-    """Downloads a response to a temporary file, then replaces the target with it. Returns the size in bytes.
+    """Downloads a response to a temporary file, then moves the file to ``path``. Returns its size in bytes.
 
-    An interrupted download starts over. Raises ``ApiError``, or ``ConnectionFailed`` after all attempts.
+    An interrupted download starts over. Raises ``ApiError`` if the service returns an error, and ``ConnectionFailed``
+    after all attempts.
     """
     target, request = Path(path), replace(request, timeout=TRANSFER_SECONDS)
     beside = target.with_name(f".{target.name}.{uuid4()}.part")
@@ -44,7 +45,7 @@ def _downloaded(request: Request[Any], file: BinaryIO, policy: RetryPolicy) -> F
             if pause is None and isinstance(problem, ApiError):
                 raise
             if pause is None:
-                raise ConnectionFailed(f"GET {request.path}: {problem or type(problem).__name__}") from problem
+                raise ConnectionFailed(f"GET {request.path} failed: {problem or type(problem).__name__}") from problem
         yield Pause(pause)
 
 

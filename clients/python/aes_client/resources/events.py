@@ -16,7 +16,10 @@ _PATH = "/events/"
 
 
 class Events(Resource[R]):
-    """``client.events``. ``type`` is a comma-separated list of event types, or of prefixes such as ``turn.*``."""
+    """The operations of ``client.events``.
+
+    ``type`` is a comma-separated list of event types, or of prefixes such as ``turn.*``.
+    """
 
     @iteration
     def list(
@@ -29,7 +32,10 @@ class Events(Resource[R]):
         session_id: str | None = None,
         turn_id: str | None = None,
     ) -> Emitting[TimelineEventView]:
-        """Yields the recorded events, oldest first and after a position, or ``newest_first``."""
+        """Yields recorded events, oldest first unless ``newest_first`` is set.
+
+        ``after`` is a position in the timeline. Only later events are returned.
+        """
         query = given(type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id, after=after)
         query = {**query, "limit": PAGE, **({"order": "desc"} if newest_first else {})}
         while True:
@@ -53,9 +59,9 @@ class Events(Resource[R]):
         timeout: float | None = None,
         on_lost: Callable[[Exception], Any] | None = None,
     ) -> Emitting[TimelineEventView]:
-        """Yields events as they happen, indefinitely, after a position or from now on.
+        """Yields events as they happen, indefinitely. It starts after the position ``after``, or with the next event.
 
-        Resumes after a lost connection without losing or repeating an event, and calls ``on_lost``. Raises
+        If the connection is lost, calls ``on_lost`` and resumes without losing or repeating an event. Raises
         ``TimeLimitReached`` after ``timeout`` seconds.
         """
         query = given(after=after, type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id)

@@ -17,7 +17,10 @@ from aes_client.resources.downloads import saved
 
 @dataclass(frozen=True)
 class UploadProgress:
-    """The outcome for one file: its record, or the error if it was rejected or couldn't be read."""
+    """The outcome of one file's upload: the stored file, or the error if it was rejected or couldn't be read.
+
+    ``done`` counts the files processed so far.
+    """
 
     path: str
     file: File | None
@@ -27,16 +30,16 @@ class UploadProgress:
 
 
 class Files(operations.Files[R]):
-    """``client.files``."""
+    """The operations of ``client.files``."""
 
     @operation
     def upload(self, file: Content, *, name: str | None = None, idempotency_key: str | None = None) -> Request[File]:
-        """Uploads a file of at most 50 MiB: a path, bytes, or an open file."""
+        """Uploads a file of up to 50 MiB, given as a path, bytes or an open file."""
         return _upload(file, name).with_key(idempotency_key)
 
     @iteration
     def upload_many(self, paths: Iterable[str | os.PathLike[str]], *, at_once: int = 4) -> Emitting[UploadProgress]:
-        """Uploads files concurrently and yields the outcome for each, in the order of ``paths``.
+        """Uploads files concurrently and yields the outcome of each, in the order of ``paths``.
 
         A file that is rejected or can't be read doesn't stop the others. Raises ``ConnectionFailed`` and other errors
         that affect every file.
@@ -55,7 +58,7 @@ class Files(operations.Files[R]):
 
     @operation
     def save(self, file_id: str, path: str | os.PathLike[str]) -> Flow[int]:
-        """Downloads a file to ``path``, which appears once it's complete. Returns its size in bytes."""
+        """Downloads a file to ``path``, where it appears once it's complete. Returns its size in bytes."""
         return saved(Request("GET", path_of("/files/{file_id}/download/", file_id), content), path, self._policy)
 
 

@@ -18,11 +18,12 @@ _SHARE = 4
 
 
 class KnowledgeBases(operations.KnowledgeBases[R]):
-    """``client.knowledge_bases``."""
+    """The operations of ``client.knowledge_bases``."""
 
     @iteration
     def progress(self, knowledge_base_id: str, *, timeout: float | None = 3600) -> Emitting[KnowledgeBase]:
-        """Yields the knowledge base whenever its ingestion progresses, until it's ``completed`` or ``failed``.
+        """Yields the knowledge base each time its ingestion progresses, until its status is ``completed`` or
+        ``failed``.
 
         Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
@@ -55,9 +56,9 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
     def _ingested(
         self, knowledge_base_id: str, deadline: Deadline, tell: Callable[[KnowledgeBase], Generator[Any, Any, None]]
     ) -> Generator[Any, Any, KnowledgeBase]:
-        """Polls at growing intervals, because responses grow with the number of documents.
+        """Polls the knowledge base until its ingestion ends. Passes it to ``tell`` after each change, and returns it.
 
-        Each change resets the interval.
+        The interval grows, because responses grow with the number of documents. Each change resets it.
         """
         path = path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id)
         seen, pause = None, _SHORTEST_LOOK

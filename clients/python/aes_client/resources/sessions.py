@@ -40,9 +40,9 @@ Content = Union[str, "list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]"]
 
 
 class SessionHandle(operations.Sessions[R]):
-    """A session.
+    """The operations of one session.
 
-    ``tools``: functions for the agent's ``client_tools``. They're called when a turn waits for their results.
+    ``tools`` are functions for the agent's ``client_tools``. They're called when a turn waits for their results.
     """
 
     def __init__(self, runner: R, policy: RetryPolicy, session_id: str, tools: Tools = ()) -> None:
@@ -55,7 +55,7 @@ class SessionHandle(operations.Sessions[R]):
         return f"<session {self.session_id}>"
 
     def turn(self, turn_id: str) -> TurnHandle[R]:
-        """Returns a turn handle without a request."""
+        """Returns a handle for a turn without sending a request."""
         return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
 
     @operation
@@ -66,7 +66,7 @@ class SessionHandle(operations.Sessions[R]):
         before_turn_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[SessionHandle[R]]:
-        """Creates a session with a copy of this session's history."""
+        """Creates a session with a copy of this session's history, or of its turns up to or before a given one."""
         body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
         path = path_of("/sessions/{session_id}/fork/", self.session_id)
         request = Request("POST", path, one(SessionCreatedReply), body=body).with_key(idempotency_key)
@@ -87,10 +87,12 @@ class SessionHandle(operations.Sessions[R]):
     ) -> Flow[ExecuteReply]:
         """Executes a message, waits for the turn, and returns the reply.
 
-        ``tools``: functions that the agent can call in this turn, instead of its ``client_tools``. ``approve`` decides
-        about calls that need approval. Raises ``ModelError`` or another error if the turn fails. Raises
-        ``ActionRequired`` if this turn or an earlier one waits for an action that neither can resolve, and
-        ``TimeLimitReached`` after ``timeout`` seconds. The turn continues after both.
+        ``tools`` are functions that the agent can call in this turn, instead of its ``client_tools``. ``approve``
+        decides whether calls that need approval can run.
+
+        Raises an ``ApiError``, such as ``ModelError``, if the turn fails. Raises ``ActionRequired`` if this turn or an
+        earlier one waits for an action that ``tools`` and ``approve`` can't resolve. Raises ``TimeLimitReached`` after
+        ``timeout`` seconds. After the last two, the turn isn't cancelled.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
@@ -105,7 +107,7 @@ class SessionHandle(operations.Sessions[R]):
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Flow[TurnHandle[R]]:
-        """Starts a turn in the background. Returns it once it's durably queued."""
+        """Starts a turn in the background, and returns a handle for it once it's durably queued."""
         request = self._message(content, options, correlation_id).with_key(idempotency_key)
         accepted = yield from self._send(_preferring(request, "respond-async"))
         return self.turn(accepted.turn_id)
@@ -122,7 +124,7 @@ class SessionHandle(operations.Sessions[R]):
         idempotency_key: str | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Executes a message and yields the turn's events, including the last one.
+        """Executes a message and yields the turn's events up to the last one, which it includes.
 
         Resumes after a lost connection without losing or repeating an event. ``tools`` and ``approve`` work as in
         ``execute``. If they can't resolve an action, the stream stays open until someone else does.
@@ -164,7 +166,7 @@ class SessionHandle(operations.Sessions[R]):
 
 
 class SessionRecord(SessionHandle[R]):
-    """A session with the fields of ``models.Session`` and the methods of a handle."""
+    """A session handle that also has the fields of ``models.Session``."""
 
     config_hash: str
     created_at: datetime
@@ -181,7 +183,7 @@ class SessionRecord(SessionHandle[R]):
 
 
 class Sessions(Resource[R]):
-    """``client.sessions``."""
+    """The operations of ``client.sessions``."""
 
     @operation
     def create(
@@ -196,9 +198,9 @@ class Sessions(Resource[R]):
     ) -> Flow[SessionHandle[R]]:
         """Creates a session with a stored agent, specified by ID or key, or with an agent configuration.
 
-        ``messages``: an imported conversation, oldest first. ``tools``: functions to call when a turn waits for their
-        results. With ``config``, they become its ``client_tools``. A stored agent declares its own, or each message's
-        options do.
+        ``messages`` is a conversation to import, oldest message first. ``tools`` are functions that are called when a
+        turn waits for their results. With ``config``, they're added to its ``client_tools``. Otherwise, the stored
+        agent or each message's options must declare them.
         """
         tools = tuple(tools)
         body: dict[str, Any] = given(agent_id=agent_id, agent_key=agent_key, messages=messages, **(config or {}))
@@ -210,7 +212,7 @@ class Sessions(Resource[R]):
 
     @operation
     def get(self, session_id: str) -> Flow[SessionRecord[R]]:
-        """Returns a session with its data. To get only a handle, call ``client.session``, which sends no request."""
+        """Returns a session with its data. For a handle without a request, call ``client.session`` instead."""
         path = path_of("/sessions/{session_id}/", session_id)
         return self._acting((yield from self._send(Request("GET", path, one(Session)))))
 

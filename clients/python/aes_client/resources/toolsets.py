@@ -1,4 +1,4 @@
-"""Toolsets of custom tools."""
+"""Toolsets: custom tools of MCP servers, OpenAPI documents and HTTP requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _TRIAL_SECONDS = 180.0
 
 
 class Toolsets(operations.Toolsets[R]):
-    """``client.toolsets``."""
+    """The operations of ``client.toolsets``."""
 
     @operation
     def call(self, name: str, tool: str, arguments: Mapping[str, Any] | None = None) -> Request[CallToolReply]:
-        """Tests a tool. The call is never retried once it may have been sent."""
+        """Calls a tool to test it, and returns the result. The call isn't retried once it may have been sent."""
         path, body = path_of("/toolsets/{name}/tools/{tool}/call/", name, tool), {"arguments": dict(arguments or {})}
         answer = one(CallToolReply)
         return Request("POST", path, answer, body=body, repeat="unless_sent", timeout=_TRIAL_SECONDS)

@@ -44,8 +44,8 @@ _ENDED = frozenset({"completed", "failed", "cancelled"})
 class StreamedEvent:
     """An event of a turn's stream.
 
-    ``data`` is the model for ``type`` in ``aes_client.models``, or a plain dictionary for a newer type. Pass ``id`` to
-    ``stream(after=…)`` to resume after this event.
+    ``data`` is an instance of the model for ``type`` in ``aes_client.models``, or a dictionary if this version of the
+    client doesn't know the type. To resume after this event, pass its ``id`` to ``stream(after=…)``.
     """
 
     id: str
@@ -54,7 +54,7 @@ class StreamedEvent:
 
     @property
     def text(self) -> str:
-        """The text of an ``output_text.delta``; empty for other events."""
+        """The text of an ``output_text.delta`` event, or an empty string for other events."""
         return self.data.text if isinstance(self.data, OutputTextDelta) else ""
 
     @property
@@ -62,7 +62,7 @@ class StreamedEvent:
         return self.type in _ENDS
 
     def reply(self) -> ExecuteReply:
-        """Returns the reply from the turn's last event. Raises the error of a failed or cancelled turn."""
+        """Returns the reply, if this is the turn's last event. Raises the error of a failed or cancelled turn."""
         if isinstance(self.data, ExecuteReply):
             return self.data
         if isinstance(self.data, TurnFailed):
@@ -80,11 +80,11 @@ def reply_of(turn: Turn) -> ExecuteReply:
         raise error_of(turn.error)
     if turn.status == "waiting":
         raise ActionRequired(turn.session_id, turn.turn_id, turn.required_actions)
-    raise ConflictError(f"The turn is {turn.status}.")
+    raise ConflictError(f"The turn has no reply because it's {turn.status}.")
 
 
 class TurnHandle(operations.Turns[R]):
-    """A turn of a session: running, waiting, or ended."""
+    """The operations of one turn."""
 
     def __init__(self, runner: R, policy: RetryPolicy, session_id: str, turn_id: str) -> None:
         super().__init__(runner, policy)
@@ -99,18 +99,20 @@ class TurnHandle(operations.Turns[R]):
     def resolve(
         self, action: RequiredAction | str, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
     ) -> Request[Turn]:
-        """Resolves an action: ``decision="approve"``, or ``"deny"`` with a ``reason``; ``output=…`` or ``error=…``.
+        """Resolves an action: ``decision="approve"``, ``decision="deny"`` with a ``reason``, ``output=…`` or
+        ``error=…``.
 
-        The turn resumes after its last open action. Raises ``ConflictError`` if the action was resolved differently or
-        is over.
+        The turn resumes when all of its actions are resolved. Raises ``ConflictError`` if the action already has a
+        different answer or is no longer open.
         """
         return self._resolution(action, answer).with_key(idempotency_key)
 
     @operation
     def wait(self, *, timeout: float | None = None, tools: Tools = (), approve: Approval | None = None) -> Flow[Turn]:
-        """Waits until the turn ends, or needs an action that can't be resolved here, and returns it.
+        """Waits until the turn ends or needs an action that ``tools`` and ``approve`` can't resolve, and returns the
+        turn.
 
-        ``tools`` and ``approve`` resolve its actions. Raises ``TimeLimitReached`` after ``timeout`` seconds.
+        Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
         return self._waited(self._answers(tools, approve), Deadline(timeout))
 
@@ -120,8 +122,8 @@ class TurnHandle(operations.Turns[R]):
     ) -> Flow[ExecuteReply]:
         """Waits like ``wait``, and returns the reply.
 
-        Raises the error of a failed or cancelled turn, and ``ActionRequired`` if the turn needs an action that can't be
-        resolved here.
+        Raises the error of a failed or cancelled turn, and ``ActionRequired`` if the turn needs an action that
+        ``tools`` and ``approve`` can't resolve.
         """
         return reply_of((yield from self._waited(self._answers(tools, approve), Deadline(timeout))))
 
@@ -134,7 +136,7 @@ class TurnHandle(operations.Turns[R]):
         approve: Approval | None = None,
         timeout: float | None = None,
     ) -> Emitting[StreamedEvent]:
-        """Yields the turn's events from its start, or after the event ``after``, to its last one.
+        """Yields the turn's events up to the last one: all of them, or those after the event with the ID ``after``.
 
         Resumes after a lost connection without losing or repeating an event.
         """
@@ -168,11 +170,11 @@ class TurnHandle(operations.Turns[R]):
                 yield from self._send(self._resolution(action, answer))
             except ConflictError as problem:
                 # Someone else was faster, or the action expired. The turn continues.
-                _log.info("Action %s was over before it could be resolved: %s", action.action_id, problem)
+                _log.info("Action %s was closed before it could be resolved: %s", action.action_id, problem)
         return left
 
     def _answered_if_open(self, required: TurnActionRequired, answers: Answers) -> Flow[None]:
-        """Resolves a streamed action if it's still open. A replayed event must not run its tool again."""
+        """Resolves a streamed action if it's still open, so that a replayed event doesn't run its tool again."""
         turn = yield from self._send(Request("GET", self._path, one(Turn)))
         is_this = [each for each in turn.required_actions if each.action_id == required.action.action_id]
         yield from self._answered(is_this, answers)
@@ -192,7 +194,7 @@ class TurnHandle(operations.Turns[R]):
 
 
 def taking(answers: Answers, turn_of: Callable[[str], TurnHandle[Any]]) -> Taking:
-    """Returns a handler that emits each event of a turn, then resolves the action it requires, if any."""
+    """Returns a handler that emits each event of a turn, and resolves the action that the event requires, if any."""
 
     def take(event: ServerEvent) -> Generator[Any, Any, bool]:
         shown = _streamed(event)
