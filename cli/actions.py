@@ -1,4 +1,4 @@
-"""`aes actions`."""
+"""The `aes actions` commands."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def answer(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Submit the result of a call that you run: --output, --output-json or --error."""
+    """Submit the result of a tool call that you ran, with --output, --output-json or --error."""
     with failures_explained(json_output):
         given = _result_of(output, output_json, error)
     _answer(action_id, given, json_output, base_url, api_key)
@@ -83,7 +83,7 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
         except ValueError as problem:
             raise StackError(f"--output-json isn't valid JSON: {problem}") from problem
     if len(given) != 1:
-        wanted = "Give exactly one of --output, --output-json and --error."
+        wanted = "Specify exactly one of --output, --output-json and --error."
         raise StackError(wanted, 'For example: ./aes actions answer ACTION_ID --output "Seat 12A"')
     return given[0]
 
@@ -101,7 +101,7 @@ def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: s
             )
         turn = client.actions.resolve(action, **body)
     left = len(turn.required_actions)
-    show(json_output, turn, f"Turn {turn.turn_id} {f'waits for {left} more' if left else 'continues'}.")
+    show(json_output, turn, f"Turn {turn.turn_id} {f'is waiting for {left} more' if left else 'continues'}.")
 
 
 def _find(client: Client, action_id: str) -> OpenAction:

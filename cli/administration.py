@@ -1,4 +1,4 @@
-"""`aes companies` and `aes users`. Like `aes keys`, they work on the gateway's database."""
+"""The `aes companies` and `aes users` commands. Like `aes keys`, they use the gateway's database."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -29,12 +29,12 @@ _GATEWAY = ServiceDatabase("gateway", administration)
 
 
 def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-    """Turns errors into readable messages and exits."""
+    """Runs ``work`` on the gateway's database. Prints errors as readable messages and exits."""
     return _GATEWAY.run(work, database_url, as_json)
 
 
 def as_json(entity: Any) -> dict[str, Any]:
-    """Returns the fields of a company, user or key."""
+    """Returns the fields of a company, user or key as JSON values."""
 
     def value(field: object) -> object:
         if isinstance(field, datetime):

@@ -1,4 +1,4 @@
-"""Provides the Python client to commands. Errors include a remedy, and a wrong address fails fast."""
+"""Opens the Python client for commands. Its errors include a remedy, and a wrong address fails immediately."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _REMEDIES = {
     "not_found_error": "Check the address and the IDs.",
     "rate_limit_error": "Wait a moment and try again.",
     "budget_exceeded": "See the budgets with: ./aes budgets list",
-    "model_error": "Check the model's name, the provider's key and your account there. Details: ./aes logs runtime",
+    "model_error": "Check the model's name, the provider's API key and your account. Details: ./aes logs runtime",
     "service_unavailable": "Part of the service is down or starting. See: ./aes status",
     "timeout_error": "The service is busy or partly down. See: ./aes status",
     "internal_error": "See: ./aes logs gateway",
@@ -30,7 +30,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class _RetriesOnceAnswered(RetryPolicy):
-    """Fails fast until the first response, since the address is probably wrong."""
+    """A retry policy that gives up immediately until the first response, because the address is probably wrong."""
 
     answered: Event = field(default_factory=Event)
 
@@ -43,7 +43,7 @@ class _RetriesOnceAnswered(RetryPolicy):
 def open_client(
     connection: Connection, *, retries: int, timeout: float, headers: Mapping[str, str]
 ) -> Iterator[Client]:
-    """Like ``Connection.client``."""
+    """Yields a client, as described for ``Connection.client``."""
     policy = _RetriesOnceAnswered(retries=retries)
     hooks = {"response": [lambda _: policy.answered.set()]}
     with http_client(headers=headers, event_hooks=hooks) as http:
@@ -61,7 +61,7 @@ def http_client(**how: Any) -> httpx.Client:
 
 
 def explained(error: AesError, address: str = "the service") -> StackError:
-    """Converts an error of the client to one for the terminal."""
+    """Converts an error of the client to an error for the terminal, which includes a remedy."""
     if isinstance(error, ApiError):
         lines = [error.message]
         for number, detail in enumerate(error.details):

@@ -1,4 +1,4 @@
-"""The table of `aes` commands. A module is imported when its command is called."""
+"""The table of `aes` commands. A command's module is imported only when the command is called."""
 
 import logging
 from dataclasses import dataclass
@@ -17,15 +17,16 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or group: the `typer.Typer` named `app` in a module, or the one named after a colon.
+    """A command or command group. ``place`` is the module of its `typer.Typer`, followed by a colon and its name unless
+    that's `app`.
 
-    ``help``: the line in `aes --help`, and a group's own description.
+    ``help`` is the line in `aes --help`, and the description of a group.
     """
 
     place: str
     help: str
     needs: str = "cli"
-    """The repository folder that the command needs. Images contain neither tests nor benchmarks."""
+    """The folder of the repository that the command needs. Images don't contain the tests and benchmarks."""
 
     @property
     def can_run(self) -> bool:
@@ -60,14 +61,14 @@ COMMANDS = {
     "dlq": Entry("cli.dlq", "Inspect and replay dead-lettered messages."),
     "bench": Entry("benchmarks.command", "Run benchmarks.", needs="benchmarks"),
     "test": Entry("tools.test", "Run the tests; --all adds the slow ones.", needs="tests"),
-    "backup": Entry("cli.backup", "Back up databases and objects, online."),
+    "backup": Entry("cli.backup", "Back up databases and objects while the service runs."),
     "restore": Entry("cli.restore", "Restore a backup into empty databases and object stores."),
     "topics": Entry("cli.topics", "Manage Kafka topics."),
 }
 
 
 class LazyCommands(TyperGroup):
-    """Lists commands without importing their modules."""
+    """A command group that lists its commands without importing their modules."""
 
     _listing = False
 
@@ -89,8 +90,8 @@ class LazyCommands(TyperGroup):
             fail_unknown(ctx, args[0], COMMANDS)
         if not (entry := COMMANDS[args[0]]).can_run:
             ctx.fail(
-                f"'aes {args[0]}' is for development: it needs the folder {entry.needs}/ from a clone of the "
-                "repository. Clone it and run ./aes there."
+                f"'aes {args[0]}' is a development command. It needs the repository's folder {entry.needs}/. "
+                "Clone the repository and run ./aes there."
             )
         return super().resolve_command(ctx, args)
 
@@ -100,7 +101,7 @@ class LazyCommands(TyperGroup):
 
 
 def _flowing(command: Any) -> Any:
-    """Rewraps the help text of a command to the terminal's width."""
+    """Joins the lines of a command's help text, so that the text wraps at the terminal's width."""
     if command.help:
         command.help = "\n\n".join(part.replace("\n", " ") for part in cleandoc(command.help).split("\n\n"))
     for inner in getattr(command, "commands", {}).values():

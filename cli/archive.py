@@ -1,4 +1,4 @@
-"""Files of a backup: dumps, objects, inventories and the manifest. The manifest marks a complete backup."""
+"""The files of a backup: dumps, objects, inventories and the manifest. A backup is complete once it has a manifest."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """Reads the manifest of a backup. Raises StackError."""
+        """Reads a backup's manifest. Raises StackError if it's missing or corrupt, or if its format is unsupported."""
         file = folder / "manifest.json"
         try:
             return cls._parsed(file.read_text(), folder)
@@ -89,7 +89,7 @@ def objects_directory(folder: Path, service: str) -> Path:
 
 
 def inventory_file(folder: Path, service: str) -> Path:
-    """A service's inventory: one JSON line per object."""
+    """Returns the path of a service's inventory, which has one line of JSON per object."""
     return folder / "objects" / f"{service}.jsonl"
 
 
@@ -100,7 +100,7 @@ def write_inventory(file: Path, objects: Mapping[str, Written]) -> None:
 
 
 def read_inventory(file: Path) -> dict[str, Written]:
-    """Reads an inventory. Raises StackError."""
+    """Reads an inventory. Raises StackError if it's corrupt."""
     try:
         with file.open() as opened:
             return {line.pop("key"): Written(**line) for line in map(json.loads, opened)}
@@ -115,7 +115,7 @@ def checksum(file: Path) -> Written:
 
 
 def checked(folder: Path) -> Manifest:
-    """Checks manifest and dumps. Raises StackError if one is missing or corrupt."""
+    """Returns the manifest. Raises StackError if the manifest or a dump is missing or corrupt."""
     manifest = Manifest.read(folder)
     for service in manifest.migrations:
         _check(dump_file(folder, service), manifest.dumps[service])
@@ -123,7 +123,7 @@ def checked(folder: Path) -> Manifest:
 
 
 def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Written]]:
-    """Checks every object of every service. Raises StackError with the missing and corrupt ones."""
+    """Returns every service's inventory. Raises StackError if objects are missing or corrupt, and lists them."""
     found = {}
     for service, expected in manifest.inventories.items():
         file = inventory_file(folder, service)
@@ -138,7 +138,10 @@ def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Wri
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows progress on a terminal, then a final line. Yields a thread-safe function that counts one more object."""
+    """Shows a progress bar on a terminal, and prints the total at the end.
+
+    Yields a thread-safe function to call once per object.
+    """
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
@@ -155,18 +158,18 @@ def _check(file: Path, expected: Written) -> None:
 
 
 def _corrupt(directory: Path, wanted: Mapping[str, Written], service: str) -> list[str]:
-    """Returns the missing and corrupt objects in the folder, with the reason."""
+    """Returns the missing and corrupt objects in the directory, each with the reason."""
 
     def problem(key: str) -> str:
         file = directory / key
         try:
             if file.stat().st_size != wanted[key].size:
-                return "has the wrong size"
+                return "wrong size"
             return "" if checksum(file) == wanted[key] else "corrupt"
         except FileNotFoundError:
             return "missing"
         except OSError as error:
-            return f"can't be read: {error.strerror}"
+            return f"unreadable: {error.strerror}"
         finally:
             count()
 

@@ -1,4 +1,4 @@
-"""`aes backup`."""
+"""The `aes backup` command."""
 
 import asyncio
 import os
@@ -34,11 +34,11 @@ from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 
 T = TypeVar("T")
 app = typer.Typer(add_completion=False)
-# Consumers are dumped before producers. After a restore, producers publish the events in between again.
+# Consumers are dumped before producers, which publish the events in between again after a restore.
 ORDER: Final = ("timeline", "artifacts", "ingestion", "runtime", "registry", "gateway")
 _UNFINISHED: Final = "unfinished"
 _NOW: Final = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
-# Copying an object occupies two threads: the first reads, and the second writes and waits for the first.
+# Copying an object takes two threads: one reads, and the other writes and waits for the first.
 _THREADS: Final = 2 * AT_ONCE + 4
 
 
@@ -47,7 +47,7 @@ def backup(
     folder: Annotated[Path, typer.Argument(help="Target folder. An existing backup there is updated.")],
     json_output: Json = False,
 ) -> None:
-    """Back up all databases and objects into a folder, while everything runs.
+    """Back up all databases and objects to a folder while the service runs.
 
     Backs up the installation in AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or the embedded stack.
     """
@@ -59,22 +59,22 @@ def backup(
 
 
 def in_order(found: Installation) -> Installation:
-    """Returns the installation, with its databases sorted by ``ORDER``. Raises StackError if it has none."""
+    """Returns the installation, with its databases sorted by ``ORDER``. Raises StackError if it has no databases."""
     databases = {service: found.databases[service] for service in ORDER if service in found.databases}
     if not databases:
-        raise StackError("No database configured.", "Set AES_<SERVICE>_DATABASE_URL for every service.")
+        raise StackError("No database is configured.", "Set AES_<SERVICE>_DATABASE_URL for every service.")
     return replace(found, databases=databases)
 
 
 def value(service: str, url: str, statement: LiteralString) -> object:
-    """Returns the value in a result with one row and one column. Raises StackError."""
+    """Runs a query and returns its single value. Raises StackError if the query fails."""
     with database_errors_explained(service, url), psycopg.connect(url, autocommit=True, connect_timeout=10) as opened:
         row = opened.execute(statement).fetchone()
     return row[0] if row else None
 
 
 async def side_by_side(entries: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Handles several objects concurrently. The first failure cancels the others."""
+    """Calls ``work`` for every entry, several at a time. The first failure cancels the others."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
     waiting = iter(entries)
 
@@ -94,7 +94,7 @@ def store_errors_explained() -> Iterator[None]:
 
 
 def _back_up(installation: Installation, folder: Path) -> Manifest:
-    """Writes dumps and inventories to temporary files, and replaces those of an earlier backup at the end."""
+    """Writes new dumps and inventories to temporary files, which replace those of an earlier backup at the end."""
     new = folder / _UNFINISHED
     shutil.rmtree(new, ignore_errors=True)
     for part in ("databases", "objects"):
@@ -142,9 +142,9 @@ def _write_objects(service: str, url: str, folder: Path, new: Path, manifest: Ma
 async def _copied(
     service: str, source: ObjectStore, directory: Path, known: Mapping[str, Written]
 ) -> dict[str, Written]:
-    """Copies objects that are missing or corrupt in the folder. Returns every object of the source.
+    """Copies the objects that are missing or corrupt in the backup. Returns every object of the source.
 
-    ``known``: objects that an earlier backup wrote.
+    ``known`` contains the objects that an earlier backup wrote.
     """
     target = open_store(f"file:{directory}")
     await target.start()
@@ -174,7 +174,7 @@ async def _copied(
 
 @contextmanager
 def _for_the_owner_alone() -> Iterator[None]:
-    """Makes every new file readable only by this user, including files of child processes."""
+    """Makes every new file readable only by this user, including the files of child processes."""
     before = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`aes budgets`."""
+"""The `aes budgets` commands."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 BudgetId = Annotated[str, typer.Argument(help="ID of the budget, from `aes budgets list`.")]
-Cost = Annotated[str | None, typer.Option("--cost", help="Limit on cost, such as 12.50.")]
-Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Limit on tokens, input plus output.")]
+Cost = Annotated[str | None, typer.Option("--cost", help="Maximum cost, such as 12.50.")]
+Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Maximum number of tokens, input plus output.")]
 Warn = Annotated[int | None, typer.Option("--warn", min=1, max=99, help="Percentage that triggers a warning event.")]
 
 
@@ -34,7 +34,7 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
 
 @app.command()
 def create(
-    period: Annotated[str, typer.Option("--period", help="day, month or total.")],
+    period: Annotated[str, typer.Option("--period", help="Period: day, month or total.")],
     cost: Cost = None,
     tokens: Tokens = None,
     user: Annotated[str | None, typer.Option("--user", help="ID of a user. Default: the whole company.")] = None,
@@ -60,7 +60,7 @@ def change(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Change a budget's limit or warning. Usage so far is kept."""
+    """Change a budget's limit or warning threshold. The current period's usage still counts."""
     with _client(json_output, base_url, api_key) as client:
         changes = _given(cost=cost, tokens=tokens, warning_percent=warn)
         _show(client.budgets.update(budget_id, **changes), json_output)

@@ -1,4 +1,4 @@
-"""Finds the service's address and the API key for client commands."""
+"""Finds the service's address and the API key for commands that call the API."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True)
 class Connection:
     base_url: str
-    """URL without `/api/v1`."""
+    """The service's URL, without `/api/v1`."""
     api_key: str
 
     @contextmanager
     def client(
         self, *, retries: int = 7, timeout: float = 150, headers: Mapping[str, str] | None = None
     ) -> Iterator[Client]:
-        """Yields a client of the service. Raises StackError instead of the client's errors.
+        """Yields a client for the service. Its errors are raised as StackError.
 
-        ``timeout``: seconds per attempt. The service responds to a write once the responsible service has completed it.
+        ``timeout`` is in seconds per attempt. The response to a write arrives only once the responsible service has
+        completed it.
         """
         # Importing the client takes longer than most commands.
         from cli.api import open_client
@@ -53,7 +54,10 @@ class Connection:
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
-    """Fills in the address and key of the running stack. Raises StackError if one is missing."""
+    """Returns the given address and API key. Missing ones default to those of the running embedded stack.
+
+    Raises StackError if there's no address or no key.
+    """
     home = Home.from_environment()
     if base_url is None:
         from deploy.local.state import StackState

@@ -1,4 +1,4 @@
-"""Opens services' databases for operators' commands and explains errors."""
+"""Opens the services' databases for operators' commands, and explains their errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ServiceDatabase(Generic[A]):
-    """A service's database. ``open`` creates a value from its URL."""
+    """A service's database. ``open`` connects to its URL."""
 
     service: str
     open: Callable[[str], AbstractAsyncContextManager[A]]
 
     def run(self, work: Callable[[A], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-        """Turns errors into readable messages and exits."""
+        """Runs ``work`` on the database. Prints errors as readable messages and exits."""
         with failures_explained(as_json):
             url = database_url or url_of(self.service, find_installation())
             with database_errors_explained(self.service, url):
@@ -37,7 +37,7 @@ class ServiceDatabase(Generic[A]):
 
 
 def url_of(service: str, installation: Installation) -> str:
-    """Returns the database's URL. Raises StackError if the installation has none."""
+    """Returns the URL of a service's database. Raises StackError if the installation has none."""
     url = installation.databases.get(service)
     if url is None:
         raise StackError(f"The {service}'s database isn't configured.", f"Set {_variable(service)}.")
@@ -46,7 +46,7 @@ def url_of(service: str, installation: Installation) -> str:
 
 @contextmanager
 def database_errors_explained(service: str, url: str) -> Iterator[None]:
-    """Raises StackError instead of errors of a service's database."""
+    """Converts errors of a service's database to StackError."""
     try:
         yield
     except StoreUnavailable:
@@ -72,7 +72,7 @@ def _unreachable(service: str, url: str) -> StackError:
 
 
 def connection_problem(url: str) -> str:
-    """Returns why the connection failed, without the address, which contains a password."""
+    """Returns the reason why connecting fails. It doesn't include the address, which contains a password."""
     try:
         with psycopg.connect(url, connect_timeout=5):
             return "it didn't respond in time"

@@ -1,4 +1,4 @@
-"""`aes dlq`."""
+"""The `aes dlq` commands."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ def list_all(
     everything: Annotated[bool, typer.Option("--all", help="Include empty topics.")] = False,
     json_output: Json = False,
 ) -> None:
-    """List the dead-letter topics and count their messages."""
+    """List the dead-letter topics and the number of their messages."""
     found = _read(_list, json_output)
     shown = [row for row in found if everything or row["letters"]]
     if json_output:
@@ -59,7 +59,7 @@ def show(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number of newest messages to list.")] = 20,
     json_output: Json = False,
 ) -> None:
-    """List the messages of a topic, or show one with its reason and headers."""
+    """List a topic's messages, or show one message with its reason and headers."""
     if offset is None:
         letters = _read(lambda session: _newest(session, topic, limit), json_output)
         if json_output:
@@ -85,15 +85,15 @@ def replay(
     topic: Topic,
     offset: Annotated[
         list[int] | None,
-        typer.Option("--offset", help="Only the message at this offset. Repeatable.", show_default="all"),
+        typer.Option("--offset", help="Replay only the message at this offset. Repeatable.", show_default="all"),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Replay dead-lettered messages to their topic, oldest first, each once.
+    """Replay dead-lettered messages to their original topic, oldest first and at most once each.
 
-    All the topic's consumers read them again and skip those already processed. Commands whose failure was already
-    reported to the caller aren't executed again. Exits with 1 if a message couldn't be replayed.
+    All consumers of the topic receive the messages again, and skip those that they've already processed. Commands whose
+    failure was already reported to the caller aren't executed again. Exits with 1 if a message couldn't be replayed.
     """
     waiting = _read(lambda session: _waiting(session, topic), json_output)
     chosen = waiting if offset is None else sorted(set(offset))

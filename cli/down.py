@@ -1,4 +1,4 @@
-"""`aes down`."""
+"""The `aes down` command."""
 
 from typing import Annotated
 

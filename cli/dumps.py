@@ -1,4 +1,4 @@
-"""Dumps and loads databases with PostgreSQL's client programs."""
+"""Dumps and restores databases with PostgreSQL's client programs."""
 
 import importlib.util
 import os
@@ -15,12 +15,12 @@ from deploy.local.postgres import installation
 
 
 def dump(url: str, file: Path) -> None:
-    """Dumps a consistent snapshot of a database. Raises StackError."""
+    """Writes a consistent snapshot of a database to a file. Raises StackError if that fails."""
     _run("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"], url)
 
 
 def load(url: str, file: Path) -> None:
-    """Loads a dump into an empty database, all or nothing. Raises StackError."""
+    """Loads a dump into an empty database, either completely or not at all. Raises StackError if that fails."""
     # Only the owner of an extension, the administrator, can set its comment.
     options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
     _run("pg_restore", [*options, str(file)], url)
@@ -34,7 +34,10 @@ class Program:
 
 
 def find(name: str) -> Program:
-    """Finds the program of the embedded stack or of this machine. Raises StackError."""
+    """Returns a PostgreSQL client program: the embedded stack's, or else this machine's.
+
+    Raises StackError if there's none.
+    """
     try:
         packaged = installation() / "bin" / name
     except StackError:

@@ -1,4 +1,4 @@
-"""`aes events`."""
+"""The `aes events` commands."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ def tail(
     ] = None,
     after: Annotated[
         int | None,
-        typer.Option("--after", min=0, help="Start after this position; 0 starts with the oldest.", show_default="now"),
+        typer.Option(
+            "--after", min=0, help="Start after this position; 0 starts with the oldest event.", show_default="now"
+        ),
     ] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Follow the timeline until Ctrl-C. It resumes after a lost connection without losing or repeating an event.
+    """Follow the timeline until you press Ctrl-C. Resumes after a lost connection without losing or repeating an event.
 
     With --json, each event is one line of JSON.
     """
@@ -86,7 +88,7 @@ def line_of(event: TimelineEventView) -> Text:
 
 
 def summary_of(data: dict[str, Any]) -> str:
-    """Summarizes an event's data."""
+    """Returns the most important fields of an event's data as text."""
     if isinstance(data.get("error"), dict):
         return f"{data['error'].get('type')}: {data['error'].get('message')}"
     if isinstance(data.get("action"), dict):

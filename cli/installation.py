@@ -1,4 +1,4 @@
-"""The installation that commands use: the one in the AES_… variables, or the embedded stack."""
+"""The installation that commands work on: the one in the AES_… variables, or the embedded stack."""
 
 import os
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ from libs.eventing import KafkaConnection, KafkaSettings
 class BusAddress:
     kafka: KafkaConnection
     prefix: str
-    """Prefix of every topic and group."""
+    """The prefix of every topic and consumer group."""
 
     @property
     def servers(self) -> str:
-        """Brokers as a comma-separated list of host:port."""
+        """The brokers, as a comma-separated list of host:port."""
         return self.kafka.servers
 
 
@@ -42,20 +42,20 @@ class Installation:
     objects: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Object store URLs by service."""
     weaviate: tuple[str, int] | None = None
-    """URL of the REST API and port of the gRPC API."""
+    """The URL of the REST API, and the port of the gRPC API."""
     signing_key: str = field(default="", repr=False)
     secrets_key: str = field(default="", repr=False)
     home: Home | None = None
-    """State directory of the embedded stack; None for another installation."""
+    """The embedded stack's state directory. None for another installation."""
 
     @property
     def runs(self) -> bool:
-        """False for an embedded stack that isn't running. Other installations are assumed to run."""
+        """Whether the embedded stack is running. Other installations are assumed to run."""
         return self.home is None or StackState.read(self.home.state_file).is_supervised()
 
     @property
     def directories(self) -> dict[str, Path]:
-        """Returns the data directories on this machine, by content."""
+        """The data directories on this machine, each with a description of its content."""
         found = {} if self.home is None else {"the embedded stack": self.home.root}
         for service, url in self.objects.items():
             if url.startswith("file:"):
@@ -64,7 +64,10 @@ class Installation:
 
 
 def find_installation(environment: Mapping[str, str] = os.environ) -> Installation:
-    """Returns the installation in the AES_… variables, if any is set, or the embedded stack. Raises StackError."""
+    """Returns the installation in the AES_… variables if any is set, or else the embedded stack.
+
+    Raises StackError if there's neither.
+    """
     if names_addresses(environment):
         return _installation(environment)
     home = Home.from_environment()
@@ -77,7 +80,7 @@ def find_installation(environment: Mapping[str, str] = os.environ) -> Installati
 
 
 def running_installation() -> Installation:
-    """Returns the installation. Raises StackError if there's none, or if the embedded stack isn't running."""
+    """Returns the installation. Raises StackError if there's none, or if it's an embedded stack that isn't running."""
     found = find_installation()
     if not found.runs:
         raise StackError("The embedded stack isn't running.", "Start it with: ./aes up")
@@ -85,14 +88,17 @@ def running_installation() -> Installation:
 
 
 def bus_address() -> BusAddress:
-    """Returns the installation's Kafka. Raises StackError if it has none or is down."""
+    """Returns the address of the installation's Kafka. Raises StackError if it's down or not configured."""
     if (bus := running_installation().bus) is None:
-        raise StackError("No Kafka configured.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to host:port of a broker.")
+        raise StackError("Kafka isn't configured.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to host:port of a broker.")
     return bus
 
 
 def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
-    """Returns Kafka from the services' AES_KAFKA_… variables, or None without them. Raises StackError."""
+    """Returns the Kafka in the AES_KAFKA_… variables, or None if they aren't set.
+
+    Raises StackError if they're invalid.
+    """
     if not environment.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return None
     try:
@@ -106,7 +112,7 @@ def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
 
 
 def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:
-    """Returns the embedded stack's Kafka."""
+    """Returns the address of the embedded stack's Kafka."""
     kafka = KafkaConnection(
         servers=f"127.0.0.1:{port}",
         security_protocol="sasl_plaintext",

@@ -1,4 +1,4 @@
-"""`aes kb`."""
+"""The `aes kb` commands."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def search(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Search a knowledge base as agents do."""
+    """Search a knowledge base in the same way as agents do."""
     wanted: Any = {"query": " ".join(query), "mode": mode, "top_k": top_k}
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         reply = client.knowledge_bases.search(_find(client, knowledge_base).id, **wanted)
@@ -118,7 +118,7 @@ def search(
 
 
 def _find(client: Client, name_or_id: str) -> KnowledgeBase:
-    """Finds a knowledge base by ID or name."""
+    """Returns the knowledge base with this ID or name. Raises StackError if there's none, or several."""
     from aes_client import NotFoundError
 
     # An empty ID can't be requested.
@@ -134,7 +134,7 @@ def _find(client: Client, name_or_id: str) -> KnowledgeBase:
 
 
 def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
-    """Uploads and ingests. Returns whether everything succeeded."""
+    """Creates and fills a knowledge base, and follows its ingestion. Returns whether everything succeeded."""
     console = Console(stderr=True, highlight=False)
     files, skipped = find_files(paths)
     if skipped:
@@ -142,7 +142,7 @@ def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_ou
         files_of = "file of an unsupported type" if len(skipped) == 1 else "files of unsupported types"
         note(f"Skipped {len(skipped)} {files_of} ({kinds}).")
     if not files:
-        raise StackError("No supported files found.", "Give files, or folders that contain documents.")
+        raise StackError("No supported files found.", "Specify files, or folders that contain documents.")
     # Check settings before uploading, so that mistakes show immediately.
     base = client.knowledge_bases.create(**settings, ingest=False)
     with _removed_unless_filled(client, base.id):
@@ -152,7 +152,7 @@ def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_ou
         collection = _collection(client, base.name, uploaded.files)
         client.knowledge_bases.update(base.id, collection_ids=[collection.id])
         client.knowledge_bases.ingest(base.id)
-    note(f"knowledge base {base.id}")
+    note(f"Knowledge base {base.id}")
     try:
         base = follow(client, base.id, console)
     except KeyboardInterrupt:

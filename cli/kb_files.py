@@ -17,8 +17,8 @@ EXTENSIONS = frozenset(
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """Returns the supported files at the given paths and below the given folders, and the unsupported ones.
 
-    Hidden files and folders are skipped unless they're given explicitly, and so are links that leave a folder. Raises
-    StackError for a missing path.
+    Skips hidden files and folders, unless they're given explicitly, and links that lead out of a folder. Raises
+    StackError if a path doesn't exist.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
@@ -37,14 +37,15 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def _within(folder: Path, root: Path) -> Iterator[Path]:
-    """Yields files below the folder. A link may lead to another file below `root`, but not outside, since nobody
-    intends to upload from there.
+    """Yields the files below a folder.
+
+    A link can lead to another file below `root`, but not outside: nobody intends to upload those files.
     """
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            # Don't follow links to folders: they may form a cycle.
+            # Links to folders aren't followed, because they may form a cycle.
             if not entry.is_symlink():
                 yield from _within(entry, root)
         elif entry.is_file() and entry.resolve().is_relative_to(root):

@@ -1,4 +1,4 @@
-"""Progress of uploads and ingestion."""
+"""Shows the progress of uploads and ingestion."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Uploads:
-    """Results of an upload: records of files, and rejected files with the reason."""
+    """The outcome of an upload: the stored files, and the rejected files with the reasons."""
 
     files: list[File] = field(default_factory=list)
     refused: list[tuple[Path, str]] = field(default_factory=list)
 
 
 def upload(client: Client, paths: Sequence[Path], console: Console) -> Uploads:
-    """Uploads all files. Reports a rejected file immediately and continues."""
+    """Uploads all files. A rejected file is reported immediately and doesn't stop the others."""
     done = Uploads()
     columns = (
         TextColumn("uploading"),
@@ -57,7 +57,10 @@ def upload(client: Client, paths: Sequence[Path], console: Console) -> Uploads:
 
 
 def follow(client: Client, knowledge_base_id: str, console: Console) -> KnowledgeBase:
-    """Shows phase, progress and failures live. Returns the final knowledge base."""
+    """Shows the phase, progress and failures of an ingestion live.
+
+    Returns the knowledge base when the ingestion ends.
+    """
     columns = (
         TextColumn("{task.description:<9}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""`aes keys`."""
+"""The `aes keys` commands."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 KeyId = Annotated[str, typer.Argument(help="ID of the key.")]
-KeyFile = Annotated[Path, typer.Argument(help="File that holds the key.")]
+KeyFile = Annotated[Path, typer.Argument(help="File that contains the key.")]
 
 
 @app.command()
@@ -33,12 +33,12 @@ def first(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Create a company, a user and a key where missing. Stores the key in a file; `aes keys take` prints and removes
-    it.
+    """Create a company, a user and a key, unless they exist. Stores the key in a file; `aes keys take` prints and
+    removes it.
 
-    The key has all scopes, including those of the whole installation.
+    The key has all scopes, including installation scopes.
 
-    If the company already has a valid key, for example after a restore, no key is created. Create more with that key.
+    If the company already has a valid key, for example after a restore, no key is created. Use that key to create more.
     """
 
     async def ensure(gateway: Administration) -> bool:
@@ -139,7 +139,7 @@ def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = 
 
 
 def parse_expiry(text: str, now: datetime) -> datetime | None:
-    """Parses `90d`, `12h`, `2w`, a date, a timestamp or `never` (None)."""
+    """Parses an expiry: `90d`, `12h`, `2w`, a date, a timestamp, or `never`, which returns None."""
     if text == "never":
         return None
     span = re.fullmatch(r"(\d{1,5})([hdw])", text)

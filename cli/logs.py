@@ -1,4 +1,4 @@
-"""`aes logs`."""
+"""The `aes logs` command."""
 
 import time
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.3
 @app.command()
 def logs(
     service: Annotated[
-        str | None, typer.Argument(help="Only this process, such as runtime, kafka or postgres.")
+        str | None, typer.Argument(help="Show only this process, such as runtime, kafka or postgres.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines as they arrive.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of lines to print.")] = 50,
@@ -50,7 +50,10 @@ def logs(
 
 
 def _news(path: Path, name: str, offsets: dict[str, int]) -> Iterator[str]:
-    """Returns complete lines written since the last call. A shorter log was truncated."""
+    """Yields the complete lines written since the last call.
+
+    If the file is shorter than before, starts from its beginning.
+    """
     size = path.stat().st_size
     if size < offsets[name]:
         offsets[name] = 0

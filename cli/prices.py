@@ -1,4 +1,4 @@
-"""`aes prices`."""
+"""The `aes prices` commands."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Annotated
@@ -46,7 +46,7 @@ def set_price(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Set a model's prices. Within ten seconds, they apply to turns that end."""
+    """Set a model's prices. After at most ten seconds, they apply to all turns that end."""
     paid, produced = _decimal(input_price), _decimal(output_price)
     _RUNTIME.run(lambda runtime: runtime.set_price(model, paid, produced), database_url, json_output)
     price = {"model": model, "input": decimal_text(paid), "output": decimal_text(produced)}

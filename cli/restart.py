@@ -1,4 +1,4 @@
-"""`aes restart`."""
+"""The `aes restart` command."""
 
 import time
 from typing import Annotated

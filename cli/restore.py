@@ -1,4 +1,4 @@
-"""`aes restore`."""
+"""The `aes restore` command."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ def restore(
 
 
 def _check_stopped() -> None:
-    """Raises StackError if the target is a running embedded stack."""
+    """Raises StackError if the target is an embedded stack that is running."""
     home = Home.from_environment()
     if not names_addresses(os.environ) and StackState.read(home.state_file).is_supervised():
         raise StackError("The embedded stack is running.", "Restore into a new one: set AES_HOME to a new directory.")
@@ -58,7 +58,10 @@ def _check_stopped() -> None:
 
 @contextmanager
 def _empty_installation() -> Iterator[Installation]:
-    """Returns the installation in the variables, or starts PostgreSQL of a new embedded stack. Raises StackError."""
+    """Yields the target: the installation in the AES_… variables, or a new embedded stack, whose PostgreSQL it starts.
+
+    Raises StackError if the embedded stack is running.
+    """
     if names_addresses(os.environ):
         yield in_order(find_installation())
         return
@@ -114,9 +117,9 @@ def _is_empty(service: str, url: str) -> bool:
 
 
 def _publish_again(service: str, url: str, since: str) -> int:
-    """Marks events published since then as unpublished, so that they're published again. Returns their number.
+    """Marks the events published after ``since`` as unpublished, so that services publish them again.
 
-    Events keep their IDs, so consumers skip those they have processed.
+    Events keep their IDs, so consumers skip those that they've processed. Returns the number of events.
     """
     with database_errors_explained(service, url), psycopg.connect(url) as connection:
         if service == "timeline":
@@ -133,7 +136,10 @@ def _publish_again(service: str, url: str, since: str) -> int:
 
 @contextmanager
 def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
-    """Marks the stack as partly restored, so `aes up` refuses to start it. On failure, says what to do."""
+    """Marks the stack as partly restored until the restore succeeds, so that `aes up` refuses to start it.
+
+    If the restore fails, the error says what to delete.
+    """
     if home is not None:
         home.restore_marker.touch()
     try:

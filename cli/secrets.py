@@ -1,4 +1,4 @@
-"""`aes secrets`."""
+"""The `aes secrets` commands."""
 
 import asyncio
 
@@ -23,11 +23,11 @@ def secrets() -> None: ...
 
 @app.command()
 def rotate(json_output: Json = False) -> None:
-    """Encrypt every stored secret with the newest key.
+    """Re-encrypt all stored secrets with the newest key.
 
-    Uses the databases of timeline and registry, and AES_SECRETS_KEY, whose first key encrypts. Services can keep
-    running if every process knows both keys. Afterwards, you can remove keys that no secret is encrypted with. The
-    embedded stack stores the keys for its next start.
+    Uses the databases of timeline and registry. The first key in AES_SECRETS_KEY encrypts. Services can keep running if
+    every process has both keys. Afterwards, you can remove keys that no secret is encrypted with. The embedded stack
+    stores the keys for its next start.
     """
     with failures_explained(json_output):
         installation = find_installation()

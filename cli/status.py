@@ -1,4 +1,4 @@
-"""`aes status`."""
+"""The `aes status` command."""
 
 import asyncio
 
@@ -33,7 +33,9 @@ def status(json_output: Json = False) -> None:
 def _print(current: Status) -> None:
     console = Console(highlight=False)
     remedies = {
-        "degraded": "Not ready: " + ", ".join(part.name for part in current.unready) + ". Find out why: ./aes doctor",
+        "degraded": "Not ready: "
+        + ", ".join(part.name for part in current.unready)
+        + ". Find out why with: ./aes doctor",
         "stopped": "Start the stack with: ./aes up",
         "unsupervised": "The supervisor is gone, so crashed processes aren't restarted. Recover with: ./aes up",
         "failed": f"The last start failed: {current.error}\nTry again with: ./aes up",

@@ -8,10 +8,10 @@ _SECONDS = 3600
 
 
 def studio_link(connection: Connection, shown_as: str | None = None) -> str:
-    """Creates a link with a bearer token in its fragment, which browsers never send. Without a token, returns the
-    address.
+    """Returns a link that signs in to the studio.
 
-    The token works once: the studio exchanges it for its own key. `shown_as` replaces the address.
+    Its fragment, which browsers never send, contains a bearer token. The token works once: the studio exchanges it for
+    its own key. If no token can be created, the link has none. `shown_as` replaces the address.
     """
     address = f"{shown_as or connection.base_url}/studio/"
     try:

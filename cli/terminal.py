@@ -1,4 +1,4 @@
-"""Output of all commands: results on stdout, everything else on stderr."""
+"""Prints the output of commands: results on stdout, everything else on stderr."""
 
 import json
 import os
@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 
 
 def print_json(document: Any) -> None:
-    """Prints one line of JSON on stdout. Responses of the client are printed as the service sent them."""
+    """Prints a value as one line of JSON on stdout. Responses from the client are printed as the service sent them."""
     print(json.dumps(document, default=_as_sent), flush=True)
 
 
@@ -53,8 +53,8 @@ def note(text: str = "") -> None:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Prints a table on stdout, or a block of lines per row if the table is wider than the terminal.
 
-    Names and IDs are never truncated. Without a terminal, the width is unlimited unless COLUMNS is set. An empty table
-    prints nothing on stdout and a note on stderr.
+    Names and IDs are never truncated. Without a terminal, the width is unlimited unless COLUMNS is set. For an empty
+    table, prints a note on stderr instead.
     """
     from rich.console import Console
     from rich.table import Column, Table
@@ -81,7 +81,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def emphasise(text: str, code: int) -> str:
-    """Styles the text if stderr is a terminal."""
+    """Returns the text, styled if stderr is a terminal."""
     return f"\x1b[{code}m{text}\x1b[0m" if sys.stderr.isatty() else text
 
 
@@ -130,5 +130,5 @@ def call_of(action: Any) -> str:
 
 
 def place_in(passage: Any) -> str:
-    """Formats a passage's page and row, if known: ``, page 2``."""
+    """Formats a passage's page and row if they're known, such as ``, page 2``."""
     return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

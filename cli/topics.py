@@ -1,4 +1,4 @@
-"""`aes topics`."""
+"""The `aes topics` commands."""
 
 import asyncio
 from typing import Annotated
@@ -39,7 +39,7 @@ def topics() -> None: ...
 
 @app.command()
 def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None, json_output: Json = False) -> None:
-    """Create missing topics in AES_KAFKA_BOOTSTRAP_SERVERS, with the prefix AES_TOPIC_PREFIX.
+    """Create missing topics on the brokers in AES_KAFKA_BOOTSTRAP_SERVERS, with the prefix AES_TOPIC_PREFIX.
 
     Existing topics are left unchanged.
     """

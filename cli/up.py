@@ -1,4 +1,4 @@
-"""`aes up`."""
+"""The `aes up` command."""
 
 import os
 import time
@@ -48,7 +48,7 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
         changed = [] if started else changed_settings(state, os.environ)
     if changed:
         note(
-            f"The running stack doesn't use your changes of {', '.join(changed)}. "
+            f"The running stack doesn't use your changes to {', '.join(changed)}. "
             "Restart it to apply them: ./aes down && ./aes up"
         )
     seconds = time.monotonic() - began

@@ -1,4 +1,4 @@
-"""`aes usage`."""
+"""The `aes usage` command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def usage(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show usage of your turns, or of the company's with a `company:…` scope."""
+    """Show the usage of your turns, or of all the company's turns with a `company:…` scope."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         report = client.usage(begin=begin, end=end, group_by=by.split(","))
         if json_output:
@@ -60,7 +60,7 @@ def _shown(sums: Any) -> tuple[Any, ...]:
 def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
     """Returns a name for each agent. The name of a deleted agent comes from the company's newest agent events.
 
-    The ID is added to names shared by several agents. Returns nothing if the key can't read agents.
+    If several agents share a name, their IDs are added. Returns an empty mapping if the key can't read agents.
     """
     from aes_client import PermissionDeniedError
 
@@ -83,7 +83,7 @@ def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
 
 
 def _former_names(client: Client) -> dict[str, str]:
-    """Returns the names in a single page of the newest events, since a report must not wait for a long timeline."""
+    """Returns agents' names from one page of the newest events, so that a long timeline doesn't delay the report."""
     from aes_client import PermissionDeniedError
 
     query = {"type": "agent.created,agent.updated", "order": "desc", "limit": 200}

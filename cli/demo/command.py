@@ -1,4 +1,4 @@
-"""`aes demo`."""
+"""The `aes demo` command."""
 
 import os
 from collections.abc import Callable
@@ -38,7 +38,7 @@ Model = Annotated[
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """Try agents on sample documents: validate, ingest, chat, call tools, create files, request an approval.
 
-    Starts the embedded stack if it isn't running. It keeps running; stop it with `./aes down`.
+    Starts the embedded stack if it isn't running. The stack keeps running until you stop it with `./aes down`.
     """
     with failures_explained(json_output):
         result = _run(Screen(quiet=json_output), model, base_url, api_key)
@@ -48,18 +48,21 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 
 @dataclass(frozen=True)
 class Running:
-    """A running service. `bus` is None for a remote service without a configured broker."""
+    """A running service. `bus` is None for a remote service if no Kafka broker is configured."""
 
     connection: Connection
     bus: BusAddress | None
     key_file: Path | None
-    """File with the key. None if the caller passed the key."""
+    """The file that contains the key. None if the caller passed the key."""
     home: Home | None = None
     """The embedded stack. None for a remote service, whose processes the demo must not restart."""
 
     @property
     def restart(self) -> Callable[[], None] | None:
-        """Restarts the embedded stack's runtime and waits until it's ready."""
+        """A function that restarts the embedded stack's runtime and waits until it's ready.
+
+        None for a remote service.
+        """
         home = self.home
         if home is None:
             return None
@@ -113,7 +116,7 @@ def _is_running(home: Home) -> bool:
 
 
 def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | None) -> Running:
-    """Connects to the given service or to the embedded stack, starting the stack if needed."""
+    """Connects to the given service or to the embedded stack, which it starts if needed."""
     if base_url is not None:
         running = Running(connect(base_url, api_key), named_bus(), None)
     else:
@@ -127,13 +130,13 @@ def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | Non
         running = Running(connection, bus, home.development_key_file if api_key is None else None, home)
     screen.title(
         "Agent Execution Service",
-        f"Gateway {running.connection.base_url}. The following are real API calls.",
+        f"Gateway {running.connection.base_url}. The demo makes real API calls.",
     )
     return running
 
 
 def check_caller(model: str | None, *, will_start: bool) -> None:
-    """Checks the model's name and key before anything starts. Raises StackError."""
+    """Checks the model's name and the provider's key before anything starts. Raises StackError."""
     if model is None:
         return
     name = _provider(model)
@@ -141,12 +144,12 @@ def check_caller(model: str | None, *, will_start: bool) -> None:
         variables = _variables(name)
         raise StackError(
             f"{model} needs {' or '.join(variables)} in your environment.",
-            f"export {variables[0]}=…   and then: ./aes demo --model {model}",
+            f"Run: export {variables[0]}=… && ./aes demo --model {model}",
         )
 
 
 def check_service(client: Client, base_url: str, model: str | None, *, ours: bool) -> None:
-    """Raises StackError if the running service lacks the provider's key."""
+    """Raises StackError if the running service doesn't have the provider's key."""
     if model is None:
         return
     name = _provider(model)
@@ -156,7 +159,7 @@ def check_service(client: Client, base_url: str, model: str | None, *, ours: boo
     variable = _variables(name)[0] if _variables(name) else "its key"
     if not ours:
         raise StackError(
-            f"The service at {base_url} has no key for {name}.", f"Its operator has to set {variable} for the runtime."
+            f"The service at {base_url} has no key for {name}.", f"Ask its operator to set {variable} for the runtime."
         )
     again = f"./aes down && ./aes demo --model {model}"
     if _configured_here(name):
@@ -165,8 +168,8 @@ def check_service(client: Client, base_url: str, model: str | None, *, ours: boo
             f"Restart it from this shell, which has the key. Sessions are kept: {again}",
         )
     raise StackError(
-        f"{model} needs {variable}. Neither your environment nor the running stack has it.",
-        f"export {variable}=…   and then: {again}",
+        f"{model} needs {variable}, which neither your environment nor the running stack has.",
+        f"Run: export {variable}=… && {again}",
     )
 
 
@@ -190,7 +193,7 @@ def _variables(name: str) -> tuple[str, ...]:
 
 
 def _providers() -> dict[str, tuple[str, ...]]:
-    """Returns the API key variables of each provider, the usual one first."""
+    """Returns the environment variables that configure each provider, the usual one first."""
     from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 
     compatible = {

@@ -46,7 +46,7 @@ _KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "tables ex
 
 @dataclass(frozen=True)
 class Part:
-    """A session: the agent's file and the messages to send."""
+    """An agent of the demo, with the messages to send to it. ``agent`` is the path of its file."""
 
     title: str
     agent: str
@@ -89,7 +89,7 @@ CASHIER = Part(
 
 @dataclass(frozen=True)
 class Agent:
-    """An example agent: `text` is its YAML file, `configuration` its content with the selected model."""
+    """An example agent. `text` is its YAML file, and `configuration` the file's content with the selected model."""
 
     part: Part
     text: str
@@ -114,16 +114,16 @@ class Agent:
 
 @dataclass
 class Talk:
-    """A session of the demo with its conversation."""
+    """A session of the demo, with its conversation."""
 
     letter: str
-    """Short name of the session in the demo's output."""
+    """The session's short name in the demo's output."""
     session: SessionHandle[SyncRunner]
     agent: Agent
     turns: list[dict[str, Any]] = field(default_factory=list)
-    """Each question with its reply."""
+    """The questions with their replies."""
     artifacts: list[str] = field(default_factory=list)
-    """IDs of uploaded and generated files, in that order."""
+    """The IDs of uploaded files, followed by those of generated files."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -161,7 +161,7 @@ def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[di
 
 
 def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str] = DOCUMENTS) -> KnowledgeBase:
-    """Uploads the documents, creates a knowledge base and waits until it's searchable. Returns the knowledge base."""
+    """Uploads the documents, and returns a knowledge base of them once it's searchable."""
     screen.heading(2, "Create a knowledge base from documents", "POST /api/v1/knowledge-bases/")
     file_ids = []
     for path in documents:
@@ -193,7 +193,7 @@ def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str
 
 
 def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Agent, base: KnowledgeBase) -> Talk:
-    """Steps 3 and 4: an agent answers from the knowledge base and streams its replies."""
+    """Runs steps 3 and 4, in which an agent answers from the knowledge base and streams its replies."""
     call = "POST /api/v1/runtime/{session_id}/execute/"
     talk = _opened(screen, client, step, letter, agent, call, {"knowledge_bases": [base.id]})
     screen.line(f"knowledge  {base.name}, {base.datasource_count} documents", "dim")
@@ -205,7 +205,10 @@ def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Ag
 
 
 def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path) -> tuple[Talk, list[Path]]:
-    """Uploads files, asks about them and downloads the agent's files. Also returns the downloads."""
+    """Uploads files, asks about them, and downloads the files that the agent creates.
+
+    Also returns the downloads' paths.
+    """
     talk = _opened(screen, client, 5, "C", clerk, "POST /api/v1/sessions/{session_id}/artifacts/")
     for question, path in zip(clerk.part.questions, _HANDED_OVER, strict=True):
         screen.blank()
@@ -221,7 +224,10 @@ def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path
 
 
 def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Callable[[], None] | None) -> Talk:
-    """Answers a waiting turn's actions. If ``restart`` is given, it first restarts the runtime."""
+    """Executes messages and resolves the actions that their turns wait for.
+
+    If ``restart`` is given, restarts the runtime first, to show that the turn survives.
+    """
     talk = _opened(screen, client, 6, "D", cashier, "POST /api/v1/runtime/…/actions/{action_id}/")
     for question in cashier.part.questions:
         screen.blank()
@@ -247,7 +253,7 @@ def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Call
 
 
 def show_history(screen: Screen, talks: Sequence[Talk]) -> list[dict[str, Any]]:
-    """Returns the messages of each session."""
+    """Shows and returns the messages of each session."""
     screen.heading(7, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
     history = []
     for talk in talks:
@@ -263,7 +269,7 @@ def show_history(screen: Screen, talks: Sequence[Talk]) -> list[dict[str, Any]]:
 def show_timeline(
     screen: Screen, client: Client, correlation_id: str, base: KnowledgeBase, talks: Sequence[Talk]
 ) -> list[TimelineEventView]:
-    """Shows the demo's events, filtered by correlation ID, in timeline order. Returns them."""
+    """Shows and returns the demo's events in timeline order, filtered by correlation ID."""
     screen.heading(8, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
     events = read_timeline(client, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
     names = _names(base, talks)
@@ -282,7 +288,10 @@ def show_timeline(
 
 
 def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[TimelineEventView]:
-    """Reads the events of a correlation ID until these turns have ended. Raises StackError on timeout."""
+    """Reads the events with a correlation ID until the given turns have ended.
+
+    Raises StackError if that takes too long.
+    """
     found: list[TimelineEventView] = []
     open_turns = set(turns)
     try:
@@ -298,7 +307,7 @@ def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[
 
 
 def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id: str) -> str:
-    """Returns the example's command line for copying, without Kafka's password."""
+    """Returns a command line that runs the example consumer. It doesn't contain Kafka's password."""
     options = [f"--bootstrap-servers {bus.servers}"]
     if bus.prefix:
         options.append(f"--prefix {bus.prefix}")
@@ -312,7 +321,7 @@ def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id
 
 
 def near(path: Path) -> str:
-    """Returns the path relative to the current directory, if that's shorter."""
+    """Returns the path relative to the current directory, unless that's more than one level up."""
     full = path if path.is_absolute() else PROJECT_ROOT / path
     here = Path(os.path.relpath(full))
     return str(full if here.parts[:2] == ("..", "..") else here)
@@ -406,23 +415,23 @@ def _outlast(screen: Screen, turn: TurnHandle[SyncRunner], restart: Callable[[],
     status = turn.get().status
     if status != "waiting":
         raise StackError(
-            f"The turn isn't waiting any more after the restart. Its status is {status}.", "See: ./aes logs runtime"
+            f"After the restart, the turn is no longer waiting: its status is {status}.", "See: ./aes logs runtime"
         )
-    screen.good(f"runtime restarted in {time.monotonic() - began:.1f} s; the turn still waits")
+    screen.good(f"Runtime restarted in {time.monotonic() - began:.1f} s; the turn is still waiting")
 
 
 def _resolve(screen: Screen, turn: TurnHandle[SyncRunner], action: RequiredAction) -> None:
     if action.kind == "approval":
         turn.resolve(action, decision="approve")
-        screen.good(f"approved {call_of(action)}")
+        screen.good(f"Approved {call_of(action)}")
         return
     output = {**action.tool_call.arguments, "free_seats": _FREE_SEATS}
     turn.resolve(action, output=output)
-    screen.good(f"submitted the result of {action.tool_call.name}: {json.dumps(output)}")
+    screen.good(f"Submitted the result of {action.tool_call.name}: {json.dumps(output)}")
 
 
 def _names(base: KnowledgeBase, talks: Sequence[Talk]) -> dict[str, str]:
-    """Returns short names for the subjects of events."""
+    """Returns short names for the subjects of the demo's events."""
     names = {base.id: "knowledge"}
     names |= {document.id: f"file {number}" for number, document in enumerate(base.datasources, 1)}
     for talk in talks:

@@ -1,4 +1,4 @@
-"""Prints headings, marks and streamed conversations. Output is styled on a terminal and plain elsewhere."""
+"""Prints the demo: headings, results and streamed conversations. Output is styled on a terminal and plain elsewhere."""
 
 import json
 import sys
@@ -26,7 +26,10 @@ _MOST_SOURCES = 4
 
 
 class Typewriter:
-    """Prints indented text. `begin` prints a prefix of width `indent` before the first line."""
+    """Prints text with indentation and line wrapping.
+
+    `begin` prints the first line's prefix, which is `indent` columns wide.
+    """
 
     def __init__(self, write: Callable[[str], None], begin: Callable[[], None], indent: int, width: int) -> None:
         self._write = write
@@ -91,7 +94,7 @@ class Typewriter:
 
 
 class Screen:
-    """Prints to stdout. `quiet` prints nothing, for `--json`."""
+    """The demo's output on stdout. If it's `quiet`, for `--json`, nothing is printed."""
 
     def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stdout, highlight=False, quiet=quiet)
@@ -144,12 +147,12 @@ class Screen:
         self._marked("→", "yellow", Text(text, style="yellow"), indent=5)
 
     def said(self, who: str, text: str, style: str = "") -> None:
-        """Prints one complete message of a conversation."""
+        """Prints a complete message of a conversation."""
         with self.typing(who, style, text_style="dim" if style == "dim" else "") as writer:
             writer.feed(text)
 
     def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
-        """Prints a message while it's generated."""
+        """Returns a typewriter for a message that is still being generated."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
         return Typewriter(
             lambda piece: self._write(piece, text_style),
@@ -159,7 +162,7 @@ class Screen:
         )
 
     def command(self, text: str) -> None:
-        """Prints text for copying, without wrapping or indentation."""
+        """Prints text to be copied, without wrapping or indentation."""
         self.console.print(Text(text), soft_wrap=True)
 
     def _marked(self, mark: str, style: str, text: Text, indent: int = 3) -> None:
@@ -208,7 +211,7 @@ class TurnView:
             self._end(event)
 
     def finish(self, question: str) -> dict[str, Any]:
-        """Returns the turn's result."""
+        """Returns the turn's question and reply for `--json`."""
         assert self._reply is not None
         response = self._reply.response
         return {
@@ -244,7 +247,7 @@ class TurnView:
             self._writer = None
 
     def _reach(self, step: int) -> None:
-        """Prints the buffered text of a step."""
+        """Begins a step, and prints its text that arrived early."""
         self._step = step
         for text in self._early:
             self._show_text(text)
@@ -303,7 +306,7 @@ class TurnView:
 
 
 def _sources(citations: Iterable[models.Citation]) -> list[str]:
-    """Lists the cited documents, with each page or row once."""
+    """Returns a line for each cited page or row, without duplicates."""
     places: dict[str, str] = {}
     for citation in citations:
         if citation.file_name:

@@ -1,4 +1,4 @@
-"""Checks that Kafka responds, has the declared topics with enough replicas, and has the right time."""
+"""Checks Kafka: its connection, the declared topics and their replicas, and its clock."""
 
 import os
 import secrets
@@ -53,7 +53,7 @@ async def _brokers_and_topics(address: BusAddress) -> list[Finding]:
 
 
 async def _least_in_sync(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, int]:
-    """Reads each topic's `min.insync.replicas`."""
+    """Returns each topic's `min.insync.replicas`."""
     if not topics:
         return {}
     asked = [ConfigResource(ConfigResourceType.TOPIC, topic, {"min.insync.replicas": None}) for topic in topics]
@@ -77,7 +77,7 @@ def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
                 "Changing the number in place breaks the order of messages.",
             )
         )
-    return findings or [ok("topics", f"all {len(declared)} with their partitions")]
+    return findings or [ok("topics", f"all {len(declared)} exist, with the declared partitions")]
 
 
 def _replicas(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
@@ -96,7 +96,7 @@ def _replicas(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
 
 
 async def _clock(address: BusAddress) -> list[Finding]:
-    """Reads the broker's clock from the timestamp of a message in a temporary topic."""
+    """Checks the broker's clock, by the timestamp of a message in a temporary topic."""
     topic = f"{address.prefix}doctor-{secrets.token_hex(4)}"
     made = NewTopic(
         topic, num_partitions=1, replication_factor=1, topic_configs={"message.timestamp.type": "LogAppendTime"}
@@ -127,7 +127,10 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 
 
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
-    """Reads AES_KAFKA_REPLICATION_FACTOR. It defaults to three if there are three brokers. Raises ValueError."""
+    """Returns the expected replication of topics, or None if a single broker is enough.
+
+    AES_KAFKA_REPLICATION_FACTOR defaults to three if there are three brokers. Raises ValueError if it's invalid.
+    """
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
     if factor:
@@ -138,7 +141,7 @@ def expected_replication(brokers: int, environment: Mapping[str, str] = os.envir
 def replication_findings(
     factors: Mapping[str, int], in_sync: Mapping[str, int], expected: Replication | None
 ) -> list[Finding]:
-    """Compares topics' replicas (``factors``) and `min.insync.replicas` (``in_sync``) with the expected values."""
+    """Compares the topics' replicas (``factors``) and `min.insync.replicas` (``in_sync``) with the expected values."""
     if expected is None:
         return []
     fewer = sorted(name for name, factor in factors.items() if factor < expected.factor)
@@ -154,5 +157,5 @@ def replication_findings(
     if tight:
         told = f"min.insync.replicas doesn't allow a broker to fail: {', '.join(tight)}"
         findings.append(warning("replication", told, _MOVE))
-    good = f"{expected.factor} replicas, {expected.in_sync} in sync for every write"
+    good = f"{expected.factor} replicas, of which {expected.in_sync} must confirm each write"
     return findings or [ok("replication", good)]

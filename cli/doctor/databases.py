@@ -1,4 +1,4 @@
-"""Checks that each service's database responds, is migrated and has the right time."""
+"""Checks each service's database: its connection, migrations, secrets and clock, and recent internal errors."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ def database_checks(urls: Mapping[str, str], secrets_key: str = "") -> list[Chec
 async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
         version = connection.info.server_version // 10000
-        findings = [ok(f"database of {service}", f"PostgreSQL {version} answers{_encryption(connection)}")]
+        findings = [ok(f"database of {service}", f"PostgreSQL {version} responds{_encryption(connection)}")]
         findings.append(await _migrations(service, url, connection))
         if service == "ingestion":
             findings += await _vectors(connection)
@@ -44,9 +44,9 @@ async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
 
 def _encryption(connection: Connection) -> str:
     if connection.pgconn.ssl_in_use:
-        return ", by TLS"
+        return ", over TLS"
     # A Unix socket doesn't need TLS.
-    return "" if connection.info.host.startswith("/") else ", not encrypted"
+    return "" if connection.info.host.startswith("/") else ", unencrypted"
 
 
 async def _migrations(service: str, url: str, connection: Connection) -> Finding:
@@ -72,7 +72,7 @@ async def _vectors(connection: Connection) -> list[Finding]:
     if version is not None:
         return [ok("pgvector", str(version))]
     remedy = "Install pgvector on the server. As its administrator, run: CREATE EXTENSION vector"
-    return [failed("pgvector", "the extension is missing in the ingestion database", remedy)]
+    return [failed("pgvector", "the extension isn't installed in the ingestion database", remedy)]
 
 
 async def _secrets(connection: Connection, table: SecretTable, secrets_key: str) -> Finding:
@@ -93,11 +93,11 @@ async def _secrets(connection: Connection, table: SecretTable, secrets_key: str)
     if old:
         remedy = "Run ./aes secrets rotate before you remove keys."
         return warning(check, f"{old} of {sum(found.values())} aren't encrypted with the first key yet", remedy)
-    return ok(check, f"{sum(found.values())}, all encrypted with the first key")
+    return ok(check, f"all {sum(found.values())} are encrypted with the first key")
 
 
 async def _failures(service: str, connection: Connection) -> Finding:
-    """Lists internal errors that events reported in the last day."""
+    """Counts the internal errors in the last day's events, and lists the newest ones."""
     check = f"internal errors of {service}"
     found = await connection.execute(
         """SELECT count(*) OVER (), correlation_id, type, cause FROM outbox
@@ -107,7 +107,7 @@ async def _failures(service: str, connection: Connection) -> Finding:
     if not rows:
         return ok(check, "none in the last day")
     newest = "; ".join(f"{correlation_id}: {kind}, {cause}" for _, correlation_id, kind, cause in rows)
-    remedy = "GET /operations/failures/ lists them all. Search the log for the correlation ID, and report the cause."
+    remedy = "GET /operations/failures/ lists all of them. Search the log for the correlation ID, and report the cause."
     return warning(check, f"{rows[0][0]} in the last day, newest first: {newest}", remedy)
 
 

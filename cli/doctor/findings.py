@@ -1,4 +1,4 @@
-"""Findings of the doctor. An exception in a check becomes a finding, too."""
+"""The doctor's checks and findings. If a check raises an exception, that becomes a finding, too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ class Finding:
     level: Level
     detail: str
     remedy: str = ""
-    """Advice. Every finding except `ok` has it."""
+    """The advice. Findings with the level `ok` or `skipped` have none."""
 
     def as_json(self) -> dict[str, Any]:
         return {"check": self.check, "state": self.level, "detail": self.detail, "remedy": self.remedy or None}
@@ -40,7 +40,10 @@ def skipped(check: str, detail: str) -> Finding:
 
 
 def compare_clocks(check: str, theirs: float, before: float, after: float) -> Finding:
-    """Compares the clock ``theirs``, read between ``before`` and ``after``, with this one. All are Unix seconds."""
+    """Compares the clock ``theirs``, read between ``before`` and ``after``, with this machine's.
+
+    All are Unix seconds.
+    """
     skew = theirs - min(max(theirs, before), after)
     detail = f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine"
     if abs(skew) <= _MOST_SKEW_SECONDS:
@@ -50,7 +53,7 @@ def compare_clocks(check: str, theirs: float, before: float, after: float) -> Fi
 
 @dataclass(frozen=True)
 class Check:
-    """A named check. ``remedy`` is the advice if ``run`` raises or times out."""
+    """A named check. ``remedy`` is the advice if ``run`` raises an exception or times out."""
 
     name: str
     run: Callable[[], Awaitable[list[Finding]]]

@@ -1,4 +1,7 @@
-"""Prints .env.example with generated secrets: ``python3 deploy/compose/new_secrets.py > .env``."""
+"""Prints .env.example with generated secrets.
+
+python3 deploy/compose/new_secrets.py > .env
+"""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""Checks that the service in this container is ready. Uses only a socket, since it runs every few seconds.
+"""Checks that the service in this container is ready. Uses only a socket, because it runs every few seconds.
 
 ``python -IS healthcheck.py [PATH]`` prints the response, and exits with 1 if the service isn't ready.
 """

@@ -1,4 +1,4 @@
-"""Writes the alerts as a Prometheus operator resource: ``python -m deploy.k8s.alert_rules``."""
+"""Writes the alerts as a resource for the Prometheus operator: ``python -m deploy.k8s.alert_rules``."""
 
 from pathlib import Path
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Derives Kafka's ACLs from the producers and consumers in libs/contracts/topics.py."""
+"""Derives Kafka's access rules from the producers and consumers in libs/contracts/topics.py."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ ResourceType = Literal["topic", "group", "cluster", "transactionalId"]
 
 @dataclass(frozen=True)
 class Rule:
-    """Kafka operations on a resource, or on all resources with a prefix."""
+    """A permission to perform Kafka operations on a resource, or on all resources with a prefix."""
 
     type: ResourceType
     name: str
@@ -21,7 +21,7 @@ class Rule:
 
 
 def rules_by_user() -> dict[str, list[Rule]]:
-    """Returns every Kafka user with its rules."""
+    """Returns the rules of each Kafka user."""
     return {
         **{f"{service}-kafka": service_rules(service) for service in SERVICES},
         "operator-kafka": operator_rules(),
@@ -40,7 +40,7 @@ def service_rules(service: str) -> list[Rule]:
 
 
 def outside_rules(group: str) -> list[Rule]:
-    """Returns the rules of a third-party program that reads events in consumer groups with this prefix."""
+    """Returns the rules of third-party programs, which read events in consumer groups with the prefix ``group``."""
     return [
         *(Rule("topic", topic.name, ("Read", "Describe")) for topic in EVENT_TOPICS),
         Rule("group", group, ("Read",), prefix=True),
@@ -48,7 +48,7 @@ def outside_rules(group: str) -> list[Rule]:
 
 
 def operator_rules() -> list[Rule]:
-    """Returns rules for `aes topics`, `aes doctor`, `aes dlq` and operators' requests through the gateway."""
+    """Returns the rules for `aes topics`, `aes doctor` and `aes dlq`, and for operator requests through the gateway."""
     topics = with_dead_letters()
     return [
         Rule("cluster", "kafka-cluster", ("Describe",)),

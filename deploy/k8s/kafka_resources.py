@@ -1,4 +1,4 @@
-"""Writes topics and users as Strimzi resources: `python -m deploy.k8s.kafka_resources`."""
+"""Writes the topics and users as Strimzi resources: `python -m deploy.k8s.kafka_resources`."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ _IN_SYNC: Final = 2
 
 
 def files() -> dict[Path, str]:
-    """Renders the content of each generated file."""
+    """Returns the content of each generated file."""
     topics = with_dead_letters()
     dead = [topic for topic in topics if topic.kind is TopicKind.DEAD_LETTERS]
     living = [topic for topic in topics if topic.kind is not TopicKind.DEAD_LETTERS]

@@ -1,9 +1,9 @@
-"""Generates an installation's namespace and Secrets, as in secrets.example.yaml.
+"""Prints an installation's namespace and Secrets, as in secrets.example.yaml, with generated values.
 
     python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
     kubectl apply -f secrets.yaml
 
-Generates passwords unless the environment sets them: <SERVICE>_PASSWORD for a PostgreSQL role, as for
+Passwords are generated unless the environment sets them: <SERVICE>_PASSWORD for a PostgreSQL role, as for
 deploy/compose/databases.sh, and <SERVICE>_OBJECTS as the ACCESS:SECRET of an S3 account. Needs only Python. Keep the
 file: a second run generates other keys, which can't decrypt stored secrets.
 """
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def manifests(options: argparse.Namespace, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the providers' keys. Raises SystemExit if a variable isn't set."""
+    """Returns the resources. Raises SystemExit if a provider's key isn't in the environment."""
     values: dict[str, dict[str, str]] = {
         "signing-key": {"key": _new(), "accepted": ""},
         "secrets-key": {"keys": base64.b64encode(secrets.token_bytes(32)).decode()},
@@ -80,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--namespace", default="agent-execution-service")
     verified = "sslmode=verify-full&sslrootcert=system"
     parser.add_argument("--postgres-options", default=verified, help=f"connection options (default: {verified})")
-    parser.add_argument("--provider", action="append", metavar="VARIABLE", help="such as OPENAI_API_KEY")
+    parser.add_argument(
+        "--provider", action="append", metavar="VARIABLE", help="variable with a provider's key, such as OPENAI_API_KEY"
+    )
     parser.add_argument("--kafka-users", action="store_true", help="Kafka passwords, if Strimzi doesn't create them")
     parser.add_argument("--weaviate", action="store_true", help="a key for components/weaviate")
     return parser

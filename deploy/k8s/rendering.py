@@ -28,7 +28,7 @@ def file_of(name: str) -> Path:
 
 
 def heading(name: str) -> str:
-    """Returns a header with the command and a hash of the sources. It reveals outdated output without kustomize."""
+    """Returns a header with the command and a hash of the sources, which reveals outdated output without kustomize."""
     return (
         f"# Generated from {', '.join(RENDERINGS[name])} by: python -m deploy.k8s.rendering\n"
         f"# Sources: sha256 {digest(RENDERINGS[name])}\n"
@@ -36,7 +36,7 @@ def heading(name: str) -> str:
 
 
 def digest(directories: list[str]) -> str:
-    """Returns the hash of all files in the kustomizations."""
+    """Returns a hash of all files that the kustomizations use."""
     found: set[Path] = set()
     for directory in directories:
         _add_sources(ROOT / directory, found)
@@ -45,7 +45,7 @@ def digest(directories: list[str]) -> str:
 
 
 def _add_sources(directory: Path, found: set[Path]) -> None:
-    """Adds the kustomization and all files that it references, including other kustomizations' files."""
+    """Adds the kustomization and all files that it references to ``found``, including those of other kustomizations."""
     kustomization = directory / "kustomization.yaml"
     if kustomization in found:
         return

@@ -1,4 +1,4 @@
-"""Validates the settings in the environment of `aes up` and compares them with the running stack's."""
+"""Checks the settings in the environment of `aes up`, and compares them with the running stack's."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ COMMAND_VARIABLES: Final = {
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("`java` on the path, then a packaged one", "Home of Java 17 or newer."),
 }
-"""Variables for commands without an equivalent option. Each has its default and meaning for the documentation."""
+"""Variables for commands that have no equivalent option, each with its default and meaning for the documentation."""
 # Only for commands, or compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # The stack sets these itself.
@@ -29,7 +29,7 @@ _NETWORK = re.compile(r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BU
 
 
 def check_settings(caller: Mapping[str, str]) -> None:
-    """Raises StackError for the first setting that no service could start with."""
+    """Raises StackError for the first invalid setting in the caller's environment."""
     requested_ports(caller)
     for variable in _provider_addresses():
         if (address := caller.get(variable)) and not _is_address(address):
@@ -37,7 +37,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
                 f"{variable} isn't a URL: {address!r}.", "Use a URL such as http://127.0.0.1:11434/v1, or unset it."
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
-    # Without any, importing all settings would only take time.
+    # Importing all settings takes time, so they're skipped if none is set.
     for service in SERVICES if given else ():
         for variable, message in _invalid(service).items():
             if variable in given:
@@ -45,7 +45,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
 
 
 def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:
-    """Returns the services' variables whose current value differs from the running stack's."""
+    """Returns the services' variables whose values in the caller's environment differ from the running stack's."""
     started = _environment_of(state.supervisor.pid) if state.supervisor else {}
     running = dict(started)
     # Replicas have their own ports, so a port variable applies only to each service's first process.

@@ -37,8 +37,8 @@ _NEEDED_BYTES = 400 * 1024 * 1024
 def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[StackState, bool]:
     """Starts the stack unless it's running. Returns its state, and whether this call started it.
 
-    `replicas` comes from `parse_replicas`; a running stack must have the same number. Raises StackError if the stack
-    can't be started. Nothing is left running then.
+    `replicas` comes from `parse_replicas`; a running stack must have the same number. If the stack can't be started,
+    stops everything and raises StackError.
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
@@ -72,7 +72,7 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
 
 
 def development_key(home: Home) -> str:
-    """Returns the development company's key. The gateway must have been ready once."""
+    """Returns the development company's key. The gateway must have been ready at least once."""
     postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
     return asyncio.run(ensure_key(home, postgres.url("gateway")))
 
@@ -111,7 +111,8 @@ def purge(home: Home) -> None:
 
 
 def parts_of(home: Home, names: Sequence[str]) -> list[str]:
-    """Resolves names of services or processes to processes. Without names, returns all services' processes.
+    """Returns the processes with the given names of services or processes. Without names, returns all services'
+    processes.
 
     Raises StackError if the stack isn't running or a name is unknown.
     """
@@ -131,7 +132,7 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
 
 
 def restart(home: Home, part: str) -> None:
-    """Restarts a process. Returns once its replacement is ready. Raises StackError if none becomes ready."""
+    """Restarts a process, and returns once its replacement is ready. Raises StackError if none becomes ready."""
     old = _running(home).parts[part]
     if old.pid is not None:
         process = Identity(old.pid, old.started or 0).process()
@@ -156,14 +157,14 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
 
 
 def _await_readiness(home: Home, show: Show) -> None:
-    """Waits for restarting parts of a running stack. Raises StackError if one fails."""
+    """Waits until all processes of a running stack are ready. Raises StackError if one takes too long."""
     deadline = time.monotonic() + _READY_SECONDS
     while unready := asyncio.run(read_status(home)).unready:
         if time.monotonic() > deadline:
             named = ", ".join(f"{part.name} ({part.detail or part.state})" for part in unready)
             raise StackError(
                 f"The stack is already running, but some processes aren't ready: {named}.",
-                "Find out why with: ./aes doctor, or ./aes logs " + unready[0].name,
+                "Find out why with: ./aes doctor, or: ./aes logs " + unready[0].name,
             )
         show(StackState.read(home.state_file))
         time.sleep(_POLL_SECONDS)
@@ -183,7 +184,7 @@ def _start_supervisor(home: Home, replicas: str) -> subprocess.Popen[bytes]:
 
 
 def _follow(home: Home, supervisor: subprocess.Popen[bytes] | None, show: Show) -> StackState:
-    """Shows a starting stack until it runs. Without `supervisor`, another caller started it."""
+    """Shows a starting stack until it runs. `supervisor` is None if another caller started the stack."""
     while True:
         ended = supervisor is not None and supervisor.poll() is not None
         state = StackState.read(home.state_file)

@@ -1,4 +1,4 @@
-"""Secrets of an installation, created once and readable only by their owner, and the development company's key."""
+"""An installation's secrets, created once and readable only by their owner, and the development company's key."""
 
 import base64
 import json
@@ -36,9 +36,9 @@ class Credentials:
         return credentials
 
     def with_secrets_keys(self, keys: str, file: Path, *, drop_others: bool = False) -> "Credentials":
-        """Stores the given keys, since a later start without them must still decrypt.
+        """Stores the given keys, so that a later start without them can still decrypt secrets.
 
-        Other stored keys keep decrypting unless they're to be dropped.
+        Other stored keys continue to decrypt, unless `drop_others` is set.
         """
         given, known = ([key for part in text.split(",") if (key := part.strip())] for text in (keys, self.secrets_key))
         others = [] if drop_others else [key for key in known if key not in given]
@@ -61,7 +61,7 @@ def known_key(home: Home) -> str | None:
 
 
 async def ensure_key(home: Home, database_url: str) -> str:
-    """Reads the key. Creates a new one if it's missing, revoked, or unknown to the migrated database."""
+    """Returns the development company's key. Creates a new one if it's missing, revoked, or unknown to the database."""
     # Imported late, since reading the key doesn't need the gateway.
     from services.gateway.administration import ensure_development_key
 

@@ -1,8 +1,8 @@
-"""Errors of the embedded stack, each with its remedy."""
+"""Errors of the embedded stack. Each has a remedy."""
 
 
 class StackError(Exception):
-    """A failure shown on the terminal: the problem and its remedy."""
+    """An error that the terminal shows as a problem and its remedy."""
 
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(problem if not remedy else f"{problem}\n{remedy}")

@@ -1,4 +1,4 @@
-"""Files that are either complete or absent, even if their writer is killed, and checks of their disks."""
+"""Writes files that are either complete or absent, even if the writer is killed, and checks the disk space."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Returns the object in a JSON file, or an empty one if the file is missing or invalid."""
+    """Returns the object in a JSON file, or an empty object if the file is missing or invalid."""
     try:
         document = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -32,7 +32,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def tail(path: Path, lines: int, most_bytes: int = 256 * 1024, since: int = 0) -> list[str]:
-    """Returns the last lines of a log file from byte `since` on, or none if it doesn't exist."""
+    """Returns the last lines of a log file, starting at byte `since`, or no lines if the file doesn't exist."""
     if not path.exists():
         return []
     with path.open("rb") as file:

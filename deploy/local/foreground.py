@@ -1,4 +1,4 @@
-"""Runs parts of the stack as child processes, for tests and tools that need no supervisor."""
+"""Runs processes of the stack as child processes, for tests and tools that don't need a supervisor."""
 
 import asyncio
 import signal
@@ -29,7 +29,7 @@ class RunningProcess:
 
 
 async def start(part: ManagedProcess, report: Report, timeout: float = 180) -> RunningProcess:
-    """Prepares and starts a part, and waits until it's ready."""
+    """Prepares and starts a process, and waits until it's ready."""
     await part.prepare(report)
     command = part.command()
     command.log.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ _OLDEST = 17
 
 
 def find_java() -> Path:
-    """Returns the system's Java if it's new enough, otherwise the Python package's."""
+    """Returns the system's Java if it's new enough, or else the Python package's."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
         candidates.append(str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"))

@@ -1,4 +1,4 @@
-"""An Apache Kafka node in KRaft mode, as broker and controller in one process."""
+"""An Apache Kafka node in KRaft mode, which is broker and controller in one process."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ _DECLARED_TOPICS = PROJECT_ROOT / "libs" / "contracts" / "topics.py"
 
 @dataclass
 class Kafka(ManagedProcess):
-    """Listens only on this machine. With a ``password``, only its one user can connect, so other users can't."""
+    """A Kafka node that listens only on this machine. With a ``password``, other users of the machine can't connect."""
 
     directory: Path
     log: Path
@@ -53,7 +53,7 @@ class Kafka(ManagedProcess):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Returns the clients' AES_KAFKA_… variables. Those that don't apply are empty."""
+        """Returns the AES_KAFKA_… variables for clients. Variables that don't apply are empty."""
         secured = {"SECURITY_PROTOCOL": "sasl_plaintext", "SASL_MECHANISM": "PLAIN", "USERNAME": USERNAME}
         given = {**secured, "PASSWORD": self.password} if self.password else {"SECURITY_PROTOCOL": "plaintext"}
         names = ("USERNAME", "PASSWORD", "CA_FILE", "CERTIFICATE_FILE", "KEY_FILE")
@@ -93,8 +93,9 @@ class Kafka(ManagedProcess):
         return self.directory / "server.properties"
 
     def _from_here(self, path: Path) -> str:
-        """Returns a path relative to Kafka's working directory. Absolute paths may contain characters that Java's
-        properties, directory lists or class path can't represent.
+        """Returns a path relative to Kafka's working directory.
+
+        Absolute paths may contain characters that Java's properties, directory lists or class path can't represent.
         """
         return os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory))
 
@@ -121,7 +122,10 @@ class Kafka(ManagedProcess):
             raise ProcessFailed(f"Kafka's log directory couldn't be formatted:\n{outcome.stderr or outcome.stdout}")
 
     def _format_arguments(self) -> list[str]:
-        """Returns additional arguments for formatting the log directory. Subclasses add users."""
+        """Returns additional arguments for formatting the log directory.
+
+        Subclasses override this method to add users.
+        """
         return []
 
     def _configuration(self) -> str:
@@ -149,7 +153,7 @@ class Kafka(ManagedProcess):
             # After a crash, a broker can register again once its earlier session has timed out.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 1000,
-            # By default, an idle controller writes a record to its log twice a second.
+            # By default, an idle controller writes to its log twice a second.
             "metadata.max.idle.interval.ms": 30_000,
             "num.network.threads": 2,
             "num.io.threads": 4,
@@ -162,7 +166,10 @@ class Kafka(ManagedProcess):
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _authentication(self) -> dict[str, str]:
-        """Returns the settings of a single user. The password is stored in this file, not in the log directory."""
+        """Returns the settings for a single user.
+
+        The password is stored in the settings file, not in the log directory.
+        """
         user = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required"
             f' username="{USERNAME}" password="{self.password}" user_{USERNAME}="{self.password}";'
@@ -188,7 +195,7 @@ async def create_topics(kafka: Kafka, prefix: str) -> None:
 
 
 def topics_are_created(directory: Path, prefix: str) -> bool:
-    """Returns whether the Kafka with this data directory has all topics as currently declared."""
+    """Returns whether the Kafka node with this data directory already has all declared topics."""
     mark = _mark(directory)
     return mark.exists() and mark.read_text() == _fingerprint(prefix)
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's JAR files: their list (`kafka_jars.txt`, pinned by hash) and their download from Maven.
+"""Apache Kafka's JAR files: their list (`kafka_jars.txt`, pinned by hash) and their download from a Maven repository.
 
 `python -m deploy.local.kafka_jars` resolves the coordinates below again and rewrites the list.
 """
@@ -48,13 +48,16 @@ class Jar:
 
 
 def installed_jars(cache: Path) -> list[Path] | None:
-    """Returns the JAR files that an earlier start downloaded, or None if one is missing."""
+    """Returns the JAR files that an earlier start downloaded, or None if a file is missing."""
     paths = [_directory(cache) / jar.file for jar in _pinned()]
     return paths if all(path.exists() for path in paths) else None
 
 
 def fetch_jars(cache: Path, report: Report) -> list[Path]:
-    """Downloads the pinned JAR files, 45 MB. They appear in the cache all at once or not at all."""
+    """Downloads the pinned JAR files (45 MB) and returns their paths.
+
+    They appear in the cache all at once or not at all.
+    """
     check_disk(cache, _NEEDED_BYTES)
     jars, complete = _pinned(), _directory(cache)
     _remove_abandoned(cache)
@@ -77,7 +80,10 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
 
 
 def _remove_abandoned(cache: Path) -> None:
-    """Returns downloads left by killed starts. A more recent download may be a test run's, in progress."""
+    """Removes downloads that killed starts left behind.
+
+    More recent downloads may still be in progress, for example in tests.
+    """
     for partial in cache.glob(f"{_PARTIAL}*"):
         if time.time() - partial.stat().st_mtime > _ABANDONED_SECONDS:
             shutil.rmtree(partial, ignore_errors=True)
@@ -100,7 +106,7 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
             "SSL_CERT_FILE for a private CA), or set AES_MAVEN_REPOSITORY to a mirror. Then run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
-        # An incomplete download would be trusted as long as it exists.
+        # Otherwise, the next attempt would trust the broken file.
         downloaded.unlink()
         raise StackError(
             f"The downloaded {jar.file} is wrong: its SHA-256 differs from kafka_jars.txt.",
@@ -114,14 +120,14 @@ def _maven(repository: Path) -> Any:
     from jgo.constants import MAVEN_CENTRAL_URL
     from jgo.maven import MavenContext
 
-    # A separate repository, since a kill during a download leaves a broken file that is trusted.
+    # A separate repository, because a killed download leaves a broken file that later downloads would trust.
     mirror = os.environ.get("AES_MAVEN_REPOSITORY", MAVEN_CENTRAL_URL)
     return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")}, timeout=_ANSWER_SECONDS)
 
 
 @contextmanager
 def _certificates() -> Iterator[None]:
-    """Makes downloads trust the same certificates as pip."""
+    """Makes downloads trust the same CA certificates as pip."""
     if "REQUESTS_CA_BUNDLE" in os.environ or "CURL_CA_BUNDLE" in os.environ:
         yield
         return

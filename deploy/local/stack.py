@@ -1,4 +1,4 @@
-"""Builds the parts of the embedded stack from its state directory and the caller's environment."""
+"""Builds the embedded stack's processes from its state directory and the caller's environment."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,10 @@ class Stack:
 
 
 def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> Stack:
-    """Chooses ports and creates secrets where missing. The stack must not be running."""
+    """Returns the stack's processes.
+
+    Chooses their ports, and creates missing secrets. The stack must not be running.
+    """
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     processes = list(_processes(declared, replicas))
@@ -77,7 +80,7 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
 
 
 def postgres_of(home: Home, credentials: Credentials, environment: Mapping[str, str] | None = None) -> Postgres:
-    """Returns the stack's PostgreSQL with its stored port and credentials."""
+    """Returns the stack's PostgreSQL server with its stored port and credentials."""
     return Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -110,7 +113,7 @@ def _own_port(service: Service) -> str:
 
 
 def _defaults(credentials: Credentials) -> dict[str, str]:
-    """Returns settings that the caller's own variables override."""
+    """Returns the services' settings that the caller's own variables override."""
     return {
         "AES_SIGNING_KEY": credentials.signing_key,
         "AES_SECRETS_KEY": credentials.secrets_key,
@@ -123,7 +126,7 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
 
 
 def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
-    """Returns settings for the parts that the stack runs itself."""
+    """Returns the settings that connect the services to the stack's own processes."""
     # The caller's variables for another broker don't apply to the stack's own.
     settings = {**kafka.settings, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
@@ -143,7 +146,7 @@ def _port_names(processes: Iterable[_Process]) -> list[str]:
 
 
 def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
-    """Returns ports in the caller's variables, by process. Raises StackError for an invalid port."""
+    """Returns the ports in the caller's variables, by process. Raises StackError if a port is invalid."""
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     asked = {}
@@ -158,7 +161,10 @@ def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SER
 
 
 def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
-    """Parses `runtime=2,gateway=2`, or one number for every service. The default is one. Raises StackError."""
+    """Parses `runtime=2,gateway=2`, or one number for every service.
+
+    The default is one. Raises StackError if it's invalid.
+    """
     counts = dict.fromkeys(services, 1)
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, number = part.rpartition("=")

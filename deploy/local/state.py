@@ -1,4 +1,4 @@
-"""The state file, in which the supervisor publishes the stack's state."""
+"""The state file, in which the supervisor publishes the state of the stack."""
 
 import json
 import time
@@ -22,10 +22,10 @@ class ProcessState:
     started: float | None = None
     restarts: int = 0
     asked_restarts: int = 0
-    """Restarts on request, after which the process exited normally."""
+    """The number of restarts after the process was asked to stop."""
     detail: str = ""
     seconds: float | None = None
-    """Seconds until the last start was ready."""
+    """The seconds that the last start took until the process was ready."""
 
 
 @dataclass
@@ -52,5 +52,5 @@ class StackState:
         return cls(supervisor=Identity(**supervisor) if supervisor else None, parts=parts, **document)
 
     def is_supervised(self) -> bool:
-        """Whether the supervisor that wrote this state is alive."""
+        """Returns whether the supervisor that wrote this state is still running."""
         return self.supervisor is not None and self.supervisor.process() is not None

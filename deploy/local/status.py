@@ -1,4 +1,4 @@
-"""Reads the stack's current state from its processes."""
+"""Reads the current state of the stack from its processes."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,9 +28,7 @@ class ProcessStatus:
 @dataclass(frozen=True)
 class Status:
     state: str
-    """The supervisor's phase, `degraded` if a part isn't ready, or `unsupervised` if the supervisor is gone while parts
-    of the stack still run.
-    """
+    """The supervisor's phase; `degraded` if a process isn't ready; `unsupervised` if processes run without it."""
     base_url: str
     parts: list[ProcessStatus]
     error: str = ""

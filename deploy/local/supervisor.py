@@ -1,4 +1,4 @@
-"""The embedded stack's supervisor process, from `aes up` to `aes down`."""
+"""The embedded stack's supervisor process, which runs from `aes up` to `aes down`."""
 
 import asyncio
 import fcntl
@@ -40,7 +40,7 @@ class Supervisor:
         self._unwritten = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
-        """Starts everything, keeps it running until `stop`, and ends everything. Returns the exit code."""
+        """Starts everything, keeps it running until `stop` is set, and stops everything. Returns the exit code."""
         self._write()
         rewriting = asyncio.create_task(self._repeat_failed_writes())
         starting = asyncio.create_task(self._start())
@@ -88,7 +88,7 @@ class Supervisor:
         await _all_or_first_error([self._start_in_order(postgres), self._start_kafka(kafka, stack)])
 
     async def _start_in_order(self, postgres: ProcessSupervisor) -> None:
-        """Starts PostgreSQL, then all services. They wait for Kafka themselves, but its topics must exist."""
+        """Starts PostgreSQL, then all services once the topics exist. Services wait for Kafka themselves."""
         await postgres.start()
         await self._topics_exist.wait()
         await _all_or_first_error([service.start() for service in self._services])
@@ -118,7 +118,7 @@ class Supervisor:
         await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
 
     async def _trim_logs(self) -> None:
-        """Keeps an earlier generation of a log that has grown too large. Writers append, so it can be truncated."""
+        """Copies a log that has grown too large and truncates it, which is safe because its writers append."""
         while True:
             for file in self._home.logs.glob("*.log"):
                 try:
@@ -130,7 +130,7 @@ class Supervisor:
             await asyncio.sleep(_TRIM_SECONDS)
 
     async def _repeat_failed_writes(self) -> None:
-        """Writes the state again, since a temporarily full disk leaves an outdated one behind."""
+        """Writes the state again after a failed write, because a full disk would leave an outdated state behind."""
         while True:
             await self._unwritten.wait()
             self._unwritten.clear()
@@ -149,7 +149,7 @@ class Supervisor:
         try:
             self._state.write(self._home.state_file)
         except OSError as error:
-            # A full disk must not stop the supervisor, and with it every restart.
+            # A full disk must not stop the supervisor, which restarts all processes.
             log(f"state.not_written: {error}")
             # Downloads report from a thread.
             self._loop.call_soon_threadsafe(self._unwritten.set)
@@ -191,7 +191,7 @@ def main(services: Sequence[Service] = SERVICES) -> int:
         with suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
-        # A normal exit would wait for a download that continues in a thread.
+        # A normal exit would wait for a download that is still running in a thread.
         os._exit(code)
 
 

@@ -1,8 +1,8 @@
-"""Builds images that can't be pulled: ``python -m deploy.images.fallback_images [NAME …] [--replace]``.
+"""Builds substitutes for images that can't be pulled: ``python -m deploy.images.fallback_images [NAME …] [--replace]``.
 
-They have the names used by the Dockerfile and docker-compose.yml, and contain the same programs, built from Debian
-packages, wheels, Maven JAR files and Go modules. Requires the project's environment, root (for debootstrap), a Docker
-engine, and Go for the programs written in it. Keeps existing images.
+They have the names that the Dockerfile and docker-compose.yml use, and contain the same programs, built from Debian
+packages, wheels, Maven JAR files and Go modules. The build requires the project's environment, root (for debootstrap),
+a Docker engine, and Go for the programs written in it. Existing images are kept, unless ``--replace`` is given.
 """
 
 import argparse

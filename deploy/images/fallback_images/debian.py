@@ -13,7 +13,7 @@ _CERTIFICATES = Path("etc/ssl/certs/ca-certificates.crt")
 
 
 def ensure() -> None:
-    """Builds the base image unless it exists. Takes a minute."""
+    """Builds the base image unless it exists. This takes about a minute."""
     if exists(IMAGE):
         return
     with tempfile.TemporaryDirectory(prefix="aes-debian-") as temporary:

@@ -1,4 +1,4 @@
-"""Runs Docker's command line for the fallback images."""
+"""Runs Docker commands for the fallback images."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ def exists(image: str) -> bool:
 
 
 def build(image: str, context: Path) -> None:
-    """Runs docker. If it fails, docker prints the reason, and CalledProcessError is raised."""
+    """Builds an image. If that fails, Docker prints the reason, and CalledProcessError is raised."""
     command = [
         "docker",
         "build",

@@ -1,4 +1,4 @@
-"""Builds programs from Go modules once and stores them in the user's cache directory."""
+"""Builds programs from Go modules, and stores them in the user's cache directory."""
 
 import fcntl
 import os
@@ -13,12 +13,12 @@ _BUILD_SECONDS = 1800
 
 
 class NotBuilt(Exception):
-    """The program couldn't be built, for the reason in the message."""
+    """The program couldn't be built. The message contains the reason."""
 
 
 @dataclass(frozen=True)
 class GoProgram:
-    """A program in a specific version of a Go module."""
+    """A program from a specific version of a Go module."""
 
     name: str
     package: str
@@ -29,7 +29,7 @@ class GoProgram:
 
     @property
     def path(self) -> Path:
-        """The program's path in the cache, even if it isn't built."""
+        """The program's path in the cache, whether or not it has been built."""
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         # Go names a program after its package, without the major version.
         executable = Path(re.sub(r"/v\d+$", "", self.package)).name
@@ -37,7 +37,7 @@ class GoProgram:
 
 
 def built(program: GoProgram) -> Path:
-    """Returns the program's path. Builds the program if it's missing, which may take minutes. Raises NotBuilt."""
+    """Returns the program's path, and builds the program if it's missing. That can take minutes. Raises NotBuilt."""
     if program.path.exists():
         return program.path
     go = shutil.which("go")

@@ -1,4 +1,4 @@
-"""Recipes of the fallback images: their files in these folders, programs from packages, and the required images."""
+"""The recipes of the fallback images: their files in these folders, programs from packages, and required images."""
 
 import re
 import shutil
@@ -89,7 +89,7 @@ _OTHER_NAMES = {"pgvector": "postgres", "opentelemetry-collector": "otel-collect
 
 
 def wanted_images() -> dict[str, str]:
-    """Returns image names by recipe. Reads them from docker-compose.yml and the Dockerfile, so they always match."""
+    """Returns image names by recipe, as they're used in docker-compose.yml and the Dockerfile."""
     compose = yaml.safe_load((PROJECT_ROOT / "docker-compose.yml").read_text())
     images = {service["image"] for service in compose["services"].values() if "build" not in service}
     images.add(_python())

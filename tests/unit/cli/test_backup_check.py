@@ -119,7 +119,7 @@ def test_objects_as_they_were_written(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [(b"2x", "two (corrupt)"), (b"2", "two (has the wrong size)"), (None, "two (missing)")]
+    ("content", "told"), [(b"2x", "two (corrupt)"), (b"2", "two (wrong size)"), (None, "two (missing)")]
 )
 def test_objects_that_are_not_are_named(folder: Path, content: bytes | None, told: str) -> None:
     path = objects_directory(folder, "artifacts") / "two"

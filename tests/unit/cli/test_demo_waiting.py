@@ -75,7 +75,7 @@ def test_it_allows_one_call_and_makes_the_other_after_a_restart() -> None:
     assert service.answers == {"a1": {"decision": "approve"}, "a2": {"output": {"crossing": 4711, "free_seats": 118}}}
     assert restarts == [0], "once, before anything is answered"
     assert len(service.calls("POST", "/runtime/s1/execute/")) == 1
-    for told in ("a person to approve calculator", "this program to run free_seats", "still waits", "735"):
+    for told in ("a person to approve calculator", "this program to run free_seats", "still waiting", "735"):
         assert told in shown
     assert talk.turns[0]["turn_id"] == "t1"
     assert max(map(len, shown.splitlines())) <= 80

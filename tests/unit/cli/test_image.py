@@ -66,4 +66,4 @@ def test_commands_for_development_are_offered_in_a_clone_alone(image: Path, offe
 def test_a_command_for_development_says_that_it_needs_a_clone(image: Path, name: str) -> None:
     refused = aes(image, name, "--help")
     assert refused.returncode == 2
-    assert "from a clone" in " ".join(refused.stderr.replace("│", " ").split())
+    assert "Clone the repository" in " ".join(refused.stderr.replace("│", " ").split())
