@@ -1,8 +1,8 @@
-"""Uploaded bytes: each blob has a row, is stored once per company, and is collected when unreferenced.
+"""Storage of uploaded bytes as blobs: one per company and content, with a database row, and deleted once unreferenced.
 
-A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. State changes
-are made only by ``Blobs``, by ``CollectBlobs``, and by ``keep`` and ``release`` in a transaction of the table that
-references the blob.
+A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. The state is
+changed only by ``Blobs``, by ``CollectBlobs``, and by ``keep`` and ``release``, which run in the transaction that
+changes the referencing row.
 """
 
 from libs.blobs._collector import CollectBlobs

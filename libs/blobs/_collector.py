@@ -1,4 +1,4 @@
-"""The only collector of blobs."""
+"""The garbage collector of blobs. Nothing else deletes stored blobs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,12 +16,12 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBlobs:
-    """Removes unfinished uploads, and blobs that no row of the table ``owner`` references.
+    """Deletes unfinished uploads, and blobs that no row of the table ``owner`` references.
 
-    A blob is marked as abandoned before its objects are removed, so an upload that finishes in between notices. Its
-    objects are removed immediately, and again ``grace_minutes`` later, when no writer can remain. Then the row is
-    deleted. Unused blobs are kept for ``keep_hours``; another upload of the same bytes reactivates them. It's safe to
-    repeat, to interrupt at any point and to run in several processes.
+    A blob is marked as abandoned before its objects are deleted, so that an upload that finishes in between fails. The
+    objects are deleted immediately, and again ``grace_minutes`` later, when nothing can still be writing them. Then the
+    row is deleted. Unused blobs are kept for ``keep_hours``; another upload of the same bytes reactivates them. A run
+    can be repeated, interrupted at any point, and run in several processes at once.
     """
 
     database: Database
@@ -32,7 +32,7 @@ class CollectBlobs:
     grace_minutes: float = 10.0
 
     async def __call__(self) -> int:
-        """Collects once. Returns the number of blobs emptied or removed."""
+        """Runs the collection once. Returns the number of blobs emptied or deleted."""
         await self._give_up()
         emptied, removed = 0, 0
         while blob_ids := await self._in_state("abandoned", 0):
@@ -61,7 +61,8 @@ class CollectBlobs:
                 (self.keep_hours, _BATCH),
             )
             if unused := [blob_id for (blob_id,) in await found.fetchall()]:
-                # A second statement, which sees referencing rows inserted before the locks were taken.
+                # This needs a second statement, which sees referencing rows that were inserted before the locks were
+                # taken.
                 statement = f"""
                     UPDATE blobs b SET since = now(), state = CASE
                         WHEN EXISTS (SELECT FROM {self.owner} o WHERE o.blob_id = b.id) THEN 'stored' ELSE 'abandoned'
@@ -82,7 +83,7 @@ class CollectBlobs:
             await delete_all(self.store, prefix_of(blob_id))
 
     async def _change(self, change: str, state: str, blob_ids: list[str]) -> None:
-        # In a fixed order, so that two collectors can't deadlock.
+        # Rows are locked in a fixed order, so that two collectors can't deadlock.
         await self.database.execute(
             f"""{change} WHERE id IN (
                     SELECT id FROM blobs WHERE id = ANY (%s) AND state = %s ORDER BY id FOR UPDATE)""",

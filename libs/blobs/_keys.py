@@ -1,18 +1,21 @@
-"""Object keys of a blob."""
+"""The keys under which a blob's objects are stored in the object store."""
 
 from hashlib import sha256
 
 
 def prefix_of(blob_id: str) -> str:
-    """Returns the prefix of all objects of a blob. They're deleted together."""
+    """Returns the key prefix shared by all objects of a blob, which are deleted together."""
     return f"blobs/{blob_id}/"
 
 
 def original_key(blob_id: str) -> str:
-    """Returns the key of the original bytes."""
+    """Returns the key of the uploaded bytes."""
     return f"{prefix_of(blob_id)}original"
 
 
 def derived_key(blob_id: str, kind: str, content_type: str) -> str:
-    """Returns the key of an object derived from the bytes. The result depends on the content type."""
+    """Returns the key of an object derived from the uploaded bytes, such as extracted text.
+
+    The key includes a hash of the content type, since the same bytes can be parsed as different types.
+    """
     return f"{prefix_of(blob_id)}{kind}/{sha256(content_type.encode()).hexdigest()[:16]}"

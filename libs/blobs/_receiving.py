@@ -16,14 +16,14 @@ from libs.contracts.identifiers import new_id
 from libs.objects import ObjectStore
 from libs.persistence import Connection, Database
 
-# The collector abandons an upload an hour later, so it never removes objects that are still being written.
+# The collector abandons uploads an hour after this limit, so it never deletes objects that are still being written.
 _RECEIVE_SECONDS: Final = 2 * 3600.0
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A check of a file's first ``head_bytes``. It raises an error to reject the file."""
+    """A check of a file's first ``head_bytes``. ``inspect`` raises an error to reject the file."""
 
     inspect: Callable[[bytes], None] = lambda _: None
     head_bytes: int = HEAD_BYTES
@@ -31,7 +31,7 @@ class Inspection:
 
 @dataclass(slots=True)
 class Upload:
-    """The files of one request."""
+    """The files received in one request, and which of them are kept."""
 
     blobs: "Blobs"
     company_id: str
@@ -41,9 +41,9 @@ class Upload:
     async def receive(
         self, name: str, kind: FileType, pieces: AsyncIterator[bytes], *, max_bytes: int, look: Inspection
     ) -> ReceivedFile:
-        """Stores a file whose signature matches its type.
+        """Stores a file after checking that its first bytes match its type.
 
-        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable`` and the errors of
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable``, and the errors of
         ``pieces`` and of the inspection.
         """
 
@@ -57,7 +57,10 @@ class Upload:
         return file
 
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-        """Returns the files with the blobs that contain their bytes after the commit. Raises ``Conflict``."""
+        """Returns the files with the IDs of the blobs to reference, which stay stored after the commit.
+
+        Raises ``Conflict``.
+        """
         kept = await keep(connection, self.company_id, files)
         self.kept.update(file.blob_id for file in kept)
         return kept
@@ -65,19 +68,19 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """Receives bytes into the object store. Each blob's row is inserted before its bytes are written."""
+    """Receives uploaded bytes into the object store. A blob's row is inserted before its bytes are written."""
 
     database: Database
     store: ObjectStore
 
     @asynccontextmanager
     async def upload(self, company_id: str) -> AsyncIterator[Upload]:
-        """Opens an upload. At the end, discards files that were received but not kept."""
+        """Opens an upload. When the context ends, files that were received but not kept are discarded."""
         upload = Upload(self, company_id)
         try:
             yield upload
         except BaseException:
-            # Also runs on a disconnect, which cancels this task.
+            # This also runs if the client disconnects, which cancels the task.
             await self._discard(upload.received)
             raise
         await self._discard(upload.received - upload.kept)
@@ -85,9 +88,9 @@ class Blobs:
     async def receive(
         self, company_id: str, name: str, content_type: str, pieces: AsyncIterator[bytes]
     ) -> ReceivedFile:
-        """Stores the pieces. The collector removes them within hours unless a transaction keeps them.
+        """Stores a file's bytes as a new blob. The collector deletes it within hours unless a transaction keeps it.
 
-        Raises ``Conflict`` after two hours, ``StoreUnavailable`` and the errors of ``pieces``.
+        Raises ``Conflict`` after two hours, ``StoreUnavailable``, and the errors of ``pieces``.
         """
         blob_id = new_id()
         await self.database.execute("INSERT INTO blobs (id, company_id) VALUES (%s, %s)", (blob_id, company_id))
@@ -104,7 +107,7 @@ class Blobs:
         )
 
     async def _discard(self, blob_ids: Collection[str]) -> None:
-        """Discards blobs, as far as possible. The collector removes the rest."""
+        """Tries to discard the blobs and logs a failure. The collector deletes the rest."""
         if not blob_ids:
             return
         try:
@@ -120,8 +123,8 @@ class Blobs:
                    WHERE id = ANY (%s) AND state = 'uploading'""",
                 (blob_ids,),
             )
-            # A second statement, which also sees commits with a lost acknowledgement. The collector may have removed
-            # other blobs' rows.
+            # A second statement also sees commits whose acknowledgement was lost. Rows that are missing here were
+            # deleted by the collector.
             found = await connection.execute(
                 "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)
             )
@@ -133,8 +136,8 @@ async def checked_pieces(
 ) -> AsyncIterator[bytes]:
     """Yields the pieces of an incoming file, with the first ``head_bytes`` as one piece.
 
-    ``check_head`` receives those first bytes beforehand, or all bytes of a shorter file. Its errors end the upload.
-    Raises ``TooLarge``, and ``ValidationFailed`` for an empty file.
+    Before that piece is yielded, ``check_head`` receives it, or all bytes of a shorter file. An error that it raises
+    ends the upload. Raises ``TooLarge``, or ``ValidationFailed`` if the file is empty.
     """
     size, head, is_checked = 0, bytearray(), False
     async for piece in pieces:

@@ -8,7 +8,7 @@ from typing import Final
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.persistence import Connection, fetch_value
 
-# A single statement, so that nothing changes between finding the company's blobs and changing the new blob.
+# This is a single statement, so that nothing changes between finding the company's blob and changing the new one.
 _KEEP: Final = """
     WITH earlier AS (
         UPDATE blobs SET state = 'stored', since = now()
@@ -28,7 +28,7 @@ _RELEASE: Final = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedFile:
-    """A file whose bytes are in the object store. ``size`` is in bytes, ``sha256`` in hexadecimal digits."""
+    """A file whose bytes are in the object store. ``size`` is in bytes; ``sha256`` is hexadecimal."""
 
     blob_id: str
     name: str
@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """A user's idempotency key. ``scope``: the company, or a part of it."""
+    """The idempotency key of a user's upload. Keys are unique per user and ``scope``: a company, or a part of it."""
 
     scope: str
     user_id: str
@@ -49,9 +49,10 @@ class UploadKey:
 async def repeated(
     connection: Connection, key: UploadKey, files: Sequence[ReceivedFile], ids: Sequence[str]
 ) -> list[str] | None:
-    """Returns the IDs created by an earlier upload with this key, or None for the first upload, which creates ``ids``.
+    """Returns the IDs that an earlier upload with this key created.
 
-    Waits for a concurrent upload to commit. Raises ``ValidationFailed`` if the earlier upload had other files.
+    For a first upload, records ``ids`` and returns None. Waits for a concurrent upload to commit. Raises
+    ``ValidationFailed`` if the earlier upload contained other files.
     """
     content_hash = sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
     place = (key.scope, key.user_id, key.key)
@@ -75,14 +76,15 @@ async def repeated(
 
 
 async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-    """Returns the files with the blobs to reference. If the company already has the bytes, that's the existing blob.
+    """Returns the files with the IDs of the blobs to reference.
 
-    Raises ``Conflict`` if the collector abandoned an upload in the meantime.
+    Bytes that the company already has keep their existing blob. Raises ``Conflict`` if the collector has abandoned an
+    upload in the meantime.
     """
     kept: dict[str, str] = {}
-    # In a fixed order, so that two uploads of the same files can't deadlock.
+    # Files are locked in a fixed order, so that two uploads of the same files can't deadlock.
     for file in sorted(files, key=lambda each: each.sha256):
-        # An advisory lock, since two first uploads of the same bytes have no common row to lock.
+        # The lock is advisory, since two first uploads of the same bytes have no row in common.
         lock = f"{company_id}/{file.sha256}"
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
         parameters = {"company": company_id, "sha256": file.sha256, "id": file.blob_id}
@@ -94,6 +96,6 @@ async def keep(connection: Connection, company_id: str, files: Sequence[Received
 
 
 async def release(connection: Connection, blob_ids: Sequence[str]) -> None:
-    """Records that these blobs have lost a reference. The collector checks for other references."""
-    # In the order in which uploads lock them.
+    """Marks blobs as unused after a reference was removed. The collector deletes those that nothing else references."""
+    # Rows are locked in the order in which uploads lock them.
     await connection.execute(_RELEASE, (list(blob_ids),))

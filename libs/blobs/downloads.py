@@ -1,4 +1,4 @@
-"""Responses with stored bytes: ranges, and 304 if the client already has them."""
+"""Responses with a stored file's bytes, including range requests and 304 for unchanged files."""
 
 import re
 from collections.abc import Awaitable, Mapping
@@ -15,7 +15,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 class Stored(Protocol):
-    """A stored file: its ``size`` in bytes and its hash."""
+    """The properties of a stored file that a download needs. ``size`` is in bytes."""
 
     @property
     def name(self) -> str: ...
@@ -32,19 +32,23 @@ class OpenPieces(Protocol):
 
 
 async def download(request: Request, file: Stored, open_pieces: OpenPieces, *, inline: bool = False) -> Response:
-    """Returns a response with all bytes of a file, or with the requested range."""
+    """Returns a response with the whole file or the requested range."""
     want = wanted(request.headers, size=file.size, etag=f'"{file.sha256}"')
     headers = download_headers(want, name=file.name, inline=inline)
     if want.length == 0:
         return Response(status_code=want.status, headers=headers)
     pieces = await open_pieces(start=want.start, length=want.length)
-    # Set as a header, since Starlette would add a charset to a text type, and the file's encoding is unknown.
+    # The type is set as a header, since Starlette would add a charset to text types, and the file's encoding is
+    # unknown.
     return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The requested part of ``size`` bytes: ``length`` bytes from ``start``. ``length`` is 0 for 304 and 416."""
+    """The status and byte range of a response: ``length`` of the file's ``size`` bytes, from ``start``.
+
+    ``length`` is 0 for statuses 304 and 416.
+    """
 
     status: int
     start: int
@@ -54,7 +58,10 @@ class Wanted:
 
 
 def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
-    """Parses the requested range. ``etag`` includes its quotes. A request for several ranges gets the whole file."""
+    """Determines the response's status and range from the request headers.
+
+    ``etag`` includes its quotes. A request for several ranges gets the whole file.
+    """
     if _tags(headers.get("if-none-match", "")) & {etag, "*"}:
         return Wanted(304, 0, 0, size, etag)
     whole = Wanted(200, 0, size, size, etag)
@@ -75,7 +82,10 @@ def wanted(headers: Mapping[str, str], *, size: int, etag: str) -> Wanted:
 
 
 def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]:
-    """Returns the response headers except the media type. They keep browsers from sniffing or running the content."""
+    """Returns the response headers except ``Content-Type``.
+
+    They prevent browsers from sniffing or running the content.
+    """
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": want.etag,
@@ -94,7 +104,10 @@ def download_headers(want: Wanted, *, name: str, inline: bool) -> dict[str, str]
 
 
 def disposition(name: str, *, inline: bool) -> str:
-    """Returns the value of ``Content-Disposition``. Old clients use only the name's ASCII characters."""
+    """Returns the value of the ``Content-Disposition`` header.
+
+    Old clients see only the ASCII characters of the name.
+    """
     plain = re.sub(r"[^ !#-\[\]-~]|%", "_", name)
     return f"{'inline' if inline else 'attachment'}; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 

@@ -27,14 +27,14 @@ _EXTENDED_NAME: Final = re.compile(r";\s*filename\*\s*=\s*\"?([\w-]+)'[^']*'([^;
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A file in the body. Read its ``pieces`` to the end before requesting the next part."""
+    """A file in a multipart form. Read its ``pieces`` to the end before requesting the next part."""
 
     name: str
     pieces: AsyncIterator[bytes]
 
 
 async def body_of(request: Request) -> AsyncIterator[bytes]:
-    """Yields the request body. Raises ``InvalidRequest`` if it's incomplete."""
+    """Yields the pieces of the request body. Raises ``InvalidRequest`` if the body is incomplete."""
     try:
         async for piece in request.stream():
             yield piece
@@ -43,7 +43,10 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """Returns the separator of the parts. Raises ``UnsupportedMediaType`` unless the body is a multipart form."""
+    """Returns the boundary that separates the form's parts.
+
+    Raises ``UnsupportedMediaType`` if the body isn't such a form.
+    """
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
     is_readable = 0 < len(boundary) <= _BOUNDARY_BYTES and boundary.isascii() and boundary.isprintable()
@@ -55,8 +58,8 @@ def boundary_of(content_type: str) -> str:
 async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIterator[FilePart]:
     """Yields the parts named ``file``, in order.
 
-    Raises ``InvalidRequest`` for a malformed body, also while a part is read, and ``ValidationFailed`` for other
-    fields.
+    Raises ``InvalidRequest`` for a malformed body, also while a part is being read. Raises ``ValidationFailed`` if the
+    form has other fields.
     """
     events = _events(body, boundary_of(content_type))
     async for event in events:
@@ -67,10 +70,11 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
 async def without_fields(
     body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
 ) -> AsyncIterator[bytes]:
-    """Yields the form with only its files. ``take`` receives each field's name and value, and each file's name.
+    """Yields the bytes of the form with only its files.
 
-    Ends with an error of ``take``, with ``InvalidRequest`` for a malformed body, or with ``TooLarge`` for a field over
-    10 KB.
+    The names and values of the other fields are passed to ``take``. ``take`` also receives the name of each file.
+    Errors of ``take`` end the iteration. Raises ``InvalidRequest`` for a malformed body and ``TooLarge`` for a field
+    over 10 KB.
     """
     boundary = boundary_of(content_type).encode()
     events = _events(body, boundary.decode())
@@ -114,7 +118,7 @@ async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[An
                     yield event
         parser.close()
     except MultipartError as problem:
-        # The first argument is the parser's message; the others are Python exceptions.
+        # The error's first argument is the parser's message. The others are Python exceptions.
         raise InvalidRequest(f"The body isn't a valid multipart form: {problem.args[0]}.") from None
 
 
@@ -128,7 +132,10 @@ def _file_name(segment: MultipartSegment) -> str:
 
 
 def _given_name(segment: MultipartSegment) -> str:
-    """Returns the name in `filename*`. `filename` may be encoded as in email, and .NET sends both."""
+    """Returns the file's name, from ``filename*`` if present, otherwise from ``filename``.
+
+    .NET sends both, and encodes ``filename`` as email headers do.
+    """
     headers = {name.lower(): value for name, value in segment.headerlist}
     name = str(segment.filename)
     try:

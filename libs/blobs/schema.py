@@ -1,4 +1,4 @@
-"""Tables of blobs and of idempotent uploads, in the database of a service that owns files."""
+"""Tables of blobs and idempotent uploads. A service that stores files has them in its database."""
 
 from types import ModuleType
 

@@ -1,4 +1,7 @@
-"""Sandboxed processes for untrusted input: resource-limited, without secrets, disposable and low-priority."""
+"""Sandboxed processes for parsing untrusted input.
+
+They're disposable, have no secrets, and run with resource limits.
+"""
 
 from libs.confined._limits import (
     JobRefused,

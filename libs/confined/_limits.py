@@ -1,4 +1,4 @@
-"""Limits of confined processes, and the errors for exceeding them."""
+"""Resource limits of confined processes, and the errors raised when they're exceeded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ PartDone = Callable[[], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of a process: ``seconds`` of wall time for a part of a job, ``job_seconds`` for the whole job.
+    """Limits of a process: ``seconds`` of wall time for each part of a job, and ``job_seconds`` for the whole job.
 
     The process can use ``memory_bytes`` of resident memory. It can map ``slack_bytes`` more, which some libraries need.
     """
@@ -21,18 +21,18 @@ class Limits:
 
 
 class JobRefused(Exception):
-    """The job can't be done. The message is for the owner of the input."""
+    """The process rejected the job's input. The message can be shown to the user who supplied it."""
 
 
 class OutOfMemory(Exception):
-    """The process reached its memory limit and must be killed. The input itself wasn't rejected."""
+    """The process reached its memory limit and must be killed. The input isn't necessarily invalid."""
 
     def __init__(self) -> None:
         super().__init__("Reading it took too much memory.")
 
 
 class OutOfTime(TimeoutError):
-    """A time limit expired: the job's if ``whole``, otherwise the part's."""
+    """A time limit expired: the job's if ``whole`` is true, otherwise the current part's."""
 
     def __init__(self, *, whole: bool) -> None:
         super().__init__("the job took too long")
@@ -40,7 +40,10 @@ class OutOfTime(TimeoutError):
 
 
 class ProcessKilled(Exception):
-    """The process exceeded a limit, crashed, or had an unexpected error. ``errors``: the end of its stderr."""
+    """The process exceeded a limit, crashed, or raised an unexpected error.
+
+    ``errors`` is the end of its standard error.
+    """
 
     def __init__(self, status: int, errors: str) -> None:
         super().__init__(f"status {status}: {errors}")
@@ -49,8 +52,8 @@ class ProcessKilled(Exception):
 
 
 class ProcessNotStarted(ProcessKilled):
-    """The process ended before it accepted a job."""
+    """The process exited before it was ready for a job."""
 
 
 def no_parts() -> None:
-    """The callback of a job with a single part."""
+    """Ignores progress. It's the default callback, for jobs with a single part."""

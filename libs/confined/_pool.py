@@ -1,4 +1,4 @@
-"""Reusable confined processes, shared fairly among companies."""
+"""A pool of reusable confined processes, shared fairly among companies."""
 
 import asyncio
 import logging
@@ -19,14 +19,14 @@ _FULL: Final = 0.5
 
 
 class PoolClosed(Exception):
-    """The service is stopping."""
+    """The pool was closed because the service is stopping."""
 
 
 class ConfinedPool:
-    """Runs at most ``size`` jobs of a company concurrently, and starts processes on demand.
+    """Runs jobs in confined processes, at most ``size`` at once for each company. Processes start on demand.
 
     One more process is reserved for other companies, so that a company's long jobs don't block the others. Waiting
-    companies are served in rotation. Cancelling a call ends its process.
+    companies are served in rotation. Cancelling a call kills its process.
     """
 
     def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:
@@ -41,9 +41,10 @@ class ConfinedPool:
     async def run(
         self, company_id: str, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None
     ) -> tuple[Job, bytes]:
-        """Runs a job. Raises the errors of ``ConfinedProcess.call``, ProcessNotStarted and PoolClosed.
+        """Runs a job. Raises ProcessNotStarted, PoolClosed, and the errors of ``ConfinedProcess.call``.
 
-        If the process is killed, the job is retried once, since the system may have killed it.
+        If the process is killed, the job is retried once, since the operating system may have killed it for lack of
+        memory.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -54,16 +55,16 @@ class ConfinedPool:
                     raise PoolClosed from None
                 if isinstance(killed, ProcessNotStarted) or attempt == _ATTEMPTS:
                     raise
-                _log.warning("confined process of %s died with status %d", self._module, killed.status)
+                _log.warning("A confined process of %s died with status %d", self._module, killed.status)
         raise AssertionError("the last attempt returns or raises")
 
     def progressed_within(self, seconds: float) -> bool:
-        """Returns whether a job started or finished a part in the last ``seconds``."""
+        """Returns whether any job has started or finished a part in the last ``seconds``."""
         since = asyncio.get_running_loop().time() - seconds
         return any(process.progressed_at > since for process in self._processes)
 
     async def close(self) -> None:
-        """Ends all processes. Running calls raise PoolClosed."""
+        """Kills all processes. Calls that are still running raise PoolClosed."""
         self._closed = True
         processes, self._processes = self._processes, set()
         await asyncio.gather(*(process.kill() for process in processes))
@@ -88,7 +89,7 @@ class ConfinedPool:
                 await self._discard(process)
 
     def _is_used_up(self, process: ConfinedProcess) -> bool:
-        """Returns whether to replace the process. Native parsers leak memory, and its CPU time is limited."""
+        """Returns whether to replace the process: native parsers leak memory, and CPU time is limited per process."""
         return (
             process.jobs >= _JOBS_PER_PROCESS
             or process.memory() > _FULL * self._limits.memory_bytes
@@ -99,7 +100,7 @@ class ConfinedPool:
         if self._closed:
             raise PoolClosed
         await self._discard(old)
-        # Covers the CPU time of its earlier jobs and of the last one.
+        # This covers the CPU time of the process's earlier jobs and of its last one.
         cpu_seconds = 2 * self._limits.job_seconds
         process = await ConfinedProcess.start(
             self._module, self._limits, cpu_seconds=cpu_seconds, environment=self._environment

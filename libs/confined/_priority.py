@@ -1,4 +1,4 @@
-"""Low priority for slow work that can wait."""
+"""A low CPU priority for slow background work."""
 
 import os
 import time

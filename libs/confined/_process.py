@@ -1,4 +1,4 @@
-"""The parent's side of a confined process: start, jobs, memory limit and kill."""
+"""The parent's side of a confined process: starts it, sends it jobs, enforces its limits and kills it."""
 
 import asyncio
 import contextlib
@@ -52,13 +52,13 @@ class ConfinedProcess:
         self.jobs = 0
         self.worked_seconds = 0.0
         self.progressed_at = 0.0
-        """When its job started or last finished a part, by the event loop's clock."""
+        """When the current job started or last finished a part, by the event loop's clock."""
 
     @classmethod
     async def start(
         cls, module: str, limits: Limits, *, cpu_seconds: float, environment: Mapping[str, str] | None = None
     ) -> Self:
-        """Starts the module, which calls ``answer_jobs``. Raises ProcessNotStarted.
+        """Starts a process that runs the module, which must call ``answer_jobs``. Raises ProcessNotStarted.
 
         The process inherits only the library paths from the parent's environment.
         """
@@ -69,7 +69,8 @@ class ConfinedProcess:
                 sys.executable, "-P", "-s", "-m", module,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors, limit=_BUFFER,
                 cwd=folder, env={**_environment(folder), **(environment or {})},
-                # In its own session, its group can be killed with it, and Ctrl+C in the terminal doesn't reach it.
+                # With its own session, the process can be killed together with its group, and Ctrl+C in the terminal
+                # doesn't reach it.
                 start_new_session=True,
             )  # fmt: skip
         except BaseException:
@@ -98,7 +99,7 @@ class ConfinedProcess:
         return self._process.returncode is None
 
     def memory(self) -> int:
-        """Returns resident memory in bytes, or 0 if the process has ended or the system doesn't report it."""
+        """Returns the resident memory in bytes, or 0 if the process has exited or the system doesn't report it."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
@@ -106,7 +107,7 @@ class ConfinedProcess:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     async def call(self, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None) -> tuple[Job, bytes]:
-        """Runs a job on copies of ``files``, stored in the process's folder under the given names.
+        """Runs a job on copies of ``files``, which are placed in the process's folder under the given names.
 
         Raises JobRefused. Also raises OutOfTime, OutOfMemory and ProcessKilled, after which the process must be killed.
         """
@@ -145,21 +146,21 @@ class ConfinedProcess:
             watch.cancel()
 
     async def kill(self) -> None:
-        """Kills the process and its group and removes its folder. Returns once the process has ended."""
+        """Kills the process and its group and deletes its folder. Returns once the process has exited."""
         self._kill_group()
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         stdin.close()
         if not self._receiving:
-            # asyncio also waits for the pipes to close, and misses the end of an unread pipe.
+            # asyncio's own wait also waits for the pipes to close, and it misses the end of an unread pipe.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     while await stdout.read(_BUFFER):
                         pass
         await self._process.wait()
         self._errors.close()
-        # Not in a thread, since a cancelled call wouldn't wait for it.
+        # This doesn't run in a thread, since a cancelled call wouldn't wait for it.
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _kill_group(self) -> None:
@@ -185,7 +186,7 @@ class ConfinedProcess:
             except OSError:
                 if self.alive:
                     raise
-                # Killing the process removed its folder.
+                # Killing the process has already removed its folder.
                 raise ProcessKilled(self._process.returncode or 0, self._last_words()) from None
         try:
             yield
@@ -228,7 +229,7 @@ class ConfinedProcess:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Returns a minimal environment without keys or addresses."""
+    """Returns a minimal environment without secrets or addresses of other services."""
     kept = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
     place = str(folder)
     return (
@@ -247,10 +248,10 @@ def _environment(folder: Path) -> dict[str, str]:
 async def run_confined(
     module: str, job: Job, *, seconds: float, memory_bytes: int, files: Mapping[str, Path] | None = None
 ) -> Job:
-    """Runs a job within ``seconds`` of wall time in the module, which calls ``answer_job``.
+    """Runs a single job in a new process, within ``seconds`` of wall time. The module must call ``answer_job``.
 
     The process gets copies of ``files`` under the given names. Raises JobRefused, OutOfMemory, ProcessKilled and
-    TimeoutError. A cancelled call leaves no process behind.
+    TimeoutError. If the call is cancelled, the process is killed.
     """
     limits = Limits(seconds=seconds, job_seconds=seconds, memory_bytes=memory_bytes)
     process = await ConfinedProcess.start(module, limits, cpu_seconds=seconds)

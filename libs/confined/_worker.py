@@ -1,4 +1,4 @@
-"""The process's side: sets limits and a low priority, then runs jobs from standard input until the parent exits."""
+"""The child's side of a confined process: sets its limits and runs jobs from standard input until the parent exits."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ _REPORT_SECONDS: Final = 0.5
 
 
 def answer_jobs(work: Work) -> None:
-    """Runs jobs from standard input. An error other than JobRefused and MemoryError ends the process."""
+    """Runs jobs from standard input. Any error other than JobRefused and MemoryError ends the process."""
     jobs, answers = sys.stdin.buffer, _own_output()
     if (first := _frames.read(jobs)) is None:
         return
@@ -34,16 +34,16 @@ def answer_jobs(work: Work) -> None:
 
 
 def answer_job(work: Callable[[Job], Job]) -> None:
-    """Runs jobs without bytes and with a single part."""
+    """Runs jobs from standard input whose result is JSON only and which have a single part."""
     answer_jobs(lambda job, _, __: (work(job), b""))
 
 
 class _Parts:
-    """Reports finished parts of the job to the parent, at a limited rate."""
+    """Reports each finished part of the job to the parent, at a limited rate."""
 
     def __init__(self, answers: BinaryIO, seconds: float) -> None:
         self._answers = answers
-        # Ends a process that's stuck in a part even if its parent is gone.
+        # The alarm ends a process that's stuck in a part, even if its parent is gone.
         self._alarm = int(seconds) + _GRACE_SECONDS
         self._reported = time.monotonic()
         signal.alarm(self._alarm)
@@ -66,7 +66,7 @@ def _answer(work: Work, job: Job, body: bytes, part_done: PartDone) -> tuple[Job
 
 
 def _own_output() -> BinaryIO:
-    """Redirects libraries' output to standard error, so that it doesn't mix with the results."""
+    """Redirects the output of libraries to standard error, so that it doesn't mix with the results."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
@@ -76,7 +76,7 @@ def _confine(limits: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if sys.platform == "linux":
-        # macOS doesn't support this limit; there the time limit must suffice.
+        # macOS doesn't support this limit, so only the time limit applies there.
         _limit(resource.RLIMIT_AS, limits["memory_bytes"] + limits["slack_bytes"])
     _limit(resource.RLIMIT_CPU, limits["cpu_seconds"])
     _limit(resource.RLIMIT_CORE, 0)

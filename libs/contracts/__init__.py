@@ -1,1 +1,1 @@
-"""The wire contracts: envelope, topics, commands, events and REST bodies."""
+"""The contracts of the APIs and the bus: envelope, topics, commands, events, and request and response bodies."""

@@ -26,7 +26,10 @@ is a new type (`.v2`). `ce_dataref` and `ce_datahash` replace a payload that is 
 
 
 def document(server: str | None = None, prefix: str = "") -> dict[str, Any]:
-    """Returns the document as JSON-ready data. ``server`` is ``host:port``; ``prefix`` precedes topic names."""
+    """Returns the document as JSON-ready data.
+
+    ``server`` is Kafka's ``host:port``. ``prefix`` is prepended to the names of topics.
+    """
     messages = published_messages()
     result: dict[str, Any] = {
         "asyncapi": "3.0.0",
@@ -129,13 +132,13 @@ def _message(name: str, model: type[Message]) -> dict[str, Any]:
 
 
 def summary_of(model: type[BaseModel]) -> str:
-    """Returns a model's docstring in one line, or its name."""
+    """Returns a model's docstring as one line, or its name if it has none."""
     own = vars(model).get("__doc__")
     return " ".join(inspect.cleandoc(own).split()).replace("``", "`") if own else model.__name__
 
 
 def schemas_of(models: Iterable[type[BaseModel]]) -> dict[str, Any]:
-    """Returns the component schemas of the models and of all models they contain, by name."""
+    """Returns the component schemas, by name, of the models and of all models nested in them."""
     _, schema = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
     )
@@ -148,7 +151,7 @@ def _payload_schemas() -> dict[str, Any]:
 
 
 def _with_plain_discriminators(schema: Any) -> Any:
-    """Replaces OpenAPI's discriminator objects with the property's name, as AsyncAPI requires."""
+    """Replaces OpenAPI's discriminator objects with the name of the property, as AsyncAPI requires."""
     if isinstance(schema, list):
         return [_with_plain_discriminators(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Citations: passages that support replies."""
+"""Citations of the passages that support a reply."""
 
 from typing import Any, ClassVar
 
@@ -6,10 +6,10 @@ from libs.contracts.models import WireModel
 
 
 class Citation(WireModel):
-    """A passage that supports a reply."""
+    """A citation: a passage that supports the reply."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of a file": {
+        "passage of a file": {
             "knowledge_base_id": "01980f4f-5e31-7169-8283-708192a3b4c9",
             "knowledge_base_name": "Passenger handbook",
             "file_id": "01980f4f-6f42-727a-9394-8192a3b4c5da",

@@ -1,4 +1,4 @@
-"""Field types of credentials."""
+"""Field types for the properties of credentials, such as their scopes and expiry."""
 
 from datetime import UTC
 from typing import Annotated

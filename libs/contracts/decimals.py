@@ -1,4 +1,4 @@
-"""Decimals on the wire. They're text, since JSON numbers lose digits."""
+"""Decimals in messages and bodies. They're strings, since JSON numbers can lose digits."""
 
 from decimal import Decimal
 

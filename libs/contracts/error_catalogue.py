@@ -1,6 +1,6 @@
 """All error and reason codes, each with its meaning and advice. The reference page is generated from this module.
 
-In events, reasons are plain strings, so that older consumers accept new ones.
+In events, reasons are plain strings rather than enums, so that older consumers accept new ones.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from libs.contracts.errors import ErrorKind
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Meaning and advice, one sentence each."""
+    """The meaning of a code, and advice on what to do about it, in one sentence each."""
 
     meaning: str
     advice: str
@@ -21,7 +21,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry(Explanation):
-    """An error with its HTTP status."""
+    """The explanation of an error type, with its HTTP status."""
 
     status: int
 
@@ -117,7 +117,7 @@ ERRORS: Final[Mapping[ErrorKind, ErrorEntry]] = {
         "Retry a write with the same `Idempotency-Key`. If a turn failed, start a new one.",
     ),
 }
-"""Sorted by status. If two errors share a status, the second is the default."""
+"""The errors by type, sorted by status. If two share a status, the second is that status's default."""
 
 
 FileErrorCode = Literal[
@@ -158,17 +158,17 @@ FILE_ERRORS: Final[Mapping[FileErrorCode, Explanation]] = {
         "The embedding provider rejected the file's text.", "Choose another embedding model, then ingest it again."
     ),
     "given_up": Explanation(
-        "All attempts failed, since a service didn't respond or the worker stopped.", "Ingest the file again."
+        "Every attempt failed because a service didn't respond or a worker stopped.", "Ingest the file again."
     ),
     "gone": Explanation("The artifact was deleted, or its content is missing.", "Upload the file again."),
 }
-"""The ``code`` in ``knowledge_base.datasource.failed`` and ``datasource_errors``, and the detail's ``type`` in
-``artifact.failed``.
+"""The values of ``code`` in ``knowledge_base.datasource.failed`` and ``datasource_errors``, and of the error detail's
+``type`` in ``artifact.failed``.
 """
 
 
 class CancelReason(StrEnum):
-    """Why a turn was cancelled."""
+    """The reason why a turn was cancelled."""
 
     REQUESTED = "requested"
     SESSION_DELETED = "session_deleted"
@@ -180,11 +180,11 @@ CANCEL_REASONS: Final[Mapping[CancelReason, Explanation]] = {
     CancelReason.SESSION_DELETED: Explanation("The turn's session was deleted.", "Create a new session."),
     CancelReason.SESSION_EXPIRED: Explanation("The turn's session expired and was deleted.", "Create a new session."),
 }
-"""The ``reason`` of ``turn.cancelled``."""
+"""The values of ``reason`` in ``turn.cancelled``."""
 
 
 class DisabledReason(StrEnum):
-    """Why a webhook is disabled."""
+    """The reason why a webhook was disabled."""
 
     REQUESTED = "requested"
     GONE = "gone"
@@ -202,10 +202,10 @@ DISABLED_REASONS: Final[Mapping[DisabledReason, Explanation]] = {
         "The API key that created the webhook was revoked.", "Enable the webhook again with another key."
     ),
 }
-"""The ``reason`` of ``webhook.disabled``, and a webhook's ``disabled_reason``."""
+"""The values of ``reason`` in ``webhook.disabled`` and of a webhook's ``disabled_reason``."""
 
 FINDINGS: Final[Mapping[str, str]] = {
-    # Any field.
+    # Details of any field.
     "missing": "A required field is missing.",
     "extra_forbidden": "The field or parameter doesn't exist.",
     "invalid": "The value is invalid.",
@@ -228,7 +228,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "schema_invalid": "The JSON Schema is invalid.",
     "schema_not_of_object": "The JSON Schema doesn't describe an object.",
     "not_found": "The field refers to something that doesn't exist.",
-    # Conventions.
+    # Conventions of the API.
     "key_reused": "The `Idempotency-Key` was used with a different body.",
     "invalid_cursor": "The cursor isn't valid for this list.",
     "quota_exceeded": "The company has reached a limit.",
@@ -306,6 +306,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "reserved": "The name is reserved.",
     "in_collection": "The file is in a collection of the vector store.",
 }
-"""The ``type`` of an error's detail. The detail's ``hint`` says what to do. Other types are field constraints, such as
-``greater_than``.
+"""The values of an error detail's ``type``. Other values are field constraints, such as ``greater_than``.
+
+The detail's ``hint`` says what to do.
 """

@@ -1,4 +1,4 @@
-"""Error kinds, with their HTTP status and whether a retry can help."""
+"""Error types and bodies, shared by HTTP responses and rejection events, and the exceptions that carry them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ _OWN: Final = ("libs.", "services.")
 
 
 class ErrorKind(StrEnum):
-    """The values of ``error.type``."""
+    """The kind of an error, sent as ``error.type``."""
 
     INVALID_REQUEST = "invalid_request_error"
     AUTHENTICATION = "authentication_error"
@@ -35,7 +35,7 @@ class ErrorKind(StrEnum):
 
 
 class ExceededBudget(BaseModel):
-    """A used-up budget. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as a string."""
+    """A used-up budget. ``limit`` and ``used`` are in ``unit``. A cost is an exact decimal, as a string."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -47,7 +47,7 @@ class ExceededBudget(BaseModel):
 
 
 class ExceededLimit(BaseModel):
-    """A limit of the company, named as in `GET /me/`, and its current use."""
+    """A company limit that was reached, named as in `GET /me/`, and the current use."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -94,12 +94,12 @@ _MESSAGES: Final = {
     "timezone_aware": "must have a time zone",
     "timezone_naive": "must not have a time zone",
     "union_tag_not_found": "needs the field {discriminator}",
-    "union_tag_invalid": "must have one of these as {discriminator}: {expected_tags}",
+    "union_tag_invalid": "must have one of these values for {discriminator}: {expected_tags}",
 }
 
 
 def validation_message(error: Mapping[str, Any]) -> str:
-    """Returns our message for a Pydantic error. It follows the field's name."""
+    """Returns the API's message for a Pydantic error, phrased to follow the name of the field."""
     if (message := _MESSAGES.get(error["type"])) is not None:
         return message.format_map(error.get("ctx") or {})
     told: str = error["msg"]
@@ -109,7 +109,7 @@ def validation_message(error: Mapping[str, Any]) -> str:
 
 
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
-    """Returns error details with our messages for Pydantic errors."""
+    """Converts Pydantic errors to error details with the API's own messages."""
     return [
         ErrorDetail(loc=list(error["loc"]), type=error["type"], message=validation_message(error), hint=_hint(error))
         for error in errors
@@ -125,7 +125,7 @@ def _hint(error: Any) -> str | None:
 
 
 class ErrorInfo(BaseModel):
-    """The body of every error: ``error`` in HTTP responses and in ``….rejected`` events."""
+    """The description of an error: the ``error`` object in HTTP responses and in ``….rejected`` events."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -134,17 +134,17 @@ class ErrorInfo(BaseModel):
     details: list[ErrorDetail] | None = None
     correlation_id: str | None = None
     retry_after: int | None = None
-    """Seconds. Sent as the ``Retry-After`` header, not in the HTTP body."""
+    """The number of seconds to wait. It's sent as the ``Retry-After`` header, not in the HTTP body."""
 
 
 class ErrorBody(BaseModel):
-    """The body of every error."""
+    """The response body of every error."""
 
     error: ErrorInfo
 
 
 class ServiceError(Exception):
-    """An error for the caller: a 4xx or 5xx response on HTTP, a rejection on the bus."""
+    """An error for the caller. It becomes a 4xx or 5xx response over HTTP, or a rejection event on the bus."""
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
 
@@ -199,7 +199,7 @@ class RangeNotSatisfiable(ServiceError):
 
 
 class ValidationFailed(ServiceError):
-    """Always has details. If none are given, a single detail covers the whole document."""
+    """The request is invalid. If no details are given, a single detail covers the whole document."""
 
     kind = ErrorKind.VALIDATION
 
@@ -237,7 +237,10 @@ class TimedOut(ServiceError):
 
 
 class InternalError(ServiceError):
-    """``cause`` is the ``cause_of`` the underlying exception. It's for operators and never sent to callers."""
+    """An unexpected failure of the service.
+
+    ``cause`` is the result of ``cause_of`` for the underlying exception. It's for operators and never sent to callers.
+    """
 
     kind = ErrorKind.INTERNAL
 
@@ -254,16 +257,19 @@ class InternalError(ServiceError):
 
 
 def cause_of(problem: BaseException) -> str:
-    """Returns the type and location of an exception and of those it was raised from.
+    """Returns the type and location of an exception and of the chain of exceptions that caused it.
 
-    Exception messages are omitted, since they may contain users' data.
+    The exceptions' messages are omitted, since they may contain users' data.
     """
     told = f"{type(problem).__name__}{_place(problem.__traceback__)}"
     return told if problem.__cause__ is None else f"{told}, from {cause_of(problem.__cause__)}"
 
 
 def _place(traceback: TracebackType | None) -> str:
-    """Returns the innermost line, preceded by the project's innermost line if the former is in a library."""
+    """Returns the line that raised the exception.
+
+    If it's in a library, the project's line that led to it comes first.
+    """
     lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
     own = [line for line in lines if line[0].startswith(_OWN)]
     places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
@@ -274,7 +280,7 @@ _BY_KIND = {error.kind: error for error in ServiceError.__subclasses__()}
 
 
 def error_from(info: ErrorInfo) -> ServiceError:
-    """Returns the exception for an error body, such as that of a ``….rejected`` event."""
+    """Returns the exception for a received error, such as the one in a ``….rejected`` event."""
     error = _BY_KIND.get(info.type, InternalError)
     return error(info.message, details=info.details, retry_after=info.retry_after)
 
@@ -282,28 +288,28 @@ def error_from(info: ErrorInfo) -> ServiceError:
 def invalid_field(
     loc: Sequence[str | int], message: str, *, kind: str = "invalid", hint: str | None = None
 ) -> ValidationFailed:
-    """The error for one field of a body, or for the whole body if ``loc`` is empty."""
+    """Returns the error for one field of a body, or for the whole body if ``loc`` is empty."""
     where = f"{'.'.join(map(str, loc))}: " if loc else ""
     detail = ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint)
     return ValidationFailed(f"Invalid body: {where}{message}.", details=[detail])
 
 
 def invalid_cursor() -> ValidationFailed:
-    """Returns the error for a cursor that isn't from the list."""
+    """Returns the error for a cursor that the list didn't issue."""
     finding = "must be `next` of the previous page"
     detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=finding)
     return ValidationFailed(f"Invalid query: after {finding}.", details=[detail])
 
 
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
-    """Returns the error for a write that exceeds one of the company's limits."""
+    """Returns the error for a write that would exceed one of the company's limits."""
     what = name.replace("_", " ")
     message = f"The company has reached its limit of {limit} {what}: {used} are used."
     return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
 
 
 def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
-    """Returns the error for a request that exceeds one of the company's rate or concurrency limits."""
+    """Returns the error for a request that would exceed one of the company's rate or concurrency limits."""
     what = name.replace("_per_minute", " a minute").replace("_", " ")
     message = f"The company has reached its limit of {limit} {what}."
     return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
@@ -319,7 +325,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreBusy(StoreUnavailable):
-    """Other transactions hold the required locks.
+    """The required locks are held by other transactions.
 
-    The work itself may be the cause. If it always deadlocks, unlimited retries would never end.
+    Retries must be limited, since a transaction that always deadlocks would otherwise be retried forever.
     """

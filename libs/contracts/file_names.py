@@ -1,4 +1,4 @@
-"""Sanitizes the names of uploaded files so that they're safe on every system."""
+"""Sanitizes the names of uploaded files, so that they're valid on every operating system."""
 
 import re
 import unicodedata
@@ -19,8 +19,9 @@ _DEVICES: Final = frozenset(
 
 
 def safe_name(given: str) -> str:
-    """Returns the last part of a path without invisible and reserved characters, in at most 240 bytes.
+    """Returns a file name that is safe on every system, at most 240 bytes long.
 
+    Only the last part of a path is used. Invisible characters are removed, and reserved ones replaced by underscores.
     Raises ``ValidationFailed`` if nothing is left.
     """
     last = re.split(r"[/\\]", given)[-1]
@@ -39,7 +40,7 @@ def safe_name(given: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> Iterator[str]:
-    """Numbers names that clash with an earlier one on some system: ``a.txt``, ``A (2).txt``."""
+    """Yields the names, numbered where they differ from an earlier one only in case: ``a.txt``, ``A (2).txt``."""
     taken: set[str] = set()
     for name in names:
         stem, dot, extension = name.rpartition(".")
@@ -54,5 +55,5 @@ def distinct(names: Iterable[str]) -> Iterator[str]:
 
 
 def _shortened(text: str, most_bytes: int) -> str:
-    """Truncates text to this many bytes of UTF-8 without splitting a character."""
+    """Truncates text to at most this many bytes of UTF-8, without splitting a character."""
     return text.encode()[:most_bytes].decode(errors="ignore").rstrip(". ") or "file"

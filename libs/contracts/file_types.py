@@ -1,4 +1,4 @@
-"""File types, detected by extension and checked against the first bytes."""
+"""The supported file types, detected by extension and checked against a file's first bytes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Final
 from libs.contracts.errors import UnsupportedMediaType
 
 HEAD_BYTES: Final = 8 * 1024
-"""The number of bytes needed to check a file's signature."""
+"""The number of bytes at the start of a file that are needed to check its signature."""
 
 _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _ENTRY: Final = b"PK\x03\x04"
 _ENTRY_HEAD: Final = 30
 _OLE: Final = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)
-# Main streams of legacy Office documents, and the bytes that these start with, aligned to sectors.
+# The main streams of legacy Office documents, and the bytes that the streams start with, at the start of a sector.
 _OLD_STREAMS: Final = tuple(name.encode("utf-16-le") for name in ("WordDocument", "Workbook"))
 _OLD_CONTENT: Final = (b"\xec\xa5\xc1\x00", b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")
 _SECTOR: Final = 512
@@ -34,7 +34,7 @@ Check = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class FileType:
-    """A file type. ``begins`` checks the first bytes of a file."""
+    """A supported file type. ``begins`` returns whether a file's first bytes match it."""
 
     content_type: str
     begins: Check
@@ -49,14 +49,14 @@ def _webp(head: bytes) -> bool:
 
 
 def _pdf(head: bytes) -> bool:
-    # Readers accept other bytes before the header, within the first kilobyte.
+    # PDF readers accept other bytes before the header if it's within the first kilobyte.
     return b"%PDF-" in head[:1024]
 
 
 def _office(folder: str) -> Check:
-    """Returns a check for Office Open XML documents with their parts in ``folder``.
+    """Returns a check for Office Open XML documents, whose parts are in ``folder``.
 
-    If the first bytes show only other folders, the document doesn't match. They may show none at all.
+    A document that shows only other folders in its first bytes doesn't match. One that shows no folders at all does.
     """
 
     def check(head: bytes) -> bool:
@@ -67,7 +67,10 @@ def _office(folder: str) -> Check:
 
 
 def _protected(head: bytes) -> bool:
-    """Returns whether the file may be password-protected; its parser then reports it. Legacy documents are excluded."""
+    """Returns whether the file may be a password-protected document, which its parser then reports.
+
+    Documents in legacy Office formats start with the same bytes, so they're recognized by their content and excluded.
+    """
     if not head.startswith(_OLE):
         return False
     begins = any(head[place : place + 4] in _OLD_CONTENT for place in range(_SECTOR, len(head), _SECTOR))
@@ -79,7 +82,7 @@ def _office_folders(head: bytes) -> set[str]:
 
 
 def _entries(head: bytes) -> Iterator[str]:
-    """Yields the names of archive entries whose headers are in the first bytes."""
+    """Yields the names of those entries of a ZIP archive whose headers are within the first bytes."""
     place = head.find(_ENTRY)
     while place >= 0:
         length = int.from_bytes(head[place + 26 : place + 28], "little")
@@ -117,7 +120,7 @@ TYPES: Final[dict[str, FileType]] = {
 
 
 def type_of(name: str) -> FileType:
-    """Returns the type for a name's extension. Raises ``UnsupportedMediaType``."""
+    """Returns the file type for the extension of a name. Raises ``UnsupportedMediaType``."""
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     found = TYPES.get(extension)
     if found is None:
@@ -128,7 +131,7 @@ def type_of(name: str) -> FileType:
 
 
 def check_signature(name: str, kind: FileType, head: bytes) -> None:
-    """Raises ``UnsupportedMediaType`` if the first bytes don't match the type. The rest is checked during parsing."""
+    """Raises ``UnsupportedMediaType`` if a file's first bytes don't match its type. The parser checks the rest."""
     if kind.begins(head):
         return
     looks = _looks_like(head)

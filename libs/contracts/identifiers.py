@@ -1,4 +1,4 @@
-"""Identifiers: opaque to callers, and sorted by time so that indexes stay compact."""
+"""IDs of entities. They're opaque to callers, and sort by creation time so that database indexes stay compact."""
 
 import re
 from datetime import UTC, datetime
@@ -17,24 +17,24 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def new_id() -> str:
-    """Creates a UUIDv7 in canonical text form."""
+    """Returns a new UUIDv7 as a string."""
     return str(uuid7())
 
 
 def is_id(value: str) -> bool:
-    """Returns whether the text has the format of an ID. The API responds with 404 to any other text."""
+    """Returns whether the text has the format of an ID. The API responds with 404 if it doesn't."""
     return _UUID.fullmatch(value) is not None
 
 
 def id_of(value: str, thing: str) -> str:
-    """Returns the ID. Raises ``NotFound`` for malformed text."""
+    """Returns the text if it has the format of an ID. Raises ``NotFound`` if it doesn't."""
     if not is_id(value):
         raise NotFound(f"There is no {thing} with this ID.")
     return value
 
 
 def creation_time(value: str) -> datetime | None:
-    """Returns when an ID was created, by its creator's clock, or None if it has no timestamp."""
+    """Returns when an ID was created, by its creator's clock, or None if the ID contains no timestamp."""
     if not is_id(value) or value[_VERSION] != "7":
         return None
     try:

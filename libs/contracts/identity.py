@@ -1,4 +1,4 @@
-"""The authenticated caller, carried by commands and internal calls."""
+"""The authenticated caller, included in commands and internal calls."""
 
 from enum import StrEnum
 from typing import Final
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Scope(StrEnum):
-    """A permission of a credential."""
+    """A permission that a credential can have."""
 
     AGENTS_READ = "agents:read"
     AGENTS_WRITE = "agents:write"
@@ -39,7 +39,7 @@ class Scope(StrEnum):
 
 
 INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLATION_WRITE})
-"""Scopes of operators, who see all companies. A key receives them only on explicit request."""
+"""The scopes of operators, who can see all companies. A key gets these only if they're requested explicitly."""
 
 PUBLIC_SCOPES: Final = frozenset(
     scope.value
@@ -52,11 +52,11 @@ PUBLIC_SCOPES: Final = frozenset(
         Scope.EVENTS_READ,
     )
 )
-"""The scopes that a public key can have."""
+"""The scopes that the public key of a connection can have."""
 
 
 class Identity(BaseModel):
-    """An authenticated caller. Scopes are strings, since an older service may receive newer ones."""
+    """An authenticated caller. Scopes are strings and not ``Scope``, since a newer service may send unknown ones."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -1,6 +1,6 @@
-"""Messages on the bus: their envelope, the base classes of commands and events, and their context.
+"""Messages on the bus: their envelope, the base classes of commands and events, and the context they're published in.
 
-The envelope is CloudEvents 1.0 in Kafka's binary mode: attributes are headers, and the value is just the payload.
+The envelope follows CloudEvents 1.0 in Kafka's binary mode: attributes are headers, and the value is only the payload.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,19 +39,23 @@ _REQUIRED = frozenset({"id", "type", "source", "subject", "time", "correlation_i
 
 
 class MalformedEnvelope(ValueError):
-    """The headers of a record aren't a valid envelope."""
+    """The headers of a record don't form a valid envelope."""
 
 
-# Every message read creates an envelope. A frozen class would take two and a half times as long.
+# Every received message creates an envelope, and a frozen class would take two and a half times as long to create.
 @dataclass(slots=True, kw_only=True)
 class Envelope:
-    """The attributes of a message, readable without decoding its value.
+    """The attributes of a message, which are readable without decoding its value.
 
-    ``subject``: the ID of the entity that the message is about. ``sequence`` counts a subject's events from 1. It's 0
-    on commands; deltas have the preceding event's number. ``identity``: the caller, signed by the gateway.
-    ``signature`` binds it to this command. Events have neither. ``owner_id``: the user who can see the event, as can
-    readers of the whole company. If it's None, everyone in the company can. ``data_ref`` and ``data_hash`` replace a
-    payload that is too large for the bus: a path of the service's internal API, and the SHA-256 of the bytes there.
+    ``subject`` is the ID of the entity that the message is about. ``sequence`` numbers a subject's events from 1. It's
+    0 for commands; deltas repeat the preceding event's number.
+
+    ``identity`` is a command's caller, signed by the gateway, and ``signature`` binds it to this command. Events have
+    neither. ``owner_id`` is the user who can see the event. Users who can read the whole company's data can see it,
+    too. If ``owner_id`` is None, everyone in the company can see the event.
+
+    ``data_ref`` and ``data_hash`` replace a payload that is too large for the bus: a path of the service's internal
+    API, and the SHA-256 of the bytes there.
     """
 
     id: str
@@ -73,7 +77,7 @@ class Envelope:
     content_type: str = JSON_CONTENT_TYPE
 
     def attributes(self) -> dict[str, str]:
-        """Returns the headers as text."""
+        """Returns the attributes as strings, by header name."""
         attributes = {"ce_specversion": "1.0"}
         for header, name in _HEADERS.items():
             value = getattr(self, name)
@@ -100,7 +104,7 @@ def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
 
 
 def _checked(fields: dict[str, str]) -> Envelope:
-    """Creates an envelope. Raises ``MalformedEnvelope``."""
+    """Returns an envelope with these attributes. Raises ``MalformedEnvelope`` if they're incomplete or unreadable."""
     try:
         text = "".join(fields.values())
         sequence = int(fields.pop("sequence", "0"))
@@ -115,7 +119,7 @@ def _checked(fields: dict[str, str]) -> Envelope:
 
 
 class Message(BaseModel):
-    """A payload on the bus. Unknown fields are ignored, so contracts can add fields."""
+    """The payload of a message on the bus. Unknown fields are ignored, so that contracts can gain fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -127,12 +131,12 @@ class Message(BaseModel):
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Parses a payload. Raises ``pydantic.ValidationError`` if it isn't this message."""
+        """Parses a payload. Raises ``pydantic.ValidationError`` if it doesn't match this model."""
         return cls.model_validate_json(payload)
 
 
 class Event(Message):
-    """An event, named in the past tense.
+    """The base class of events, which are named in the past tense.
 
     ``type`` is ``aes.<service>.<name>.v<version>``. ``topic`` defaults to the service's events topic.
     """
@@ -144,10 +148,11 @@ class Event(Message):
 
 
 class Command(Message):
-    """A request to a service. The service responds with exactly one of the ``outcomes``, or with a rejection.
+    """The base class of commands: requests to a service, each of which leads to exactly one terminal event.
 
-    ``type`` and ``topic`` are as for events. ``subject`` is the name of the field with the ID of the entity that the
-    command is about. If omitted, the command creates an entity with the command's ID.
+    The terminal event is one of the ``outcomes`` or a rejection. ``type`` and ``topic`` are as for events. ``subject``
+    names the field with the ID of the entity that the command is about. If omitted, the command creates an entity,
+    which gets the command's ID.
     """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
@@ -166,25 +171,25 @@ class Command(Message):
             cls.OUTCOMES, cls.SUBJECT = outcomes, subject
 
     def subject(self) -> str | None:
-        """Returns the ID of the entity that the command is about, or None if it's the command's ID."""
+        """Returns the ID of the entity that the command is about, or None if the command creates it."""
         return getattr(self, self.SUBJECT) if self.SUBJECT else None
 
     @classmethod
     def rejected_type(cls) -> str:
-        """Returns the rejection's type, such as ``aes.runtime.execute_turn.rejected.v1``."""
+        """Returns the type of the command's rejection event, such as ``aes.runtime.execute_turn.rejected.v1``."""
         name, version = cls.TYPE.rsplit(".", 1)
         return f"{name}.rejected.{version}"
 
     @classmethod
     def outcome_types(cls) -> frozenset[str]:
-        """Returns the types of the terminal events. Exactly one of them ends this command."""
+        """Returns the types of the command's terminal events. Each command ends with exactly one of them."""
         return frozenset({cls.rejected_type(), *(outcome.TYPE for outcome in cls.OUTCOMES)})
 
 
 class CommandRejected(Event):
-    """The service rejected a command or gave up on it. Nothing was changed.
+    """The service rejected a command or gave up on it. The command changed nothing.
 
-    The event's type is the command's, with ``.rejected`` before the version.
+    The event's type is the command's type with ``.rejected`` inserted before the version.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -201,11 +206,11 @@ class CommandRejected(Event):
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """The tenant, correlation, cause and trace of the messages that a unit of work publishes.
+    """The tenant, correlation ID, cause and trace of the messages that a unit of work publishes.
 
-    ``causation_id``: the ID of the command or event that started the work. ``traceparent``: defaults to the trace in
-    which the messages are stored. ``owner_id``: the user who can see the events, as can readers of the whole company.
-    If it's None, everyone in the company can.
+    ``causation_id`` is the ID of the command or event that started the work. ``traceparent`` defaults to the trace in
+    which the messages are stored. ``owner_id`` is the user who can see the events. Users who can read the whole
+    company's data can see them, too. If ``owner_id`` is None, everyone in the company can see the events.
     """
 
     company_id: str
@@ -217,7 +222,7 @@ class MessageContext:
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """A command's caller and the context of its events. ``message.causation_id`` is the command's ID."""
+    """The caller of a command, and the context of the resulting events, whose ``causation_id`` is the command's ID."""
 
     command_id: str
     identity: Identity
@@ -227,12 +232,15 @@ class CommandContext:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event or command to record in the outbox.
+    """An event or command to be recorded in the outbox.
 
-    ``sequence`` counts the subject's messages from 1. By default, it's allocated under the subject's lock. ``type`` and
-    ``topic`` are set only for ``….rejected`` events, whose class serves many types. ``encoded``: the payload, if the
-    caller has already encoded it. ``identity``: the caller on whose behalf a command is sent; events have none.
-    ``cause``: the exception behind an internal error. It's recorded for operators and never sent.
+    ``sequence`` is the message's number among those of its subject, from 1. By default, it's allocated under a lock on
+    the subject. ``type`` and ``topic`` are set only for ``….rejected`` events, since their class is used for every
+    command.
+
+    ``encoded`` is the payload, if the caller has already encoded it. ``identity`` is the caller on whose behalf a
+    command is sent; events have none. ``cause`` is the exception behind an internal error. It's recorded for operators
+    and never sent.
     """
 
     message: Message
@@ -249,25 +257,25 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An event received from the bus."""
+    """An event or command received from the bus, with its envelope."""
 
     envelope: Envelope
     payload: bytes
 
 
 def public_name(message_type: str) -> str:
-    """Returns the name used on SSE and WebSocket: ``turn.completed`` for ``aes.runtime.turn.completed.v1``."""
+    """Returns the event name used over SSE and WebSocket: ``turn.completed`` for ``aes.runtime.turn.completed.v1``."""
     parts = message_type.split(".")
     return ".".join(parts[2:-1]) if len(parts) > 3 else message_type
 
 
 def event_models() -> dict[str, type[Event]]:
-    """Returns all published event models by type."""
+    """Returns the models of all published events, by type."""
     return {model.TYPE: model for model in _concrete(Event)}
 
 
 def command_models() -> dict[str, type[Command]]:
-    """Returns all command models by type."""
+    """Returns the models of all commands, by type."""
     return {model.TYPE: model for model in _concrete(Command)}
 
 

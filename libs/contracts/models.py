@@ -1,4 +1,4 @@
-"""Shared base classes and field types of resources."""
+"""Base classes and field types that several resources share."""
 
 import operator
 from functools import partial
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
 class StrictModel(BaseModel):
-    """A request body. Unknown fields are rejected by name."""
+    """The base class of request bodies. Unknown fields are rejected with an error that names them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

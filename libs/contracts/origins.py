@@ -1,4 +1,4 @@
-"""Web origins: scheme, host and optional port."""
+"""Web origins, which consist of a scheme, a host and an optional port."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _HIGHEST_PORT: Final = 65535
 
 
 def is_origin(text: str) -> bool:
-    """Returns whether the text is a web origin, without a path or trailing slash."""
+    """Returns whether the text is a web origin without a path or trailing slash."""
     match = _ORIGIN.fullmatch(text)
     return match is not None and int(match[3] or 0) <= _HIGHEST_PORT
 

@@ -1,4 +1,4 @@
-"""Pages of lists."""
+"""Pages of cursor-paginated lists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import BaseModel
 
 COUNTED: Final = 10_000
-"""The highest count that is exact."""
+"""Lists are counted exactly up to this number of items."""
 Item = TypeVar("Item")
 Other = TypeVar("Other")
 
 
 class ListPage(BaseModel):
-    """A page of a list. Pass ``next`` as ``after`` to get the following page.
+    """A page of a list. Pass ``next`` as ``after`` to get the next page.
 
     ``total`` is exact up to 10,000 items. For longer lists, it's 10,000 and ``total_is_exact`` is false.
     """
@@ -26,8 +26,9 @@ class ListPage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page of a list. ``next`` is the cursor of the following page, or None. ``total`` is the list's length, at most
-    ``COUNTED``.
+    """A page of a list. ``next`` is the cursor of the next page, or None on the last page.
+
+    ``total`` is the number of items in the list, at most ``COUNTED``.
     """
 
     items: list[Item]
@@ -37,7 +38,7 @@ class Page(Generic[Item]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Returns the fields of ``ListPage``."""
+        """Returns the values of the fields that ``ListPage`` declares."""
         return {
             "total": self.total,
             "total_is_exact": self.total_is_exact,

@@ -1,4 +1,4 @@
-"""All resources and their messages, for documents and tests."""
+"""All resources and their messages, used to generate documents and to test contracts."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Message)
 
 @cache
 def published_messages() -> dict[str, tuple[type[Message], Topic]]:
-    """Returns every message and its topic by type, including ``….rejected``."""
+    """Returns the model and topic of every message, including ``….rejected`` events, by message type."""
     found: dict[str, tuple[type[Message], Topic]] = {}
     for event in _of_contracts(event_models().values()):
         found[event.TYPE] = (event, event.TOPIC)

@@ -1,4 +1,4 @@
-"""Replies of turns and their usage."""
+"""Replies of turns, with their usage and tool calls."""
 
 import operator
 from functools import partial
@@ -11,13 +11,13 @@ from libs.contracts.models import WireModel, is_none
 
 
 class Usage(WireModel):
-    """A turn's usage. ``seconds`` is working time, without the time spent waiting.
+    """A turn's usage. ``seconds`` is the time that the turn was running, without the time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ran; null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ran. It's null if the model has no price.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of two model calls": {
+        "two model calls": {
             "input_tokens": 412,
             "output_tokens": 38,
             "model_calls": 2,
@@ -36,10 +36,10 @@ class Usage(WireModel):
 
 
 class Attribution(WireModel):
-    """The agent and model of a turn, and the user and key that started it."""
+    """The agent and model of a turn, and the user and key that started the turn."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of a user's key": {
+        "a user's key": {
             "agent_id": "01980f51-7e20-7b14-8c2d-1a2b3c4d5e04",
             "model": "openai:gpt-5-mini",
             "user_id": "01980f4e-2c05-7d42-8e1b-0b9a7c3d5e02",
@@ -56,8 +56,8 @@ class Attribution(WireModel):
 class ToolCallRecord(WireModel):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` (the turn ended
-    with this call, for the caller to run).
+    ``status`` is ``completed``, ``failed``, ``unknown`` (its outcome was lost in a crash), or ``requested`` (the turn
+    ended with this call, for the caller to run).
     """
 
     id: str
@@ -71,9 +71,7 @@ FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 
 
 class Reply(WireModel):
-    """The agent's reply. If the turn has an output schema, ``output`` is ``content`` parsed as JSON; otherwise it's
-    omitted.
-    """
+    """The agent's reply. ``output`` is ``content`` parsed as JSON. It's omitted if the turn has no output schema."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a tool call": {
@@ -106,7 +104,7 @@ class ExecuteReply(Attribution):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "with a tool call": {
-            **Attribution.EXAMPLES["of a user's key"],
+            **Attribution.EXAMPLES["a user's key"],
             "message_id": "01980f52-4c61-7f58-a061-5e6f7a8b9c08",
             "correlation_id": "ferry-desk-2026-05-04",
             "config_hash": "40c1ea77c0b898b76c9a23028459baa749588909f0ebaef48f4a10a391567f0c",

@@ -1,4 +1,4 @@
-"""The timeline: a company's recorded events and the filter that selects them."""
+"""The timeline of a company's events, and the filter that selects from it."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -8,11 +8,14 @@ from pydantic_core import to_json
 
 @dataclass(slots=True, kw_only=True)
 class RecordedEvent:
-    """An event of a company. ``position`` numbers the company's events without gaps; 0 means not numbered yet.
+    """An event in a company's timeline.
 
-    ``type``: the public name, without prefix and version. ``version``: the payload's version. ``owner_id``: the user
-    who can see the event, as can holders of ``company:read``. If it's None, everyone in the company can. ``data``: the
-    payload's JSON, as published.
+    ``position`` numbers the company's events without gaps; 0 means that the event isn't numbered yet. ``type`` is the
+    public name, without prefix and version. ``version`` is the version of the payload. ``data`` is the payload's JSON,
+    exactly as published.
+
+    ``owner_id`` is the user who can see the event. Holders of ``company:read`` can see it, too. If ``owner_id`` is
+    None, everyone in the company can see the event.
     """
 
     position: int = 0
@@ -32,7 +35,7 @@ class RecordedEvent:
     data: bytes
 
     def to_json(self) -> bytes:
-        """Returns the event's JSON in the API."""
+        """Returns the event as JSON, in the format of the API."""
         fields: dict[str, Any] = {
             "id": self.id,
             "position": self.position,
@@ -57,10 +60,11 @@ EVENT_FIELDS: Final = tuple(field.name for field in fields(RecordedEvent) if fie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineFilter:
-    """Selects a company's events that a reader requested and can see. None disables a filter.
+    """A filter for the events that a reader has requested and can see. A criterion that is None is ignored.
 
-    ``types``: names, or prefixes that end in ``*``; an event needs to match one of them. ``visible_to``: the user who
-    reads; events of other users' private sessions are excluded. None for a holder of ``company:read``.
+    ``types`` contains names, or prefixes that end in ``*``; an event must match one of them. ``visible_to`` is the user
+    who reads. Events of other users' private sessions are excluded unless ``visible_to`` is None, as for holders of
+    ``company:read``.
     """
 
     company_id: str
@@ -72,16 +76,16 @@ class TimelineFilter:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Returns the complete names in ``types``."""
+        """Returns the items of ``types`` that are complete names."""
         return tuple(name for name in self.types if not name.endswith("*"))
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Returns the prefixes in ``types``, without the asterisk."""
+        """Returns the items of ``types`` that are prefixes, without the asterisk."""
         return tuple(name[:-1] for name in self.types if name.endswith("*"))
 
     def admits(self, event: RecordedEvent) -> bool:
-        """Returns whether the filter includes the event."""
+        """Returns whether the event matches the filter."""
         return (
             event.company_id == self.company_id
             and (self.visible_to is None or event.owner_id is None or event.owner_id == self.visible_to)

@@ -1,4 +1,4 @@
-"""Timestamps on the wire: UTC with six fractional digits, so that they sort as strings."""
+"""Timestamps in messages and bodies: UTC with six fractional digits, so that they sort as strings."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 def format_time(moment: datetime) -> str:
     """Formats an aware datetime as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
-    # Every message has several timestamps, and strftime takes twice as long.
+    # Every message has several timestamps, and strftime would take twice as long.
     return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
@@ -29,4 +29,4 @@ def _as_text(value: object) -> object:
 
 
 Timestamp = Annotated[str, BeforeValidator(_as_text), WithJsonSchema({"type": "string", "format": "date-time"})]
-"""A timestamp in a model, given as text or as an aware datetime."""
+"""The type of a timestamp field in a model, which accepts text or an aware datetime."""

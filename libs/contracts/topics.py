@@ -1,4 +1,4 @@
-"""The topics. The stacks and the documentation are generated from these declarations."""
+"""The topics of the bus. The stacks and the documentation are generated from these declarations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from typing import Final
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
-# All events topics have the same count, so a key is in the same partition of each, read by one consumer.
+# All events topics have the same number, so the events of a key are in the same partition of each topic. A
+# consumer that reads this partition of all topics therefore receives all of them.
 _EVENTS_PARTITIONS: Final = 6
 
 
@@ -21,11 +22,11 @@ class TopicKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic. ``retention_ms`` and ``segment_ms`` are in milliseconds.
+    """A topic of the bus. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
-    ``consumers`` read in groups and have dead-letter topics. ``tailed_by`` services read from the end without a group,
-    and skip unreadable records. The partition count of a live topic never changes, since keys would move to other
-    partitions and lose their order.
+    ``consumers`` are services that read the topic in a consumer group, and each has a dead-letter topic for it.
+    ``tailed_by`` are services that read only new messages, without a group, and skip unreadable ones. The number of
+    partitions of a live topic never changes, since keys would move to other partitions and lose their order.
     """
 
     name: str
@@ -62,7 +63,7 @@ def events_topic(
         owner=owner,
         senders=(owner,),
         consumers=consumers,
-        description=f"The {owner} service's events, part of the public API.",
+        description=f"The {owner} service's events. They're part of the public API.",
         partitions=partitions,
         retention_ms=7 * _DAY_MS,
         tailed_by=tailed_by,
@@ -87,7 +88,7 @@ INGESTION_WORK: Final = Topic(
     owner="ingestion",
     senders=("ingestion",),
     consumers=("ingestion",),
-    description="Work items of ingestions, distributed across workers; internal.",
+    description="Internal: work items of ingestions, distributed across workers.",
     partitions=12,
     retention_ms=3 * _DAY_MS,
 )
@@ -97,7 +98,7 @@ RUNTIME_DELTAS: Final = Topic(
     owner="runtime",
     senders=("runtime",),
     consumers=(),
-    description="Pieces of replies as they're generated. Some may be lost; the terminal event contains the whole text.",
+    description="Pieces of replies being generated. Some may be lost; the terminal event contains the whole text.",
     partitions=6,
     retention_ms=10 * 60 * 1000,
     segment_ms=10 * 60 * 1000,
@@ -123,7 +124,7 @@ EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind
 
 
 def topic_of(owner: str, kind: TopicKind) -> Topic:
-    """Returns the commands or events topic of a service. Raises ``LookupError`` if ``TOPICS`` has none."""
+    """Returns the commands or events topic of a service. Raises ``LookupError`` if ``TOPICS`` has no such topic."""
     for topic in TOPICS:
         if (topic.owner, topic.kind) == (owner, kind):
             return topic
@@ -135,20 +136,20 @@ def dead_letter_name(topic: str, consumer: str) -> str:
 
 
 def dead_letter_topic(topic: Topic, consumer: str) -> Topic:
-    """Returns the topic for records that the consumer couldn't process. Operators inspect and replay them there."""
+    """Returns the topic for messages that the consumer couldn't process. Operators inspect and replay them there."""
     return Topic(
         name=dead_letter_name(topic.name, consumer),
         kind=TopicKind.DEAD_LETTERS,
         owner=consumer,
         senders=(consumer,),
         consumers=(),
-        description=f"Messages of {topic.name} that the {consumer} service couldn't process, with the reason.",
+        description=f"Messages from {topic.name} that the {consumer} service couldn't process, with the reason.",
         partitions=1,
         retention_ms=30 * _DAY_MS,
     )
 
 
 def with_dead_letters(topics: Sequence[Topic] = TOPICS) -> tuple[Topic, ...]:
-    """Returns these topics and their consumers' dead-letter topics."""
+    """Returns these topics and the dead-letter topics of their consumers."""
     dead = [dead_letter_topic(topic, consumer) for topic in topics for consumer in topic.consumers]
     return (*topics, *dead)

@@ -1,10 +1,12 @@
-"""Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and their models.
+"""Examples of messages on the bus, derived from the ``EXAMPLES`` of messages and of the models they contain.
 
 An example contains only values that can't be derived. IDs come from the entities' examples, and fields with a default
-can be omitted. A resource's module declares other attributes of its events in ``EXAMPLE_ENVELOPE``. ``subject`` is an
-ID or the name of a field with an ID. ``owner_id`` is needed if it isn't the caller's: None if the whole company can see
-the events, or empty if only readers of the whole company can. ``python -m libs.contracts.wire_examples 1.0`` writes a
-release's payloads to ``examples/1.0.json``. All later versions must be able to read them.
+can be omitted. The other attributes of a resource's events are declared in its module, as ``EXAMPLE_ENVELOPE``. There,
+``subject`` is an ID or the name of a field with an ID. ``owner_id`` is needed only if it isn't the caller's: None if
+the whole company can see the events, or empty if only readers of the whole company can.
+
+``python -m libs.contracts.wire_examples 1.0`` writes the payloads of release 1.0 to ``examples/1.0.json``. All later
+versions must be able to read them.
 """
 
 import json
@@ -36,13 +38,13 @@ _ASKED: Final = "2026-05-04T08:16:09.191726Z"
 _EXPIRES: Final = "2026-05-04T08:18:09.191726Z"
 _HAPPENED: Final = "2026-05-04T08:16:15.239240Z"
 _FIRST: Final = frozenset({"created", "indexing", "queued", "stored", "uploaded"})
-# Entities created by a command have the command's ID, and so do turns.
+# Entities that a command creates have the command's ID, as do turns.
 _MADE: Final = frozenset({"completed", "created", "stored"})
 
 
 @cache
 def examples_of(message_type: str) -> list[dict[str, Any]]:
-    """Returns a message's example records as JSON-ready data. Raises ``LookupError`` for a field without an example."""
+    """Returns examples of a message as JSON-ready data. Raises ``LookupError`` if a required field has no example."""
     model, topic = published_messages()[message_type]
     return [
         {
@@ -88,7 +90,7 @@ def _derived(model: type[BaseModel], name: str, field: FieldInfo) -> Any:
 
 @cache
 def views() -> dict[str, dict[str, Any]]:
-    """Returns the first example of each model that isn't a message, by model name."""
+    """Returns the first example of each model that isn't a message, by the model's name."""
     modules = (citations, replies, *RESOURCES)
     models = [each for module in modules for each in vars(module).values() if hasattr(each, "EXAMPLES")]
     return {each.__name__: next(iter(each.EXAMPLES.values())) for each in models if not issubclass(each, Message)}
@@ -96,7 +98,7 @@ def views() -> dict[str, dict[str, Any]]:
 
 @cache
 def ids() -> dict[str, str]:
-    """Returns IDs of entities, by the names of the fields that refer to them."""
+    """Returns the example ID of each entity, by the name of the field that refers to it."""
     found = {"company_id": _COMPANY, "user_id": _CALLER, "owner_id": _CALLER, "key_id": _KEY}
     for name, example in views().items():
         field = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() + "_id"
@@ -152,13 +154,13 @@ def _command_id(command: type[Command]) -> str:
 
 @cache
 def _causes() -> dict[str, str]:
-    """Returns the ID of the command that an event ends, by event type."""
+    """Returns the ID of the command that leads to each terminal event, by the event's type."""
     commands = [model for model, _ in published_messages().values() if issubclass(model, Command)]
     return {outcome: _command_id(command) for command in commands for outcome in command.outcome_types()}
 
 
 def _subject(event: Message) -> str:
-    """Returns the ID of the entity that an event is about, or of its command."""
+    """Returns the ID of the entity that an event is about, or of the event's command."""
     if declared := _declared(type(event)).get("subject"):
         return ids().get(declared, declared)
     noun, payload = public_name(event.TYPE).split(".")[0], json.loads(event.encode())

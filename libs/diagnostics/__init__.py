@@ -1,4 +1,4 @@
-"""Queries the health of service processes."""
+"""Checks of the health of service processes."""
 
 from libs.diagnostics.health import Health, ask_health
 

@@ -1,4 +1,4 @@
-"""Reads a process's readiness over HTTP with a plain socket, since the embedded stack asks twenty times a second.
+"""Reads a process's readiness over HTTP. It uses a plain socket, since the embedded stack polls twenty times a second.
 
 ``deploy/images/healthcheck.py`` does the same in a container, without imports from the project.
 """
@@ -17,7 +17,7 @@ _MOST_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A process's readiness. ``waiting``: the failing checks with their reasons."""
+    """The readiness of a process. ``waiting`` contains the failing checks and their reasons."""
 
     is_ready: bool
     version: str | None
@@ -25,9 +25,9 @@ class Health:
 
 
 async def ask_health(url: str, service: str) -> Health | None:
-    """Queries the process at this base URL. Returns None if another program responds.
+    """Returns the health of the process at this base URL, or None if another program responds.
 
-    Raises OSError if the connection fails, and ValueError for an invalid URL. The caller sets the timeout.
+    Raises OSError if the connection fails, and ValueError if the URL is invalid. The caller sets the timeout.
     """
     status, body = await get(url, "/health/ready")
     try:
@@ -42,7 +42,7 @@ async def ask_health(url: str, service: str) -> Health | None:
 
 
 async def get(url: str, path: str) -> tuple[int, bytes]:
-    """Returns the status and the start of the body. The status is 0 if the response isn't HTTP."""
+    """Sends a GET request. Returns the status, or 0 if the response isn't HTTP, and the start of the body."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"invalid service URL {url!r}")

@@ -1,4 +1,7 @@
-"""Text and tables from text, CSV, JSON, XLSX and XLS files: encodings, separators, headings and rows."""
+"""Reads text and tables from text, CSV, JSON, XLSX and XLS files.
+
+Detects encodings, separators, headings and row types.
+"""
 
 from libs.documents._cells import cell_text
 from libs.documents._csv import CsvDialect, CsvFormat

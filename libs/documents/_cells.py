@@ -1,4 +1,4 @@
-"""Workbook cells as text."""
+"""Converts the values of workbook cells to text."""
 
 import datetime
 from decimal import Decimal
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def cell_text(cell: Any) -> str:
-    """Formats a cell as a spreadsheet does:
+    """Formats a cell's value as a spreadsheet displays it.
 
-    `2.5`, `true`, `2026-05-04`, `2026-05-04 10:30:00`, `10:30:00`, `36:00:00`.
+    Examples: `2.5`, `true`, `2026-05-04`, `2026-05-04 10:30:00`, `10:30:00`, `36:00:00`.
     """
     if isinstance(cell, bool):
         return str(cell).lower()

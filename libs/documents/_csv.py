@@ -12,16 +12,16 @@ from libs.documents._errors import DocumentUnreadable
 
 _SAMPLE_CHARACTERS: Final = 65_536
 _SAMPLE_ROWS: Final = 20
-# Excel's declaration of the separator.
+# The line with which Excel declares the separator.
 _DECLARATION: Final = re.compile(r"\ufeff?sep=(.)\r?\n?", re.IGNORECASE)
 
-# The csv module's maximum. The file's size has already been checked.
+# This is the csv module's maximum. The file's size has already been checked.
 csv.field_size_limit(2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """The separator of a CSV file. ``declared``: the first line declares the separator and isn't a row."""
+    """The separator of a CSV file. If ``declared`` is true, the first line declares it and isn't a row."""
 
     delimiter: str
     declared: bool = False
@@ -30,7 +30,7 @@ class CsvDialect:
     def of(cls, sample: str) -> Self:
         """Selects the separator that splits most of the first rows into the same number of cells.
 
-        In a tie with a comma, the comma is taken for a decimal separator.
+        If a comma splits as many rows as another separator, the comma is assumed to be a decimal separator.
         """
         if found := _DECLARATION.match(sample):
             return cls(found.group(1), declared=True)
@@ -45,7 +45,7 @@ class CsvDialect:
         return cls(max(",;\t|", key=steadiness))
 
     def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Parses the rows. Raises ``DocumentUnreadable``."""
+        """Yields the rows. Raises ``DocumentUnreadable``."""
         try:
             rest = iter(lines)
             if self.declared:
@@ -65,12 +65,12 @@ class CsvFormat:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Detects encoding and dialect. Raises ``DocumentUnreadable``."""
+        """Detects the encoding and the dialect of a file. Raises ``DocumentUnreadable``."""
         encoding, errors = encoding_of(path)
         with path.open(encoding=encoding, errors="replace", newline="") as file:
             return cls(encoding, errors, CsvDialect.of(file.read(_SAMPLE_CHARACTERS)))
 
     def rows(self, path: Path) -> Iterator[list[str]]:
-        """Reads the file's rows. Raises ``DocumentUnreadable``."""
+        """Yields the rows of the file. Raises ``DocumentUnreadable``."""
         with path.open(encoding=self.encoding, errors=self.errors, newline="") as file:
             yield from self.dialect.rows(file)

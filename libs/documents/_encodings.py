@@ -1,4 +1,4 @@
-"""Detects the encoding of text files from byte order marks, declarations and bytes."""
+"""Detects the encoding of text files from byte order marks, declarations in the text, and byte patterns."""
 
 import codecs
 import re
@@ -22,22 +22,22 @@ _BINARY = 0.02
 
 
 def decode(raw: bytes, *, declares: bool = False) -> str:
-    """Decodes text and normalizes line endings to newlines. Raises DocumentUnreadable for bytes that aren't text.
+    """Decodes text and normalizes line endings to newlines. Raises DocumentUnreadable if the bytes aren't text.
 
-    `declares`: the file can declare its encoding, as HTML does.
+    `declares` says whether the format allows a file to declare its encoding, as HTML does.
     """
     text = decoded(raw, declares=declares)
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
 
 
 def decoded(raw: bytes, *, declares: bool = False) -> str:
-    """Decodes text without changing its line endings. Otherwise like `decode`."""
+    """Decodes text like `decode`, but doesn't change the line endings."""
     found = encoding_of_sample(raw[:_SAMPLE])
     if found is not None:
         try:
             return raw.decode(found)
         except UnicodeDecodeError:
-            raise DocumentUnreadable(f"The file starts as {found} text but is damaged further on.") from None
+            raise DocumentUnreadable(f"The file starts as {found} text but contains invalid bytes later.") from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -45,7 +45,10 @@ def decoded(raw: bytes, *, declares: bool = False) -> str:
 
 
 def encoding_of(path: Path) -> tuple[str, str]:
-    """Returns a text file's encoding and error handler. Raises DocumentUnreadable for bytes that aren't text."""
+    """Returns the encoding of a text file and the error handler to decode it with.
+
+    Raises DocumentUnreadable if the bytes aren't text.
+    """
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
         if (found := encoding_of_sample(sample)) is not None:
@@ -63,7 +66,10 @@ def encoding_of(path: Path) -> tuple[str, str]:
 
 
 def encoding_of_sample(sample: bytes) -> str | None:
-    """Detects the encoding from the first bytes. Returns None for UTF-8 without a mark and for legacy encodings."""
+    """Detects the encoding from a file's first bytes.
+
+    Returns None if it's UTF-8 without a mark or a legacy encoding.
+    """
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return encoding
@@ -95,7 +101,7 @@ def _unmarked_utf16(sample: bytes) -> str | None:
 
 
 def _legacy(sample: bytes) -> str:
-    """Selects a single-byte or Asian encoding: Western European, unless another is clearly more likely."""
+    """Guesses the single-byte or Asian encoding: Western European, unless another one is clearly more likely."""
     west = sample.decode("cp1252", "replace")
     foreign = [letter for letter in west if ord(letter) > 127]
     native = sum(letter.isascii() and letter.isalpha() for letter in west)
@@ -110,7 +116,7 @@ def _legacy(sample: bytes) -> str:
 
 
 _FEW_LETTERS = 4
-# Encodings that decode to the same characters.
+# Pairs of encodings that decode the text to the same characters.
 _WESTERN_CODES = ["cp1252", "cp1254", "cp1258", "latin_1", "iso8859_9", "iso8859_15"]
 # Western European characters at the positions of other encodings' letters.
 _SIGN_IN_WORD = re.compile(r"[^\W\d_][³¹£¥¿¼¾][^\W\d_]")

@@ -8,7 +8,7 @@ from libs.documents._errors import DocumentEncrypted
 
 _OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
 _SECTOR: Final = 512
-# In the newer formats.
+# The marker of encryption in the newer formats.
 _PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
 # The password record follows the first record, which is a write-protection record or belongs to Excel 97 or Excel 5.
 _WORKBOOK: Final = re.compile(
@@ -22,7 +22,10 @@ _WORD: Final = re.compile(
 
 
 def check_encrypted(path: Path) -> None:
-    """Raises ``DocumentEncrypted``. Parsers report such files as damaged, or return obfuscated content."""
+    """Raises ``DocumentEncrypted`` if the file is password-protected.
+
+    Without this check, a parser would report the file as damaged or return obfuscated content.
+    """
     with path.open("rb") as file:
         if file.read(len(_OLE)) != _OLE:
             return

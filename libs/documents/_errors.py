@@ -1,10 +1,10 @@
-"""Errors of unreadable files."""
+"""The error for a file that can't be read."""
 
 from libs.confined import JobRefused
 
 
 class DocumentUnreadable(JobRefused):
-    """The file can't be read. The message is for its owner."""
+    """The file can't be read. The message can be shown to the user who supplied the file."""
 
 
 class DocumentEncrypted(DocumentUnreadable):

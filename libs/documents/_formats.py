@@ -1,4 +1,4 @@
-"""Reads a file's tables by media type."""
+"""Reads the tables of CSV, JSON and Excel files."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _UNPACKED_BYTES: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A sheet. ``rows`` can be iterated once. It excludes heading and blank rows, and rows keep their own width.
+    """A sheet of a workbook, or the only table of a CSV or JSON file.
 
-    ``typed``: cells are numbers, dates and other types. Otherwise, all cells are text.
+    ``rows`` can be iterated only once. It excludes the heading and blank rows, and a row can be shorter or longer than
+    ``headers``. If ``typed`` is true, cells are numbers, dates and other types. Otherwise, all cells are text.
     """
 
     name: str
@@ -38,7 +39,10 @@ class Table:
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Sequence[Any]], *, typed: bool) -> Table:
-        """Creates a table. If the first row looks like a heading, it becomes the headers; else column letters do."""
+        """Creates a table from rows.
+
+        If the first row looks like a heading, it's used for the headers; otherwise, column letters are.
+        """
         filled = (row for row in rows if not all(is_empty(cell) for cell in row))
         first = next(filled, None)
         if first is None:
@@ -49,9 +53,9 @@ class Table:
 
 
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
-    """Yields the tables of a CSV, JSON or Excel file. Returns None for JSON other than an array of objects.
+    """Returns the tables of a CSV, JSON or Excel file, or None for JSON that isn't an array of objects.
 
-    Raises ``DocumentUnreadable``, also while tables and rows are read.
+    Raises ``DocumentUnreadable``, also while the tables and rows are read.
     """
     if content_type == CSV:
         return iter([Table.of("Sheet1", CsvFormat.of(path).rows(path), typed=False)])
@@ -62,9 +66,9 @@ def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
 
 
 def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
-    """Yields the sheets of an XLSX or XLS file except chart sheets. Each sheet is loaded on demand.
+    """Yields the sheets of an XLSX or XLS file except chart sheets. Each sheet is loaded when it's reached.
 
-    Raises ``DocumentUnreadable``, or ``DocumentEncrypted`` for an encrypted file.
+    Raises ``DocumentUnreadable``, or ``DocumentEncrypted`` if the file is encrypted.
     """
     import python_calamine
 

@@ -1,4 +1,4 @@
-"""Column names: detects heading rows and names columns."""
+"""Detects heading rows and names the columns of tables."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +19,9 @@ def is_empty(cell: Any) -> bool:
 
 
 def is_heading(row: Sequence[Any]) -> bool:
-    """Returns whether the row contains column names: at least half of its cells are text other than numbers and times.
+    """Returns whether the row contains column names. At most half of its cells can be empty.
 
-    Consecutive years next to such a cell also count as names.
+    A name is text other than a number, date or time. Consecutive years next to a name also count as names.
     """
     filled = [cell for cell in row if not is_empty(cell)]
     others = [cell for cell in filled if not _is_name(cell)]
@@ -30,12 +30,12 @@ def is_heading(row: Sequence[Any]) -> bool:
 
 
 def _is_name(cell: Any) -> bool:
-    # Digits without a letter are an amount, a date or a time.
+    # Text with digits but no letters is an amount, a date or a time.
     return isinstance(cell, str) and (any(map(str.isalpha, cell)) or not any(map(str.isdigit, cell)))
 
 
 def _are_years(cells: Sequence[Any]) -> bool:
-    """Returns whether the cells are at least two consecutive years, ascending or descending."""
+    """Returns whether the cells are at least two consecutive years, in ascending or descending order."""
     try:
         years = [int(cell) if isinstance(cell, str) or cell == int(cell) else 0 for cell in cells]
     except (TypeError, ValueError, OverflowError):
@@ -45,7 +45,7 @@ def _are_years(cells: Sequence[Any]) -> bool:
 
 
 def headings(row: Sequence[Any]) -> list[str]:
-    """Returns unique column names. A column without a name gets its letter."""
+    """Returns unique column names from a heading row. A column without a name gets its letter."""
     return distinct_names(
         column_name(place) if is_empty(cell) else " ".join(cell_text(cell).split())[:_LONGEST_NAME]
         for place, cell in enumerate(row)
@@ -53,7 +53,10 @@ def headings(row: Sequence[Any]) -> list[str]:
 
 
 def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> list[str]:
-    """Numbers repeated names: ``a``, ``a (2)``. Names are equal if ``same`` maps them to the same value."""
+    """Returns the names with repeated ones numbered: ``a``, ``a (2)``.
+
+    Names that ``same`` maps to the same value are equal.
+    """
     distinct: list[str] = []
     taken: set[str] = set()
     for base in names:
@@ -67,7 +70,7 @@ def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> li
 
 
 def column_name(place: int) -> str:
-    """Returns the letters of a spreadsheet column: A, B, …, Z, AA."""
+    """Returns the letters of a spreadsheet column, numbered from 0: A, B, …, Z, AA."""
     name = ""
     place += 1
     while place:
@@ -77,11 +80,11 @@ def column_name(place: int) -> str:
 
 
 def text_type(text: str) -> str:
-    """Returns the type of a cell given as text. ``007`` is text, since a number would lose the zeros."""
+    """Returns the type of a cell's text. ``007`` counts as text, since a number would lose the zeros."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return "integer"
-    # Longer integers would lose digits.
+    # As numbers, longer integers would lose digits.
     if text[-1:].isdigit() and not text.lstrip("+-").isdigit() and _NUMBER.fullmatch(text):
         return "number"
     if text.lower() in ("true", "false"):

@@ -1,4 +1,4 @@
-"""Reads JSON and JSON Lines."""
+"""Parses JSON and JSON Lines."""
 
 import json
 import re
@@ -13,9 +13,10 @@ _ESCAPED_SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 
 def read_json(text: str) -> Any:
-    """Parses a JSON document, or JSON Lines to a list of values. Raises ``DocumentUnreadable``.
+    """Parses a JSON document, or returns the values of JSON Lines as a list. Raises ``DocumentUnreadable``.
 
-    Integers keep all their digits, as text if there are thousands. An unpaired surrogate becomes U+FFFD.
+    Integers keep all their digits; those with thousands of digits are returned as text. An unpaired surrogate becomes
+    U+FFFD.
     """
     text = text.removeprefix("\ufeff")
     try:

@@ -1,7 +1,8 @@
-"""Commands and events over a broker: outbox, inbox, consumers, request and reply.
+"""Commands and events over a message broker, with an outbox, an inbox, consumers, and request and reply.
 
 Import the broker port from ``bus``, outbox records from ``messages``, ordered consumption from ``batches``, and a
-reader's event queue from ``event_queue``. Operators use ``administration``, ``dead_letters``, ``lag`` and ``schema``.
+reader's event queue from ``event_queue``. Operators' tools are in ``administration``, ``dead_letters``, ``lag`` and
+``schema``.
 """
 
 from libs.eventing._commands import CommandRouter, RevokedKeys

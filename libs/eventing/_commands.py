@@ -1,4 +1,4 @@
-"""Executes each command once, with exactly one terminal event."""
+"""Executes each command once and ends it with exactly one terminal event."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -38,7 +38,7 @@ from libs.tracing import current_traceparent
 _REMEMBERED_KEYS: Final = 100_000
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
-# Shorter than the ten seconds after which the gateway reports that a command wasn't accepted.
+# Must be shorter than the ten seconds after which the gateway reports that a command wasn't accepted.
 _PREPARE_SECONDS: Final = 8.0
 C = TypeVar("C", bound=Command)
 P = TypeVar("P")
@@ -46,15 +46,19 @@ Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
-"""Returns the recorded rejection, or None. Raises ``AlreadyProcessed`` for a redelivery."""
+"""Executes a command. Returns the rejection that it has recorded, or None.
+
+Raises ``AlreadyProcessed`` if the command was redelivered.
+"""
 Lookup = Callable[[str, str], Awaitable[bool]]
-"""Returns whether a service has accepted a company's command: ``(command_id, company_id)``."""
+"""Returns whether a service has accepted a company's command. Called with ``(command_id, company_id)``."""
 
 
 class RevokedKeys:
-    """Revocation times of API keys, read from the gateway's events.
+    """The API keys that were revoked, and when, read from the gateway's events.
 
-    The topic retains events longer than commands live, so reading it from the start replaces a table.
+    The topic retains events for longer than commands are valid, so no table is needed: each process reads it from the
+    start.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -63,15 +67,15 @@ class RevokedKeys:
 
     @property
     def loaded(self) -> bool:
-        """Whether all revocations from before the start have been read."""
+        """Returns whether all revocations from before the start have been read."""
         return self._reader.caught_up.is_set()
 
     async def run(self) -> None:
-        """Reads until cancelled."""
+        """Reads revocations until cancelled."""
         await self._reader.run()
 
     async def wait(self) -> None:
-        """Waits until all revocations from before the start have been read. Commands aren't executed earlier."""
+        """Waits until all revocations from before the start have been read. No command is executed before that."""
         await self._reader.caught_up.wait()
 
     def was_revoked_before(self, key_id: str, time: str) -> bool:
@@ -97,11 +101,11 @@ class RevokedKeys:
 
 
 class CommandRouter:
-    """Dispatches commands to their handlers. Each command takes effect once and ends with one terminal event.
+    """Routes commands to their handlers. Each command takes effect once and ends with exactly one terminal event.
 
-    The inbox row, the effects and the events share a transaction. A redelivered command publishes the recorded outcome
-    again. A ``ServiceError`` becomes the ``….rejected`` event. The consumer retries any other error and rejects the
-    command when it gives up.
+    A command's inbox row, effects and events are committed in one transaction. If the command is redelivered, its
+    recorded outcome is published again. A ``ServiceError`` becomes the ``….rejected`` event. After any other error, the
+    consumer retries the command, and rejects it when it gives up.
     """
 
     def __init__(
@@ -116,13 +120,14 @@ class CommandRouter:
 
     @property
     def topics(self) -> list[str]:
-        """The topics of the registered commands."""
+        """Returns the topics of the registered commands."""
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
         """Registers a handler that runs in a transaction.
 
-        The handler emits one of the command's outcomes. With ``ends_later``, the outcome is emitted later.
+        The handler emits one of the command's outcomes. If ``ends_later`` is true, the outcome may be emitted later,
+        outside the handler.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -141,9 +146,9 @@ class CommandRouter:
         *,
         seconds: float = _PREPARE_SECONDS,
     ) -> None:
-        """Registers a handler with a ``prepare`` step for remote calls before the transaction opens.
+        """Registers a handler whose ``prepare`` step makes remote calls before the transaction opens.
 
-        ``prepare`` has ``seconds``, which must be less than the sender's wait for acceptance.
+        ``prepare`` may take ``seconds``, which must be less than the time that the sender waits for acceptance.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -164,29 +169,31 @@ class CommandRouter:
         self.handle_raw(command_type, run)
 
     def handle_raw(self, command_type: type[C], handler: HandleRaw[C]) -> None:
-        """Registers a handler that manages idempotency, state and outcome itself. Only its ``ServiceError`` is handled
-        here.
+        """Registers a handler that manages idempotency, state and the outcome itself.
+
+        If the handler raises a ``ServiceError``, the router rejects the command.
         """
         self._routes[command_type.TYPE] = (command_type, handler)
 
     @staticmethod
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
-        """Records several commands in the transaction of their effects, for ``handle_raw`` handlers that batch.
+        """Records several commands in the transaction of their effects.
 
-        If the result's ``check`` raises, roll the transaction back and try each command separately.
+        For ``handle_raw`` handlers that process batches. If the result's ``check`` raises, roll the transaction back
+        and execute each command separately.
         """
         given = [(command.command_id, command.identity.company_id) for command in commands]
         return await inbox.enter_all(transaction.connection, _CONSUMER, given)
 
     @asynccontextmanager
     async def _entered(self, context: CommandContext) -> AsyncIterator[Transaction]:
-        """Opens a transaction with the command's inbox row. Raises ``AlreadyProcessed``."""
+        """Opens a transaction that contains the command's inbox row. Raises ``AlreadyProcessed``."""
         async with self._outbox.transaction(context.message) as transaction:
             await inbox.enter(transaction.connection, _CONSUMER, context.command_id, context.identity.company_id)
             yield transaction
 
     async def knows(self, command_id: str, company_id: str) -> bool:
-        """Returns whether this company's command was accepted. Another company's command counts as unknown."""
+        """Returns whether the company's command was accepted. Commands of other companies count as unknown."""
         for lookup in self.lookups:
             if await lookup(command_id, company_id):
                 return True
@@ -216,7 +223,7 @@ class CommandRouter:
             await self._check_authority(envelope, context)
             refused = await handler(_decode(command_type, payload), context)
         except inbox.AlreadyProcessed:
-            # The first delivery's event may have been published before anyone listened, or not at all.
+            # The event of the first delivery may have been published before anyone listened, or not at all.
             await self._repeat_outcome(context)
             return "repeated"
         except ServiceError as refusal:
@@ -225,7 +232,7 @@ class CommandRouter:
         return "done" if refused is None else "rejected"
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Rejects a readable command before it is dead-lettered."""
+        """Rejects a command that is about to be dead-lettered, unless it's unreadable."""
         try:
             envelope = record.envelope()
             context = self._context(envelope, record.value)
@@ -246,13 +253,13 @@ class CommandRouter:
             raise PoisonMessage(f"the command has no valid identity: {problem.message}") from problem
         # Consumers filter by the envelope's company without checking the signature.
         if identity.company_id != envelope.company_id:
-            raise PoisonMessage("the command's company isn't its caller's")
+            raise PoisonMessage("the command's company isn't that of its caller")
         trace = current_traceparent() or envelope.traceparent
         message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, message, envelope.time)
 
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
-        """Rejects an expired command, and a command created after its key was revoked."""
+        """Rejects a command that has expired, or that was created after its API key was revoked."""
         if _is_expired(envelope):
             expired = TimedOut("The command expired before it was accepted. Nothing was changed.")
             await self._refuse_unless_accepted(context, expired)
@@ -261,7 +268,7 @@ class CommandRouter:
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:
-        """Raises ``refusal`` unless an earlier delivery of the command was accepted."""
+        """Raises ``refusal`` unless the command was accepted on an earlier delivery."""
         command_id, company_id = context.command_id, context.identity.company_id
         if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
@@ -280,7 +287,7 @@ class CommandRouter:
             cause=refusal.cause if isinstance(refusal, InternalError) else None,
         )
         try:
-            # The handler's transaction was rolled back with its inbox row, so this is a new one.
+            # The handler's transaction and its inbox row were rolled back, so this needs a new transaction.
             async with self._entered(context) as transaction:
                 transaction.drafts.append(draft)
         except inbox.AlreadyProcessed:
@@ -298,7 +305,9 @@ def _decode(command_type: type[Command], payload: bytes) -> Command:
     try:
         return command_type.decode(payload)
     except ValidationError as problem:
-        raise PoisonMessage(f"not a {command_type.TYPE}: {problem.error_count()} errors") from problem
+        raise PoisonMessage(
+            f"the payload isn't a valid {command_type.TYPE}: {problem.error_count()} errors"
+        ) from problem
 
 
 def _check_outcome(command_type: type[Command], transaction: Transaction) -> None:
@@ -313,4 +322,4 @@ def _is_expired(envelope: Envelope) -> bool:
         expired = envelope.expires_at is not None and parse_time(envelope.expires_at) <= now
         return expired or parse_time(envelope.time) <= now - COMMAND_LIFETIME
     except ValueError as problem:
-        raise PoisonMessage("the command has invalid times") from problem
+        raise PoisonMessage("the command's creation or expiry time is invalid") from problem

@@ -1,4 +1,4 @@
-"""Consumes topics. Different keys run concurrently, and each key in order. Commits offsets of finished messages."""
+"""Consumes topics: processes keys concurrently and each key in order, and commits the offsets of finished messages."""
 
 import asyncio
 import math
@@ -30,7 +30,7 @@ _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
 
 class GivenUp(Exception):
-    """Processing ended for a poison message, or for a message that failed for too long."""
+    """A message can't be processed: it's a poison message, or it has failed for too long."""
 
     def __init__(self, problem: Exception, attempts: int) -> None:
         self.reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
@@ -40,7 +40,7 @@ class GivenUp(Exception):
 
 
 class Attempts:
-    """Counts and logs a consumer group's failed attempts."""
+    """Retries the processing of messages. Counts and logs a consumer group's failed attempts."""
 
     def __init__(self, group: str, policy: RetryPolicy) -> None:
         self._group = group
@@ -48,7 +48,7 @@ class Attempts:
         metrics.expect_retries(group)
 
     async def run(self, call: Callable[[], Awaitable[T]], record: Record) -> T:
-        """Retries ``call`` until it succeeds. ``record`` is the first affected message.
+        """Retries ``call`` until it succeeds. ``record`` is the first message that depends on it.
 
         Raises ``GivenUp`` and ``StaleOffset``.
         """
@@ -81,9 +81,9 @@ class Attempts:
         failure: GivenUp,
         before: Callable[[Record, str], Awaitable[None]] | None = None,
     ) -> None:
-        """Runs ``before``, then dead-letters the message. Retries until the broker has acknowledged it.
+        """Runs ``before``, then dead-letters the message. Retries until the broker has acknowledged the dead letter.
 
-        Committing the offset earlier would lose the message.
+        The message's offset must not be committed earlier, since the message would be lost.
         """
 
         async def put() -> None:
@@ -98,9 +98,9 @@ class Attempts:
 
 
 def is_outage(problem: Exception) -> bool:
-    """Returns whether the failure is an outage.
+    """Returns whether an outage caused the failure.
 
-    Outages don't count toward giving up. Lock conflicts do, since the message may cause them.
+    Outages don't count toward giving up on a message. Lock conflicts do, since the message may cause them.
     """
     return isinstance(problem, BusUnavailable) or is_unreachable(problem)
 
@@ -110,19 +110,22 @@ def _may_succeed(problem: Exception) -> bool:
 
 
 class Handler(Protocol):
-    """Handles messages. Both methods can be called again for a message with an uncommitted offset."""
+    """Handles a consumer's messages. Both methods can be called again for a message whose offset isn't committed."""
 
     async def deliver(self, record: Record) -> None:
-        """Handles a record. ``PoisonMessage`` is dead-lettered, other errors are retried."""
+        """Processes a record. After ``PoisonMessage``, the record is dead-lettered. Other errors are retried."""
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Publishes a message's failure before it's dead-lettered. ``cause``: see ``cause_of``."""
+        """Publishes the failure of a message that is about to be dead-lettered.
+
+        ``cause`` is a result of ``cause_of``.
+        """
 
 
 class OffsetTracker:
-    """Tracks the finished messages of a partition. They start in offset order and finish in any order.
+    """Tracks which messages of a partition are finished. They start in offset order and finish in any order.
 
-    ``position``: all messages below this offset are finished.
+    All messages below the offset ``position`` are finished.
     """
 
     def __init__(self) -> None:
@@ -142,7 +145,7 @@ class OffsetTracker:
 
     @property
     def first_unfinished(self) -> int | None:
-        """Returns the offset of the first unfinished message, or None."""
+        """Returns the offset of the first unfinished message, or None if all are finished."""
         return self._started[0] if self._started else None
 
     @property
@@ -151,9 +154,9 @@ class OffsetTracker:
 
 
 class GroupMember(Assignment, ABC):
-    """A consumer group member. It runs until ``stop`` and recreates its client after an outage.
+    """A member of a consumer group. It runs until ``stop`` is called and recreates its client after an outage.
 
-    ``joined``: the group has assigned partitions, possibly none, and the member is reading.
+    ``joined`` is true once the group has assigned partitions, possibly none, and the member is reading.
     """
 
     def __init__(
@@ -181,24 +184,25 @@ class GroupMember(Assignment, ABC):
 
     @abstractmethod
     async def _advance(self, consumer: Consumer) -> None:
-        """Fetches and dispatches a batch of messages."""
+        """Fetches a batch of messages and starts processing it."""
 
     @abstractmethod
     async def _let_go(self) -> None:
-        """Ends the work on all partitions and drops them."""
+        """Ends the processing of all partitions' messages and forgets the partitions."""
 
     @abstractmethod
     def _first_unfinished(self, partition: Partition, position: int) -> int:
-        """Returns the offset of the partition's first unfinished message, or ``position`` if all polled messages are
-        finished.
+        """Returns the offset of the partition's first unfinished message.
+
+        If all fetched messages are finished, returns ``position``.
         """
 
     @abstractmethod
     def _finished(self) -> Mapping[Partition, int]:
-        """Returns, by assigned partition, the offset below which all messages are finished."""
+        """Returns, for each assigned partition, the offset below which all messages are finished."""
 
     async def run(self) -> None:
-        """Consumes until ``stop``. Waits for an unreachable broker."""
+        """Consumes messages until ``stop`` is called. If the broker is unreachable, waits for it."""
 
         def log(problem: Exception, _attempt: int) -> None:
             _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
@@ -222,11 +226,11 @@ class GroupMember(Assignment, ABC):
             await consumer.stop()
 
     async def stop(self) -> None:
-        """Stops fetching. ``run`` returns once messages in progress are finished or left uncommitted."""
+        """Stops fetching. ``run`` then returns once the messages in progress are finished or abandoned uncommitted."""
         self._stopping.set()
 
     async def measure(self) -> None:
-        """Reports the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
+        """Reports the lag of this member's partitions as a Prometheus metric. Raises ``BusUnavailable``."""
         consumer = self._consumer
         if consumer is None or not self.joined:
             return
@@ -237,7 +241,7 @@ class GroupMember(Assignment, ABC):
             set_lag(self.group, topic, messages)
 
     async def _commit(self, consumer: Consumer) -> None:
-        # Captured now, since a new assignment with its own commits may start during the calls below.
+        # Captured here, since a new assignment with its own commits may start during the calls below.
         committed = self._committed
         moved = {partition: at for partition, at in self._finished().items() if committed.get(partition) != at}
         if not moved:
@@ -250,21 +254,22 @@ class GroupMember(Assignment, ABC):
         committed |= moved
 
     async def _end_work(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Gives the tasks 3 s to end, then commits finished offsets."""
+        """Waits up to 3 s for the tasks to end, then commits the offsets of finished messages."""
         if tasks:
             _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-        # Committed before the partitions move, so that their next member starts after the finished messages.
+        # Offsets are committed before the partitions move, so that the next member starts after the finished messages.
         if self._consumer is not None:
             await self._commit(self._consumer)
 
 
 class _InWork(NamedTuple):
-    """A record in progress.
+    """A record that is being processed.
 
-    ``tracker`` belongs to the record's assignment. After a rebalance, the partition may have a new tracker.
+    ``tracker`` is its partition's tracker when the record was fetched. After a rebalance, the partition may have a new
+    one.
     """
 
     record: Record
@@ -272,7 +277,7 @@ class _InWork(NamedTuple):
 
 
 class ConsumerLoop(GroupMember):
-    """Handles messages individually. Each key of a partition has its own queue and task.
+    """A consumer that handles messages individually. Each key of a partition has its own queue and task.
 
     Fetching pauses while ``high_water`` messages are unfinished. With ``linger``, a fetch waits up to half a second for
     several messages.
@@ -308,7 +313,7 @@ class ConsumerLoop(GroupMember):
     def _enqueue(self, record: Record) -> None:
         tracker = self._trackers.get(record.topic_partition)
         if tracker is None:
-            # Fetched before its partition was revoked. The partition's new member reads it, too.
+            # The record was fetched before its partition was revoked. The partition's new member reads it, too.
             return
         tracker.start(record.offset)
         key, given = (record.topic_partition, record.key), _InWork(record, tracker)
@@ -319,7 +324,7 @@ class ConsumerLoop(GroupMember):
         self._tasks[key] = asyncio.create_task(self._work_through(key), name=f"consume {self.group}")
 
     async def _work_through(self, key: tuple[Partition, str]) -> None:
-        """Handles a key's records in order."""
+        """Processes the records of one key in order."""
         records = self._in_work[key]
         try:
             while records:
@@ -346,12 +351,12 @@ class ConsumerLoop(GroupMember):
         return {partition: at for partition, at in positions.items() if at is not None}
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
-        # Every partition is read from its committed offset again, even if this member already had it.
+        # Reading restarts at each partition's committed offset, even if this member already had the partition.
         self._trackers, self._committed = {partition: OffsetTracker() for partition in partitions}, {}
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finishes messages in progress within 3 s. The partitions' next member reads the others again."""
+        """Waits up to 3 s for messages in progress. The partitions' next member reads unfinished ones again."""
         await self._drain(partitions)
         for partition in partitions:
             self._trackers.pop(partition, None)

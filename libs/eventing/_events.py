@@ -1,4 +1,4 @@
-"""Reacts once to each event of other services."""
+"""Handles each event of other services once."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -20,7 +20,11 @@ React = Callable[[Transaction, E, Envelope], Awaitable[None]]
 
 
 class EventRouter:
-    """Runs each reaction in a transaction with its inbox row. Emitted events have the handled event as their cause."""
+    """Routes events of other services to this service's reactions.
+
+    Each runs in one transaction with the event's inbox row. The handled event is the cause of the events that a
+    reaction emits.
+    """
 
     def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:
         self._outbox = outbox
@@ -31,7 +35,7 @@ class EventRouter:
 
     @property
     def topics(self) -> list[str]:
-        """The topics with registered reactions."""
+        """Returns the topics with registered reactions."""
         return sorted(self._topics)
 
     def on(self, event: type[E], react: React[E]) -> None:
@@ -39,12 +43,12 @@ class EventRouter:
         self._topics.add(event.TOPIC.name)
 
     def on_rejected(self, command: type[Command], react: React[CommandRejected]) -> None:
-        """Registers a reaction to a command's rejection. The envelope's causation ID is the command's ID."""
+        """Registers a reaction to a command's rejection event, whose causation ID is the command's ID."""
         self._routes[command.rejected_type()] = (CommandRejected, react)
         self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
-        """Handles the event in a record and ignores unknown types. Raises ``PoisonMessage``."""
+        """Handles the event in a record. Ignores events of unknown types. Raises ``PoisonMessage``."""
         envelope = record.envelope()
         if envelope.type not in self._routes:
             return
@@ -64,10 +68,12 @@ class EventRouter:
                 await inbox.enter(transaction.connection, self._consumer, envelope.id, envelope.company_id)
                 await react(transaction, event, envelope)
         except ValidationError as problem:
-            raise PoisonMessage(f"not a {envelope.type}: {problem.error_count()} errors") from problem
+            raise PoisonMessage(
+                f"the payload isn't a valid {envelope.type}: {problem.error_count()} errors"
+            ) from problem
         except inbox.AlreadyProcessed:
             metrics.inbox_hits(self._consumer).inc()
             _log.debug("event.redelivered", event_id=envelope.id)
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Does nothing, since a reaction has no outcome."""
+        """Does nothing, since nobody waits for the outcome of a reaction."""

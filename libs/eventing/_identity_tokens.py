@@ -1,4 +1,7 @@
-"""Signed identities and commands. The gateway authenticates callers, and services verify the signature."""
+"""Signs and verifies identities and commands.
+
+The gateway authenticates callers; services check the gateway's signature.
+"""
 
 import hashlib
 import hmac
@@ -21,9 +24,9 @@ _PURPOSE: Final = b"aes.command.v1"
 
 
 class IdentitySigner:
-    """Signs and verifies identities with a secret shared by an installation's services.
+    """Signs and verifies identities with a secret that all services of an installation share.
 
-    ``accepted`` lists additional verification keys: the next key before a rotation, and the previous key after it.
+    ``accepted`` lists additional keys for verification: the next key before a rotation, and the previous key after it.
     """
 
     def __init__(self, key: str, *accepted: str) -> None:
@@ -39,9 +42,9 @@ class IdentitySigner:
         self._verified_calls = lru_cache(maxsize=_CACHED)(self._decode_call)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
-        """Returns a token for the identity.
+        """Returns a signed token for the identity.
 
-        ``expires_at`` is in Unix seconds. It's None for commands, which have their own expiry.
+        ``expires_at`` is in Unix seconds. It's None for commands, whose envelope has an expiry time.
         """
         return self._signed(identity) if expires_at is None else self._encode(identity, exp=int(expires_at))
 
@@ -50,13 +53,19 @@ class IdentitySigner:
         return jwt.encode(claims_of_identity | claims, self._key, algorithm=_ALGORITHM)
 
     def sign_command(self, envelope: Envelope, identity: Identity, payload: bytes) -> Envelope:
-        """Signs the envelope for this identity. The signature covers only this command, until it expires."""
+        """Returns the envelope with the caller's identity and a signature.
+
+        The signature is valid only for this command, and only until the command expires.
+        """
         token = self.sign(identity)
         signature = _signature(self._command_keys[0], envelope, token, payload)
         return replace(envelope, identity=token, signature=signature.decode())
 
     def verify_command(self, envelope: Envelope, payload: bytes) -> Identity:
-        """Returns the identity that sent a command. Doesn't check for revoked keys. Raises ``AuthenticationFailed``."""
+        """Returns the identity of a command's sender. Doesn't check for revoked keys.
+
+        Raises ``AuthenticationFailed``.
+        """
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
@@ -66,7 +75,10 @@ class IdentitySigner:
         return identity
 
     def verify_call(self, token: str) -> Identity:
-        """Returns the identity in an internal call's token, which must expire. Raises ``AuthenticationFailed``."""
+        """Returns the identity in the token of an internal call.
+
+        Raises ``AuthenticationFailed``, also if the token never expires.
+        """
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():
             raise AuthenticationFailed("The identity token has expired.")
@@ -101,7 +113,10 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:
-    """Signs the action, the caller and the expiry. The trace isn't signed, since it changes in transit."""
+    """Returns the signature over the action, the caller and the expiry.
+
+    The trace isn't signed, since it changes in transit.
+    """
     attributes = (
         *(envelope.id, envelope.type, envelope.subject, envelope.time, envelope.expires_at or ""),
         *(envelope.correlation_id, envelope.company_id, token),

@@ -1,4 +1,4 @@
-"""Inbox: records of processed messages."""
+"""The inbox, which records the processed messages so that none is processed twice."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from psycopg.rows import TupleRow
 
 from libs.persistence import Connection, fetch_value
 
-# Avoids a conflict error, which PostgreSQL would log for each redelivery. Waits for an open transaction with the same
-# message.
+# This avoids a conflict error, which PostgreSQL would log for each redelivery. It waits for an open transaction with
+# the same message.
 _ENTER = """
     INSERT INTO inbox (consumer, message_id, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING true
 """
@@ -21,18 +21,18 @@ _ENTER_ALL = """
 
 
 class AlreadyProcessed(Exception):
-    """The message has already taken effect. Roll back the current transaction."""
+    """The message has already taken effect. The current transaction must be rolled back."""
 
 
 async def enter(connection: Connection, consumer: str, message_id: str, company_id: str) -> None:
-    """Records the message in the transaction of its effects. Raises ``AlreadyProcessed``."""
+    """Records the message as processed, in the transaction of its effects. Raises ``AlreadyProcessed``."""
     if await fetch_value(connection, _ENTER, (consumer, message_id, company_id)) is None:
         raise AlreadyProcessed(message_id)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEntries:
-    """Messages with a pending insert. In a pipeline, its result arrives later."""
+    """Inbox rows whose insertion is pending, since a pipeline returns the result later."""
 
     count: int
     noted: AsyncCursor[TupleRow]
@@ -44,12 +44,12 @@ class PendingEntries:
 
 
 async def enter_all(connection: Connection, consumer: str, messages: Collection[tuple[str, str]]) -> PendingEntries:
-    """Records a batch of ``(message_id, company_id)`` pairs in the transaction of their effects."""
+    """Records a batch of ``(message_id, company_id)`` pairs as processed, in the transaction of their effects."""
     ids, companies = [message_id for message_id, _ in messages], [company_id for _, company_id in messages]
     return PendingEntries(len(ids), await connection.execute(_ENTER_ALL, (consumer, ids, companies)))
 
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
-    """Returns whether this company's message has taken effect."""
+    """Returns whether the company's message has taken effect."""
     query = "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND company_id = %s"
     return await fetch_value(connection, query, (consumer, message_id, company_id)) is not None

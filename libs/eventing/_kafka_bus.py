@@ -21,10 +21,10 @@ _LINGER_BYTES: Final = 256 * 1024
 
 
 class KafkaBus:
-    """Producers and readers of a cluster.
+    """Creates producers and readers for a Kafka cluster.
 
-    ``prefix`` precedes every topic and group, so that installations can share a cluster. ``process`` is the number of
-    this process within its groups. ``member_id`` is the client ID of its members.
+    ``prefix`` is prepended to every topic and group, so that installations can share a cluster. ``process``
+    distinguishes this process within its consumer groups. ``member_id`` is the client ID of its group members.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class KafkaBus:
             fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # aiokafka checks what to fetch twice a second instead of five times. A longer pause would delay records
-            # that arrive just as a request ends.
+            # With this pause, aiokafka checks what to fetch twice a second instead of five times. A longer one would
+            # delay records that arrive just as a request ends.
             consumer_timeout_ms=500,
             # A member gets the same partition numbers of all topics, and so all records of a key.
             partition_assignment_strategy=(RangePartitionAssignor,),
-            # The longest silence of a busy process. Members of dead processes are removed sooner.
+            # The longest time that a busy process may be silent. Members of dead processes are removed sooner.
             session_timeout_ms=10_000,
-            # Determines how soon a member notices a rebalance.
+            # This interval determines how soon a member notices a rebalance.
             heartbeat_interval_ms=1000,
             # aiokafka's default, the session timeout, is too short to drain an open transaction.
             rebalance_timeout_ms=15_000,

@@ -1,4 +1,4 @@
-"""Address, encryption and authentication of a Kafka connection, with their settings."""
+"""The address, encryption and authentication of a Kafka connection, and the settings for them."""
 
 import asyncio
 import logging
@@ -24,10 +24,10 @@ _ARRIVAL_PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaConnection:
-    """Connection options of producers, consumers and admin clients.
+    """The connection options of producers, consumers and admin clients.
 
-    ``servers``: brokers as comma-separated ``host:port``. Files are in PEM format. Without ``ca_file``, the system's
-    CAs are trusted. The client certificate and key are for brokers that require mutual TLS.
+    ``servers`` lists brokers as ``host:port``, separated by commas. Files are in PEM format. Without ``ca_file``, the
+    system's CAs are trusted. The client certificate and key are for brokers that require mutual TLS.
     """
 
     servers: str
@@ -41,7 +41,7 @@ class KafkaConnection:
 
     @staticmethod
     def of(connection: "KafkaConnection | str") -> "KafkaConnection":
-        """Returns the connection. A plain address means no encryption and no authentication."""
+        """Returns the connection that the settings describe. By default, it isn't encrypted or authenticated."""
         return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
 
     @property
@@ -50,14 +50,14 @@ class KafkaConnection:
 
     @property
     def authenticated(self) -> bool:
-        """Whether the connection uses a user name and password."""
+        """Returns whether the connection uses a user name and password."""
         return self.security_protocol in ("sasl_plaintext", "sasl_ssl")
 
     @cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """Returns a context that checks the broker's certificate and host name, or None without TLS.
+        """Returns a TLS context that checks the broker's certificate and host name, or None if TLS isn't used.
 
-        Raises OSError for unusable files.
+        Raises OSError if a file can't be used.
         """
         if not self.encrypted:
             return None
@@ -73,7 +73,7 @@ class KafkaConnection:
         )
 
     def options(self) -> dict[str, Any]:
-        """Returns the constructor arguments shared by all aiokafka clients."""
+        """Returns the constructor arguments that all aiokafka clients need."""
         given: dict[str, Any] = {"bootstrap_servers": self.servers}
         if self.security_protocol != "plaintext":
             given["security_protocol"] = self.security_protocol.upper()
@@ -89,9 +89,10 @@ class KafkaConnection:
         return given
 
     async def refusal(self) -> str | None:
-        """Tries to connect once. Returns the reason why the first broker refuses, or None if it accepts.
+        """Tries to connect to the first broker.
 
-        aiokafka itself reports only that it couldn't connect.
+        Returns the reason if the connection is rejected, or None if it's accepted. aiokafka itself reports only that it
+        couldn't connect.
         """
         options = self.options()
         server = options.pop("bootstrap_servers").split(",")[0].strip()
@@ -108,7 +109,7 @@ class KafkaConnection:
 
 
 def is_bus_outage(problem: BaseException) -> bool:
-    """Returns whether the error is a broker failure. Kafka clients reconnect by themselves."""
+    """Returns whether the error is an outage of the broker. Kafka clients then reconnect on their own."""
     return isinstance(problem, BusUnavailable | KafkaError)
 
 
@@ -117,9 +118,9 @@ def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
 
 
 class BrokerArrival:
-    """Delays a process's first connections until a broker listens, for at most ``seconds``.
+    """Delays a process's first connections until a broker accepts connections, for at most ``seconds``.
 
-    Services may start at the same time as their broker, and aiokafka logs an error for each early attempt.
+    A service may start at the same time as its broker, and aiokafka logs an error for each attempt that is too early.
     """
 
     def __init__(self, connection: KafkaConnection, seconds: float = _ARRIVAL_SECONDS) -> None:
@@ -150,7 +151,7 @@ class BrokerArrival:
 
 
 class KafkaSettings(BaseSettings):
-    """Kafka settings. Rejects invalid combinations and names the variable to change."""
+    """The Kafka settings of a service. An error for an invalid combination names the variable to change."""
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
@@ -192,7 +193,7 @@ class KafkaSettings(BaseSettings):
     @field_validator("kafka_security_protocol", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
-        """Accepts uppercase values, as in Kafka's own settings."""
+        """Converts values to lower case, since Kafka's own settings use upper case."""
         return value.lower() if isinstance(value, str) else value
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Consumer group members and tails on Kafka."""
+"""Kafka readers: members of consumer groups, and tails that read whole topics."""
 
 import asyncio
 import time
@@ -17,9 +17,9 @@ _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
 _POSITIONS_SECONDS: Final = 0.05
-# Seconds that a fetch may exceed its timeout before the poll returns without it.
+# The time by which a fetch may exceed its timeout before the poll returns without it.
 _FETCH_SECONDS: Final = 0.1
-# Longer than any fetch takes.
+# Must be longer than any fetch takes.
 _WATCH_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 5.0
 _TOPICS_PAUSE_SECONDS: Final = 0.1
@@ -42,7 +42,10 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class _Reader:
-    """The base class of group members and tails: names, records, errors, and a check that the client still fetches."""
+    """The base class of group members and tails.
+
+    It converts names, records and errors, and checks that the client fetches.
+    """
 
     def __init__(self, client: AIOKafkaConsumer, arrival: BrokerArrival, prefix: str) -> None:
         self._consumer = client
@@ -65,11 +68,11 @@ class _Reader:
         return Partition(at.topic[len(self._prefix) :], at.partition)
 
     async def stop(self) -> None:
-        # Runs in a task, since aiokafka's `stop` leaks the cancellation of its own fetches.
+        # `stop` runs in a task, since aiokafka's `stop` leaks the cancellation of its own fetches.
         stopping = asyncio.create_task(self._consumer.stop(), name="kafka.stop")
         await asyncio.wait({stopping}, timeout=_ANSWER_SECONDS)
-        # Cancelled after ``stop``: a cancelled fetch would still count as running, and a commit retries until the
-        # client stops.
+        # The tasks are cancelled after `stop`: a cancelled fetch would still count as running, and a commit retries
+        # until the client stops.
         tasks: list[asyncio.Task[Any] | None] = [stopping, self._fetching, self._committing, self._watching]
         running = [task for task in tasks if task is not None]
         for task in running:
@@ -79,7 +82,7 @@ class _Reader:
             _log.warning("consumer.stop_failed", problem=repr(problem))
 
     def forget_fetched(self) -> None:
-        """Drops records of an ended assignment and resets the check that the client still fetches."""
+        """Drops the fetched records of an assignment that has ended, and restarts the check that the client fetches."""
         self._last_polls.clear()
         fetching = self._fetching
         if fetching is not None and fetching.done() and not fetching.cancelled() and fetching.exception() is None:
@@ -109,7 +112,10 @@ class _Reader:
         ]
 
     def _answered(self, partition: TopicPartition) -> float:
-        """Returns when the broker last answered a fetch of the partition, by the loop's clock; never later than now."""
+        """Returns when the broker last answered a fetch of the partition, by the loop's clock.
+
+        It's never in the future.
+        """
         now = asyncio.get_running_loop().time()
         assigned = partition in self._consumer.assignment()
         answered = self._consumer.last_poll_timestamp(partition) if assigned else None
@@ -128,8 +134,9 @@ class _Reader:
         )
 
     async def _watch(self) -> None:
-        """Returns if the client has stopped fetching although the brokers respond, since it would never find a record
-        again.
+        """Returns once the client has stopped fetching although the brokers respond.
+
+        Such a client would never receive another record, so it must be replaced.
         """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
@@ -142,7 +149,10 @@ class _Reader:
                     return
 
     def _polls(self) -> dict[TopicPartition, int | None]:
-        """Returns the times of the last answered fetches. Paused partitions aren't fetched."""
+        """Returns when a fetch of each partition was last answered.
+
+        Paused partitions are omitted, since they aren't fetched.
+        """
         fetched = self._consumer.assignment() - self._consumer.paused()
         return {partition: self._consumer.last_poll_timestamp(partition) for partition in fetched}
 
@@ -157,7 +167,7 @@ class _Reader:
 
 
 class KafkaConsumer(_Reader):
-    """A group member that commits offsets explicitly."""
+    """A member of a Kafka consumer group that commits offsets explicitly."""
 
     def __init__(
         self,
@@ -180,7 +190,7 @@ class KafkaConsumer(_Reader):
             raise BusUnavailable(repr(problem)) from problem
 
     async def _await_topics(self) -> None:
-        """Waits for recently created topics.
+        """Waits until recently created topics are known.
 
         If the broker doesn't know a topic when a member joins, the member gets none of its partitions until the next
         metadata refresh.
@@ -196,7 +206,8 @@ class KafkaConsumer(_Reader):
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
         consumer = self._consumer
         if self._fetching is not None:
-            # Asks for the client's position. The call ends unless a rebalance has begun; then the next poll repeats it.
+            # The pending fetch asks for the client's position. It ends unless a rebalance has begun; then the next poll
+            # repeats the seek.
             if not (await asyncio.wait({self._fetching}, timeout=_ANSWER_SECONDS))[0]:
                 return frozenset()
             self.forget_fetched()
@@ -233,11 +244,11 @@ class KafkaConsumer(_Reader):
             # The client may hold fetched records that no poll has returned yet.
             return found
         try:
-            # The client knows its positions unless it has just lost a partition.
+            # The client knows its positions, unless it has just lost a partition.
             async with asyncio.timeout(_POSITIONS_SECONDS):
                 for partition in self._consumer.assignment():
                     end = self._consumer.highwater(partition)
-                    # The last record's offset isn't enough. A transaction's end marker takes an offset, too, and the
+                    # The last record's offset isn't enough: a transaction's end marker also has an offset, and the
                     # client skips it silently.
                     if end is not None and end <= await self._consumer.position(partition):
                         found[self._partition(partition)] = self._answered(partition)
@@ -256,7 +267,7 @@ class KafkaConsumer(_Reader):
         return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
 
     def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the end offsets of all assigned partitions from the last fetches, at most half a second old."""
+        """Returns the end offsets of all assigned partitions as of the last fetches, at most half a second ago."""
         if self._consumer.paused():
             return {}
         ends = {each: self._consumer.highwater(each) for each in assigned}
@@ -282,14 +293,14 @@ class KafkaConsumer(_Reader):
         except TimeoutError as problem:
             raise BusUnavailable("the offsets weren't committed in time") from problem
         except CommitFailedError:
-            # A rebalance came first. The partition's new member reads from the last commit.
+            # A rebalance came first. The partition's new member starts at the last commit.
             _log.info("consumer.commit_after_rebalance", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
 
 
 class KafkaTail(_Reader):
-    """A reader of all partitions. It keeps its positions when brokers restart."""
+    """A reader of all partitions of its topics. It keeps its positions when brokers restart."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Kafka consumer groups and the processes of their members."""
+"""Removes the members of dead processes from Kafka consumer groups."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -17,11 +17,11 @@ from libs.eventing.bus import BusUnavailable
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 Gone = Callable[[Collection[int]], Collection[int]]
-"""Returns those of the given processes that have ended."""
+"""Returns those of these processes that have ended."""
 
 
 def member_client_id(client_id: str, process: int) -> str:
-    """Returns the client ID of a process's group members. It identifies the process."""
+    """Returns the client ID of a process's group members, which identifies the process."""
     return f"{client_id}-{process}"
 
 
@@ -31,9 +31,10 @@ def _process_of(client_id: str) -> int | None:
 
 
 class KafkaGroups:
-    """Removes members of dead processes from their groups.
+    """Removes the members of dead processes from their groups.
 
-    Kafka would reassign the partitions only after a dead member's session timeout. A member removed by mistake rejoins.
+    Otherwise, Kafka would reassign their partitions only after the session timeout. A member that is removed by mistake
+    rejoins.
     """
 
     def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
@@ -42,13 +43,13 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Removes the members of dead processes. Returns their number. Raises ``BusUnavailable``."""
+        """Removes the members of dead processes and returns how many they were. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await client.bootstrap()
                 if client.get_random_node() is None:
-                    # The cluster is still starting, and aiokafka asserts that it has a broker.
+                    # The cluster is still starting, and aiokafka asserts that there is a broker.
                     raise BusUnavailable("the cluster has no broker yet")
                 return sum([await self._expel(client, self._prefix + group, gone) for group in groups])
         except (KafkaError, OSError, TimeoutError) as problem:

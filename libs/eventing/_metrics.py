@@ -16,7 +16,7 @@ _COMMAND_SECONDS: Final = Histogram(
 )
 _INBOX_HITS: Final = Counter("aes_inbox_hits_total", "Redelivered messages that were skipped.", ["consumer"])
 _RETRIES: Final = Counter(
-    "aes_message_retries_total", "Retries of failed message processing attempts.", ["group", "cause"]
+    "aes_message_retries_total", "Retries of messages whose processing failed.", ["group", "cause"]
 )
 _DEAD: Final = Counter("aes_dead_letters_total", "Dead-lettered messages.", ["consumer", "topic"])
 SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published on behalf of a dead or slow process.", ["service"])
@@ -32,7 +32,7 @@ PARKED: Final = Counter(
 
 
 class CommandMeasurement:
-    """Measures a command from construction to ``end``."""
+    """Measures the duration of a command, from construction until ``end`` is called."""
 
     def __init__(self, command_type: str) -> None:
         self._type = command_type
@@ -51,7 +51,7 @@ def _command_series(command_type: str, outcome: str) -> tuple[Counter, Histogram
 
 
 def short_name(message_type: str) -> str:
-    """Returns ``runtime.execute_turn`` for ``aes.runtime.execute_turn.v1``."""
+    """Returns the short name of a message type: ``runtime.execute_turn`` for ``aes.runtime.execute_turn.v1``."""
     return message_type.removeprefix("aes.").rsplit(".", 1)[0]
 
 
@@ -65,7 +65,7 @@ def inbox_hits(consumer: str) -> Counter:
 
 
 def expect_retries(group: str) -> None:
-    """Initializes the group's counters to 0."""
+    """Initializes the group's retry counters to 0, so that Prometheus sees their first increase."""
     for cause in ("outage", "error"):
         _RETRIES.labels(group, cause)
 
@@ -76,8 +76,8 @@ def retried(group: str, *, outage: bool) -> None:
 
 @cache
 def dead_letters(consumer: str, topic: str) -> Counter:
-    """Returns the counter.
+    """Returns the counter of a topic's dead-lettered messages.
 
-    Create it at startup, since Prometheus can't see the increase of a counter that first appears as 1.
+    Call this at startup, since Prometheus can't see the increase of a counter that first appears as 1.
     """
     return _DEAD.labels(consumer, topic)

@@ -1,4 +1,4 @@
-"""Merges partitions of several topics by publication time."""
+"""Merges the partitions of several topics by publication time."""
 
 import math
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 from libs.eventing.bus import Partition
 
 T = TypeVar("T")
-# Half of the one-second guarantee. The other half covers clock skew and delayed fetch responses.
+# This is half of the one-second guarantee. The other half covers clock skew and delayed fetch responses.
 _SETTLED_SECONDS: Final = 0.5
 _PUBLISHED: Final = attrgetter("published")
 
@@ -21,7 +21,7 @@ class BufferedRecord(Generic[T]):
     """A buffered record and its decoded ``value``.
 
     ``published`` is in seconds by the producer's clock, ``fetched`` by the local clock. Until the record is ``ready``,
-    it and all later records with its partition number wait.
+    it and all later records of partitions with its number wait.
     """
 
     partition: Partition
@@ -44,12 +44,12 @@ class _Queue(Generic[T]):
 
 
 class OrderedMerge(Generic[T]):
-    """Merges same-numbered partitions by publication time and preserves the order within each.
+    """Merges the partitions with the same number by publication time, and preserves the order within each.
 
-    All topics have the same number of partitions, and a key has the same partition number in each. A record waits while
-    another partition with its number could contain an earlier record. The wait ends when that partition delivers its
-    next record, or if it was empty up to half a second before the waiting record was fetched. A record therefore always
-    precedes one that was published a second later.
+    All topics have the same number of partitions, and a key has the same partition number in each topic. A record waits
+    while another partition with its number could contain an earlier record. The wait ends when that partition delivers
+    its next record, or if it was empty at most half a second before the waiting record was fetched. Therefore, a record
+    always precedes those that were published a second later.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class OrderedMerge(Generic[T]):
         self._first = 0
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Starts over with these partitions."""
+        """Discards all buffered records and starts over with these partitions."""
         self._queues = {}
         for partition in partitions:
             self._queues.setdefault(partition.number, {})[partition] = _Queue()
@@ -67,12 +67,12 @@ class OrderedMerge(Generic[T]):
         return sum(len(queue.waiting) for queues in self._queues.values() for queue in queues.values())
 
     def first_offset(self, partition: Partition, otherwise: int) -> int:
-        """Returns the offset of the partition's first buffered record, or ``otherwise``."""
+        """Returns the offset of the partition's first buffered record, or ``otherwise`` if it has none."""
         queue = self._queues.get(partition.number, {}).get(partition)
         return queue.waiting[0].offset if queue is not None and queue.waiting else otherwise
 
     def wanted(self, most: int, most_bytes: int) -> frozenset[Partition]:
-        """Returns the partitions with fewer buffered records and bytes than the limits."""
+        """Returns the partitions to fetch: those whose buffered records are below both limits."""
         return frozenset(
             partition
             for queues in self._queues.values()
@@ -88,7 +88,7 @@ class OrderedMerge(Generic[T]):
     def take(self, drained: Mapping[Partition, float], most: int, most_bytes: int) -> list[BufferedRecord[T]]:
         """Removes and returns the records that can be handled now, in order.
 
-        ``drained``: when each partition was last known to contain no further records.
+        ``drained`` maps a partition to the time when it was last known to contain no further records.
         """
         taken: list[BufferedRecord[T]] = []
         # Each call starts at the next number, so that a backlog in one doesn't starve the others.
@@ -111,7 +111,10 @@ class OrderedMerge(Generic[T]):
 
 
 def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> bool:
-    """Returns whether all partitions were read to their ends shortly before the newest buffered record was fetched."""
+    """Returns whether no earlier record can still arrive.
+
+    That's the case if all partitions were read to their ends shortly before the newest buffered record was fetched.
+    """
     newest = max((queue.waiting[-1].fetched for queue in queues.values() if queue.waiting), default=math.inf)
     return all(
         drained.get(partition, -math.inf) >= newest - _SETTLED_SECONDS
@@ -121,7 +124,7 @@ def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, 
 
 
 def _next(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> _Queue[T] | None:
-    """Returns the queue of the earliest buffered record, or None if that record must wait."""
+    """Returns the queue whose first record is the earliest, or None if that record must wait."""
     waiting = [queue for queue in queues.values() if queue.waiting]
     if not waiting:
         return None

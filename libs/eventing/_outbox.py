@@ -1,4 +1,4 @@
-"""Transactional outbox: stores messages with the state change and publishes them after the commit."""
+"""The transactional outbox: stores messages with the state change and publishes them after the commit."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,9 +17,9 @@ from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 
-# One JSON parameter, since adapting a dozen arrays takes the driver three times as long. An object read as ``text``
-# keeps its exact text. All transactions number subjects in the same order, which prevents deadlocks. Numbering precedes
-# the first insert, so that a subject's rows are in the order of their numbers.
+# All rows are one JSON parameter, since adapting a dozen arrays takes the driver three times as long. An object read as
+# ``text`` keeps its exact text. All transactions number subjects in the same order, which prevents deadlocks. Numbering
+# precedes the first insert, so that a subject's rows are in the order of their numbers.
 _INSERT: Final = """
     WITH given AS MATERIALIZED (
         SELECT *, row_number() OVER (PARTITION BY subject, sequence IS NULL ORDER BY ordinality DESC) - 1 AS later
@@ -55,7 +55,7 @@ _FAILURES: Final = """
 
 
 class Transaction:
-    """A database transaction and the messages that it stores in the outbox."""
+    """A database transaction and the messages that it adds to the outbox."""
 
     def __init__(self, connection: Connection, context: MessageContext | None) -> None:
         self.connection = connection
@@ -72,10 +72,10 @@ class Transaction:
         context: MessageContext | None = None,
         cause: str | None = None,
     ) -> None:
-        """Stores an event about ``subject`` and publishes it right after the commit.
+        """Stores an event about ``subject``, which is published right after the commit.
 
-        ``owner_id``: a user who can see the event even if others can't. Defaults to the context's. ``cause``: the cause
-        of a reported internal error.
+        ``owner_id`` is a user who can see the event even if others can't. It defaults to the context's owner. ``cause``
+        describes the exception behind an internal error that the event reports.
         """
         context = context or self._context
         if context is None:
@@ -87,17 +87,17 @@ class Transaction:
     def send(
         self, command: Command, *, command_id: str, subject: str, identity: Identity, context: MessageContext
     ) -> None:
-        """Stores a command to another service on behalf of ``identity`` and sends it right after the commit.
+        """Stores a command to another service on behalf of ``identity``, which is sent right after the commit.
 
-        ``subject`` is the ID of the other service's entity. Commands of one subject arrive in order. A command that
-        isn't accepted within three days is rejected. Its outcome is an event with the command's ID as its causation ID.
+        ``subject`` is the ID of the other service's entity. The commands of a subject arrive in order. A command that
+        isn't accepted within three days is rejected. The causation ID of its outcome event is ``command_id``.
         """
         context = replace(context, causation_id=None, owner_id=None)
         self.drafts.append(Draft(command, subject=subject, context=context, message_id=command_id, identity=identity))
 
 
 class Outbox:
-    """Stores messages in the transaction of their state change and publishes them after the commit.
+    """Stores messages in the transaction of the state change and publishes them after the commit.
 
     Without a ``relay``, another process publishes them.
     """
@@ -108,7 +108,10 @@ class Outbox:
 
     @asynccontextmanager
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
-        """Opens a transaction that stores its messages on success and nothing on failure."""
+        """Opens a transaction that stores the emitted messages when it commits.
+
+        If it's rolled back, nothing is stored.
+        """
         async with self._database.connection() as connection:
             stored: Sequence[OutboxMessage] = ()
             async with connection.transaction():
@@ -116,17 +119,18 @@ class Outbox:
                 yield transaction
                 if transaction.drafts:
                     stored = await (await _insert(connection, transaction.drafts)).messages()
-            # Queued before the connection is returned, since the next transaction on it may write events of the same
-            # subject.
+            # Messages are queued before the connection is returned, since the next transaction on it may write events
+            # of the same subject.
             self.publish(stored)
 
     @asynccontextmanager
     async def pipelined(self, *, recording_where: str = "true") -> AsyncIterator[Transaction]:
-        """Opens a transaction with pipelined statements. Only fetching a result costs a round trip.
+        """Opens a transaction for hot paths that sends its statements as a pipeline.
 
-        The last round trip stores the messages and commits. Use it on hot paths. Every draft needs its own context.
-        ``recording_where`` is SQL about ``given.subject``, evaluated in the database. Messages that don't match aren't
-        stored, so drafts can depend on results that aren't known here yet.
+        Only fetching a result costs a round trip. The last round trip stores the messages and commits. Every draft
+        needs its own context. ``recording_where`` is an SQL condition on ``given.subject`` that the database evaluates.
+        Messages that don't match it aren't stored, so whether they're stored can depend on results that this process
+        doesn't know yet.
         """
         insertion: _Insertion | None = None
         async with self._database.pipelined() as connection:
@@ -138,12 +142,15 @@ class Outbox:
             self.publish(await insertion.messages())
 
     def publish(self, stored: Sequence[OutboxMessage]) -> None:
-        """Queues messages with the relay in commit order, without waiting."""
+        """Queues stored messages for the relay, in commit order and without waiting."""
         if self._relay is not None:
             self._relay.publish(stored)
 
     def send_now(self) -> None:
-        """Sends buffered messages now, since an unstored message is about to follow them."""
+        """Sends buffered messages now.
+
+        Call this before sending a message that isn't stored, which must arrive after them.
+        """
         if self._relay is not None:
             self._relay.send_now()
 
@@ -156,36 +163,36 @@ class Outbox:
         await self._relay.republish(event)
 
     async def outcome(self, command_id: str) -> OutboxMessage | None:
-        """Returns the command's terminal event, or None."""
+        """Returns the stored terminal event of the command, or None if there's none."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_OUTCOME, (command_id,))).fetchone()
 
     async def events(self, subject: str, company_id: str, *, after: int) -> list[OutboxMessage]:
-        """Returns the company's stored events of a subject with a sequence above ``after``, in order."""
+        """Returns the stored events of a company's subject whose sequence is above ``after``, in order."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_EVENTS, (subject, company_id, after))).fetchall()
 
     async def failures(self, correlation_id: str | None, limit: int) -> list[dict[str, Any]]:
-        """Returns events that report an internal error, with its cause, newest first."""
+        """Returns the events that report an internal error, with its cause, newest first."""
         return await self._database.records(_FAILURES, {"correlation_id": correlation_id, "limit": limit})
 
     async def payload(self, event_id: str, company_id: str) -> bytes | None:
-        """Returns the payload of the company's stored event, or None."""
+        """Returns the payload of the company's stored event, or None if there's no such event."""
         found: bytes | None = await self._database.value(_PAYLOAD, (event_id, company_id))
         return found
 
 
 class _Insertion:
-    """Messages with a pending insert. In a pipeline, its result arrives later."""
+    """Messages whose insertion is pending, since a pipeline returns the result later."""
 
     def __init__(self, rows: Sequence[dict[str, Any]], inserted: AsyncCursor[TupleRow]) -> None:
         self._rows = rows
         self._inserted = inserted
 
     async def messages(self) -> list[OutboxMessage]:
-        """Returns the stored messages in the original order."""
+        """Returns the stored messages in the order in which they were emitted."""
         rows = {row["event_id"]: row for row in self._rows}
         return [
             OutboxMessage(**{**rows[event_id], "id": row_id, "created_at": created_at, "sequence": sequence})

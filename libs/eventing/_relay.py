@@ -1,4 +1,4 @@
-"""Publishes stored messages after their commit."""
+"""Publishes the messages in the outbox after their transaction has committed."""
 
 import asyncio
 from asyncio import Future
@@ -39,10 +39,10 @@ _RETRY_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 2.0
 # The process that stored a younger row is probably still publishing it.
 _SWEEP_AGE_SECONDS: Final = 2.0
-# Longer than a page takes, so that no other process sends it again.
+# Must be longer than sending a page takes, so that no other process sends it again.
 _LEASE_SECONDS: Final = 10.0
 _ACKNOWLEDGE_SECONDS: Final = 5.0
-# Longer than two sweeps, so that the sweep between them serves all other topics.
+# Must be longer than two sweeps, so that the sweep between them serves all other topics.
 _TOPIC_REST_SECONDS: Final = 3.0
 _DRAIN_SECONDS: Final = 2.0
 _ROWS: Final = 500
@@ -88,28 +88,30 @@ _SUBSTITUTE: Final = f"""
 
 @dataclass(slots=True)
 class _Held:
-    """Subjects and topics that are excluded from the rest of this pass."""
+    """The subjects and topics that are excluded from the rest of a pass over the outbox."""
 
     subjects: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
 
 
 class Relay:
-    """Publishes stored messages in order per subject, at least once, with a stable ID.
+    """Publishes stored messages at least once, in order per subject, and with a stable ID.
 
     A committed message is sent directly if its number is 1 or follows the last number of its subject that this process
     has sent. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads its unpublished messages
-    and sends them one at a time. The process with the lease does the same for messages older than two seconds. Two
-    processes may send the same message. Each sends a subject's messages in order, so their first occurrences are in
-    order. Readers drop duplicates by ID and number.
+    and sends them one at a time. The process that has the lease also publishes other processes' messages in this way
+    once they're older than two seconds.
 
-    Commands are signed here and not when they're stored, so that databases and backups contain no signatures.
+    Two processes may send the same message. Each process sends a subject's messages in order, so their first
+    occurrences are in order. Readers drop duplicates by ID and number.
 
-    ``waiting``: the number of unpublished messages at the last count. ``oldest``: the age of the first of them in
+    Commands are signed when they're sent, not when they're stored, so that databases and backups contain no signatures.
+
+    ``waiting`` is the number of unpublished messages at the last count. ``oldest`` is the age of the oldest of them in
     seconds.
     """
 
-    # Buffering saves requests. Each request makes every reader's pending fetch return.
+    # Buffering reduces the number of requests. Each request makes the pending fetch of every reader return.
     LINGER_SECONDS: Final = 0.01
 
     def __init__(self, database: Database, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
@@ -127,25 +129,26 @@ class Relay:
         self._lingering: asyncio.TimerHandle | None = None
         self._in_flight: dict[int, Future[None]] = {}
         self._acknowledged: set[int] = set()
-        # By subject, the newest number sent or queued here, and the newest number of subjects that are behind.
+        # The newest number that this process has sent or queued for each subject, and the newest number of subjects
+        # that are behind.
         self._last: OrderedDict[str, int] = OrderedDict()
         self._behind: dict[str, int] = {}
         # Subjects that are behind without a failed send.
         self._due: set[str] = set()
-        # By topic, the time until which it isn't tried again after an outage.
+        # The time until which a topic isn't tried again after an outage.
         self._rest: dict[str, float] = {}
         self._look = asyncio.Event()
 
     @property
     def behind(self) -> Collection[str]:
-        """The subjects with messages waiting for earlier ones."""
+        """Returns the subjects whose messages wait for earlier ones to be published."""
         return self._behind.keys()
 
     def publish(self, messages: Iterable[OutboxMessage]) -> None:
-        """Queues messages of a committed transaction, without waiting.
+        """Queues the messages of a committed transaction, without waiting.
 
-        Messages are buffered, so that a short turn's start and end share a request. An outcome is sent immediately,
-        together with earlier queued messages, since a caller may be waiting for it.
+        Messages are buffered, so that the start and end of a short turn share a request. A command's outcome is sent
+        immediately, together with the messages queued before it, since a caller may be waiting for it.
         """
         outcome = False
         for message in messages:
@@ -170,7 +173,7 @@ class Relay:
             self._send_queue.set()
 
     async def run(self) -> None:
-        """Publishes until cancelled."""
+        """Publishes messages until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._send_queued(), name="outbox.send")
             tasks.create_task(self._keep_up(), name="outbox.catch_up")
@@ -196,7 +199,7 @@ class Relay:
             _log.warning("message.send_failed", **message.log_ids(), problem=str(problem))
             self._fall_behind(message)
         except BaseException:
-            # Cancelled between the queue and the broker. No other part of this process has the message.
+            # The task was cancelled between the queue and the broker. No other part of this process has the message.
             self._fall_behind(message)
             raise
         else:
@@ -223,7 +226,7 @@ class Relay:
                     _log.exception("outbox.relay_failed")
 
     async def catch_up(self, subjects: Collection[str]) -> None:
-        """Sends the unpublished messages of these subjects. Subjects with none left are no longer behind."""
+        """Sends the unpublished messages of these subjects. A subject that has none left is no longer behind."""
         before = {subject: self._behind[subject] for subject in subjects}
         self._due.difference_update(before)
         held, is_last = _Held(topics=self._resting()), not before
@@ -241,7 +244,10 @@ class Relay:
                 self._look.set()
 
     async def sweep(self) -> int:
-        """Publishes messages left by other processes if this process gets the lease. Returns their number."""
+        """Publishes messages that other processes left unpublished, if this process gets the lease.
+
+        Returns their number.
+        """
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
             return 0
@@ -257,19 +263,25 @@ class Relay:
         return done
 
     def _resting(self) -> set[str]:
-        """Returns the topics that failed recently. Messages for other topics go first."""
+        """Returns the topics whose messages recently failed to be sent. Messages for other topics are sent first."""
         now = asyncio.get_running_loop().time()
         self._rest = {topic: until for topic, until in self._rest.items() if until > now}
         return set(self._rest)
 
     async def _send_page(self, query: str, parameters: dict[str, Any], held: _Held) -> tuple[int, bool]:
-        """Sends the next rows that aren't held. Returns the number acknowledged, and whether no rows remain."""
+        """Sends the next page of rows that aren't held.
+
+        Returns the number acknowledged, and whether it was the last page.
+        """
         held_now = {"held": list(held.subjects), "topics": list(held.topics), "rows": _ROWS}
         page = await self._read(query, {**parameters, **held_now})
         return await self._send_in_order(page, held), len(page) < _ROWS
 
     async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
-        """Sends one message per subject at a time and marks it as published. Returns the number acknowledged."""
+        """Sends the rows, one message per subject at a time, and marks them as published.
+
+        Returns the number acknowledged.
+        """
         sent: dict[str, tuple[OutboxMessage, Future[None]]] = {}
         done = 0
         for row in rows:
@@ -290,7 +302,10 @@ class Relay:
         return done
 
     async def _settle(self, sent: Collection[tuple[OutboxMessage, "Future[None]"]], held: _Held) -> int:
-        """Waits for acknowledgements and holds failed messages. Returns the number acknowledged."""
+        """Waits for the broker to acknowledge messages. Holds the subjects of failed ones.
+
+        Returns the number acknowledged.
+        """
         if not sent:
             return 0
         await asyncio.wait([acknowledged for _, acknowledged in sent], timeout=_ACKNOWLEDGE_SECONDS)
@@ -310,14 +325,14 @@ class Relay:
     async def republish(self, message: OutboxMessage) -> None:
         """Publishes a stored message again, after its unpublished predecessors. Raises ``BusUnavailable``."""
         for each in [*await self._read(_BEFORE, (message.subject, message.id)), message]:
-            # Includes messages in flight, since the caller may have missed them.
+            # This includes messages in flight, since the caller may have missed them.
             acknowledged = await self._send(each)
             await asyncio.wait((acknowledged,), timeout=_ACKNOWLEDGE_SECONDS)
             if problem := problem_of(acknowledged):
                 raise problem
 
     async def drain(self) -> None:
-        """Waits up to 2 s for the broker to acknowledge committed messages, then marks them."""
+        """Waits up to 2 s for the broker to acknowledge committed messages, then marks them as published."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _DRAIN_SECONDS
         self._send_queue.set()
@@ -326,7 +341,10 @@ class Relay:
         await self._mark()
 
     async def _send(self, message: OutboxMessage) -> "Future[None]":
-        """Sends a message. The future resolves on acknowledgement. Raises ``BusUnavailable`` and ``MessageRefused``."""
+        """Sends a message. The returned future resolves once the broker has acknowledged it.
+
+        Raises ``BusUnavailable`` and ``MessageRefused``.
+        """
         envelope, value = self._enveloped(message)
         with send_span(message.topic, envelope):
             headers = with_current_span(envelope).headers()
@@ -366,7 +384,7 @@ class Relay:
             self._last.popitem(last=False)
 
     async def _mark(self) -> None:
-        """Marks acknowledged messages. A mark lost in an outage only causes a second delivery."""
+        """Marks acknowledged messages as published. If an outage prevents this, they're only sent a second time."""
         while batch := sorted(self._acknowledged)[:_ROWS]:
             try:
                 await self._database.execute(_MARK, (batch,))
@@ -383,7 +401,10 @@ class Relay:
             return await (await cursor.execute(query, parameters)).fetchall()
 
     async def _count_refusal(self, message: OutboxMessage, reason: str) -> None:
-        """Parks a message after ten rejections by the broker. A rejection event replaces a command's outcome."""
+        """Parks a message that the broker has rejected ten times.
+
+        If it's a command's outcome, a rejection event replaces it.
+        """
         attempts = await self._database.value(_REFUSED, (reason[:2000], message.id))
         if attempts is None or attempts < _PARK_AFTER:
             return

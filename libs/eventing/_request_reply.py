@@ -36,10 +36,10 @@ _LOOK_UP_SECONDS: Final = 5.0
 
 
 class TailReader:
-    """Passes each record of some topics to a callback exactly once, even through broker outages.
+    """Passes each record of some topics to a callback exactly once, even if the broker is temporarily unavailable.
 
-    Reading starts at the end, or with ``from_start`` at the first retained record. ``caught_up`` is set once all
-    records from before the start have been passed on, and stays set.
+    Reading starts at the end of the topics, or with ``from_start`` at the first retained record. ``caught_up`` is set
+    once all records from before the start have been passed on. It's never cleared.
     """
 
     def __init__(
@@ -56,17 +56,20 @@ class TailReader:
 
     @property
     def fresh(self) -> bool:
-        """Whether the broker responded within the last few seconds, so that the reader is up to date."""
+        """Returns whether the broker has responded within the last few seconds.
+
+        If it has, no recent event is missing.
+        """
         if self._tail is None:
             return False
         now = asyncio.get_running_loop().time()
-        # Cached, since every request reads this property and checking all partitions is slow.
+        # The time is cached, since every request reads this property and checking all partitions is slow.
         if now >= self._fresh_until:
             self._fresh_until = self._tail.answered() + _FRESH_SECONDS
         return now < self._fresh_until
 
     async def run(self) -> None:
-        """Reads until cancelled. Waits for an unreachable broker."""
+        """Reads until cancelled. If the broker is unreachable, waits for it."""
         await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
 
     def _log(self, problem: Exception, _attempt: int) -> None:
@@ -92,32 +95,33 @@ class TailReader:
 
 
 class ReplyState(Enum):
-    """A command's progress from a waiter's perspective."""
+    """The progress of a command, as a waiter knows it."""
 
     WAITING = "waiting"
-    """No event yet. The responsible service may not have the command."""
+    """No event has arrived. The responsible service may not have received the command."""
     ACCEPTED = "accepted"
-    """The responsible service has the command and will end it."""
+    """The responsible service has received the command and will end it."""
     ANSWERED = "answered"
     """The command has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The responsible service's answer about a command, with the outcome if the command has ended."""
+    """A service's answer to a lookup of its command, with the outcome if the command has ended."""
 
     state: ReplyState
     outcome: Received | None = None
 
 
 AskOwner = Callable[[str, str, Identity], Awaitable[LookUp]]
-"""Asks a service about a command: ``(service, command_id, identity)``. Raises ``ServiceUnavailable``."""
+"""Asks a service about a command. Called with ``(service, command_id, identity)``. Raises ``ServiceUnavailable``."""
 
 
 class Replies:
-    """A command's events for one waiter, as they arrive.
+    """The events of a command, as one waiter receives them.
 
-    ``is_repeat``: the service had the command before this waiter subscribed, so earlier events may be missing.
+    ``is_repeat`` is true if the service had received the command before this waiter subscribed. Earlier events may then
+    be missing.
     """
 
     def __init__(
@@ -141,30 +145,30 @@ class Replies:
         self._silence = _SILENCE_SECONDS
 
     def ends(self, received: Received) -> bool:
-        """Returns whether this is the command's terminal event."""
+        """Returns whether the event is the terminal event of the command."""
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        """Queues an event for ``next``. A waiter with too many unread events is disconnected."""
+        """Queues an event for ``next``. If too many events are unread, the waiter is disconnected."""
         self._advance(ReplyState.ANSWERED if self.ends(received) else ReplyState.ACCEPTED)
         self._arrived.offer((received,))
         self._arrived.wake()
 
     async def look_up(self) -> Received | None:
-        """Asks the service before the command is sent again. Returns the outcome if the command has ended.
+        """Asks the service about the command, before the command is sent again.
 
-        If the service doesn't respond, the state stays unchanged. Sending twice is safe, since a command takes effect
-        once.
+        Returns the outcome if the command has ended. If the service doesn't respond, the state doesn't change. Sending
+        a command twice is safe, since it takes effect once.
         """
         outcome = await self._look_up(_LOOK_UP_SECONDS)
         self.is_repeat = self.state is not ReplyState.WAITING
         return outcome
 
     async def next(self, timeout: float) -> Received | None:
-        """Returns the command's next event, or None after ``timeout`` seconds.
+        """Returns the next event of the command, or None after ``timeout`` seconds.
 
-        After a period without events, it asks the service, which finds lost events. Raises ``ReadTooSlowly`` when 2,000
-        events are unread and another one was dropped.
+        If no event arrives for a while, asks the service, so that lost events are found. Raises ``ReadTooSlowly`` if an
+        event was dropped because 2,000 others were unread.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -174,7 +178,7 @@ class Replies:
             if received is None:
                 # The service is asked even after the timeout, since a 504 for an ended command would be wrong.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
-                # Backs off, since many callers may wait for a long turn.
+                # The interval grows, since many callers may wait for a long turn.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
                 return received
@@ -182,7 +186,7 @@ class Replies:
                 return None
 
     async def outcome(self, timeout: float) -> Received | None:
-        """Returns the terminal event, or None after ``timeout`` seconds."""
+        """Returns the terminal event of the command, or None after ``timeout`` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (received := await self.next(deadline - loop.time())) is not None and not self.ends(received):
@@ -190,7 +194,7 @@ class Replies:
         return received
 
     async def wait(self, timeout: float) -> Received | None:
-        """Returns the next event within ``timeout`` seconds without asking the service.
+        """Returns the next event, or None after ``timeout`` seconds. Doesn't ask the service.
 
         Raises the same errors as ``next``.
         """
@@ -203,7 +207,7 @@ class Replies:
         try:
             return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
         except (ServiceUnavailable, PayloadCorrupt) as problem:
-            # A lookup returns the outcome with its payload. Other events aren't worth failing for.
+            # A lookup returns the outcome with its payload. For other events, a failure isn't worthwhile.
             _log.warning("event.payload_missing", event_id=received.envelope.id, problem=repr(problem))
             return None
 
@@ -218,15 +222,15 @@ class Replies:
         return found.outcome
 
     def _advance(self, state: ReplyState) -> None:
-        """Updates the state. Events and answers may arrive out of order."""
+        """Advances the state, which never goes back. Events and lookups may arrive out of order."""
         if state is ReplyState.ANSWERED or self.state is ReplyState.WAITING:
             self.state = state
 
 
 class CommandSender:
-    """Sends commands and routes the resulting events to waiters.
+    """Sends commands and routes the resulting events to the waiters.
 
-    Every replica reads all events. A command can have several waiters, filtered by company.
+    Every replica reads all events. A command can have several waiters, which receive only events of their own company.
     """
 
     def __init__(
@@ -241,7 +245,10 @@ class CommandSender:
         topics: Sequence[Topic] = TOPICS,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
-        """Creates the sender. ``on_overflow`` is called for each waiter disconnected for reading too slowly."""
+        """Creates the sender.
+
+        ``on_overflow`` is called for each waiter that is disconnected because it reads too slowly.
+        """
         self._producer = producer
         self._signer = signer
         self._ask = ask
@@ -255,24 +262,30 @@ class CommandSender:
         self.readers = [TailReader(bus, names, self._on_record) for names in _reading(topics)]
 
     def fresh(self) -> bool:
-        """Whether the broker responded to all readers within the last few seconds, so that no event was missed."""
+        """Returns whether the broker has responded to all readers within the last few seconds.
+
+        If it has, no recent event is missing.
+        """
         return all(reader.fresh for reader in self.readers)
 
     def started(self) -> bool:
-        """Whether every reader has started. Until then, only a lookup finds a command's outcome."""
+        """Returns whether every reader has caught up.
+
+        Before that, the outcome of a command is found only by a lookup.
+        """
         return all(reader.caught_up.is_set() for reader in self.readers)
 
     def on_event(self, event_type: str, callback: OnEvent) -> None:
-        """Registers a callback for every event of a type, of any company."""
+        """Registers a callback for all events of one type, of all companies."""
         self._callbacks[event_type].append(callback)
 
     def on_every_event(self, callback: OnEvent, *, kind: TopicKind = TopicKind.EVENTS) -> None:
-        """Registers a callback for every event of any company, from the events topics or the deltas topic."""
+        """Registers a callback for all events of all companies, from the events topics or the deltas topic."""
         self._every[kind].append(callback)
 
     @asynccontextmanager
     async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
-        """Subscribes to a command's events. Enter this before sending the command."""
+        """Subscribes to the events of a command. Enter this context before sending the command."""
         replies = Replies(command, command_id, identity, self._ask, self._payloads, self._on_overflow)
         waiters = self._waiters[command_id]
         waiters.add(replies)
@@ -294,9 +307,9 @@ class CommandSender:
         expires_in: float,
         traceparent: str | None = None,
     ) -> None:
-        """Sends a command, which the receiving service rejects after ``expires_in`` seconds.
+        """Sends a command. The receiving service rejects it if it arrives later than ``expires_in`` seconds.
 
-        Raises ``ServiceUnavailable`` within 4 s without the broker's acknowledgement. The command may still be
+        Raises ``ServiceUnavailable`` if the broker doesn't acknowledge the command within 4 s. The command may still be
         executed.
         """
         if not self._producer.healthy:
@@ -327,7 +340,7 @@ class CommandSender:
                 "The message bus didn't respond in time. The request may still be executed.", retry_after=2
             ) from problem
         except MessageRefused as problem:
-            # The broker's message is for operators.
+            # The broker's reason is only for operators.
             _log.error("command.rejected_by_broker", topic=topic.name, problem=str(problem))
             raise ServiceUnavailable("The message bus rejected the request.") from problem
 
@@ -353,7 +366,10 @@ class CommandSender:
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:
-    """Groups topics by reader. A fetch takes longer with more partitions, so busy topics have their own readers."""
+    """Groups the topics into one list per reader.
+
+    Fetches of many partitions take longer, so each busy topic has its own reader.
+    """
     read = [topic for topic in topics if topic.kind in (TopicKind.EVENTS, TopicKind.DELTAS)]
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]

@@ -1,4 +1,4 @@
-"""Deletes expired rows of the outbox, the inbox and the service's tables, with their event numbers."""
+"""Deletes expired rows of the outbox, the inbox and the service's tables, and the event numbers of their subjects."""
 
 import asyncio
 from collections import defaultdict
@@ -13,7 +13,7 @@ from libs.eventing import _metrics as metrics
 from libs.persistence import Connection, Database, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.retention")
-# Longer than the bus retains commands, since a redelivery must find the outcome of the first delivery.
+# Must be longer than the bus retains commands, since a redelivery must find the outcome of the first delivery.
 _DAYS: Final = 8
 _INTERVAL_SECONDS: Final = 600.0
 # Rows can appear before deleted ones: after failover to a standby that lacks the last deletions, or if the database's
@@ -24,8 +24,9 @@ _SLICE_SECONDS: Final = 0.5
 _PAUSE_SECONDS: Final = 1.0
 _LEASE_SECONDS: Final = 60.0
 
-# Follows the primary key, which matches the order of writing to within seconds. An index by age would slow down each
-# insert. The DELETE checks again, since a row that it waited for may have changed and may have to be sent again.
+# The batch follows the primary key, which matches the order of writing to within seconds. An index by age would slow
+# down each insert. The DELETE checks again, since a row that it waited for may have changed and may have to be sent
+# again.
 _DELETE_MESSAGES: Final = """
     WITH batch AS MATERIALIZED (
         SELECT id, subject, created_at < now() - make_interval(days => %(days)s) AS old,
@@ -77,17 +78,16 @@ _AS_UUID: Final = """
 
 
 class Position(NamedTuple):
-    """A row's position in the order in which its table is purged."""
+    """The position of a row in the order in which its table is purged."""
 
     since: Any
     id: Any = None
 
 
 class PurgedBatch(NamedTuple):
-    """The result of a batch. ``deleted``: the number of deleted rows. ``kept``: the number of rows up to ``last`` that
-    remain.
+    """The result of purging a batch: the number of rows ``deleted``, and of rows ``kept`` up to the position ``last``.
 
-    ``last`` is None if no row is old enough. ``has_more``: more rows may follow.
+    ``last`` is None if no row is old enough. ``has_more`` is true if more rows may follow.
     """
 
     deleted: int
@@ -102,11 +102,12 @@ _Purge = Callable[[Connection, Position | None], Awaitable[PurgedBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Rows of a table that expire some days after the time in column ``since``, oldest first.
+    """The rows of a table that expire some days after the time in the column ``since``. The oldest are deleted first.
 
-    ``id``: the column with the subject of the row's events, whose numbers are deleted with the row. ``condition``: SQL
-    about the row ``t``, also part of the index on ``since``; other rows aren't read. Rows remain while the SQL
-    ``unneeded`` is false. ``days`` overrides the service's setting.
+    ``id`` is the column that contains the subject of the row's events, whose numbers are deleted with the row. Only
+    rows that match the SQL ``condition`` are read. It refers to the row as ``t`` and is also the condition of the index
+    on ``since``. A row is deleted only if the SQL ``unneeded`` is true for it. ``days`` overrides the service's
+    setting.
     """
 
     table: str
@@ -118,11 +119,11 @@ class Expiry:
 
     @property
     def goes_by_age(self) -> bool:
-        """Whether rows expire by age alone, so that rows never appear before deleted ones."""
+        """Returns whether rows expire by age alone. If so, no row can appear before those already deleted."""
         return self.id is None and self.condition == "true"
 
     async def purge(self, connection: Connection, after: Position | None, *, days: int, limit: int) -> PurgedBatch:
-        """Deletes unneeded rows among the next ``limit`` rows after ``after``."""
+        """Deletes the rows that aren't needed among the next ``limit`` rows after the position ``after``."""
         since, key = self.since, self.id or "NULL::text"
         behind = f"{since} >= %(since)s" if self.id is None else f"({since}, {key}) > (%(since)s, %(id)s)"
         statement = _DELETE.format(
@@ -139,7 +140,7 @@ class Expiry:
         if row is None:
             return EMPTY_BATCH
         at, last, deleted, read = row
-        # Otherwise, every following batch would read retained rows with the same time again.
+        # If this weren't false, every following batch would read retained rows with the same time again.
         has_more = read == limit and (deleted > 0 or self.id is not None)
         return PurgedBatch(deleted, read - deleted, Position(at, last), has_more=has_more)
 
@@ -149,23 +150,24 @@ _INBOX: Final = Expiry("inbox", since="received_at")
 
 @dataclass(frozen=True, slots=True)
 class EntityTable:
-    """A table with event subjects in its column ``id``, of type uuid or text."""
+    """A table whose column ``id``, of type uuid or text, contains the subjects of events."""
 
     table: str
     id: str = "id"
     is_uuid: bool = False
 
     def has(self, subject: str) -> str:
-        """Returns SQL that checks whether the table has a row for the subject."""
+        """Returns an SQL expression that is true if the table contains the subject."""
         value = _AS_UUID.format(subject=subject) if self.is_uuid else subject
         return f"EXISTS (SELECT FROM {self.table} WHERE {self.id} = {value})"
 
 
 @dataclass(slots=True)
 class _Progress:
-    """Resume positions in a table: ``at`` for this pass, ``gone_up_to`` for the next one.
+    """The positions at which purging a table resumes: ``at`` in this pass, ``gone_up_to`` in the next one.
 
-    A pass from the first row would scan all rows deleted since the last vacuum. A large table is rarely vacuumed.
+    If each pass began with the first row, it would scan all rows deleted since the last vacuum, which is rare for large
+    tables.
     """
 
     at: Position | None = None
@@ -176,7 +178,7 @@ class _Progress:
         self.at, self._kept_none = self.gone_up_to, True
 
     def advance(self, batch: PurgedBatch, *, by_age: bool) -> None:
-        """Moves past a batch. ``by_age``: rows never appear before deleted ones."""
+        """Moves past a batch. ``by_age`` is true if rows never appear before those already deleted."""
         self.at = batch.last or self.at
         self._kept_none = self._kept_none and not batch.kept
         if by_age and self._kept_none:
@@ -186,8 +188,9 @@ class _Progress:
 class Retention:
     """Purges tables in batches of ``rows`` and in time slices, so that other work isn't delayed.
 
-    Outbox and inbox aren't partitioned by day, since unique indexes would then apply only within a day. These indexes
-    enforce unique sequence numbers per subject, one outcome per command, and one effect per message and consumer.
+    The outbox and inbox aren't partitioned by day, since unique indexes would then apply only within a day. These
+    indexes enforce unique sequence numbers per subject, one outcome per command, and one effect per message and
+    consumer.
     """
 
     def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
@@ -202,23 +205,23 @@ class Retention:
         self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
-        """Registers rows for deletion after ``days``, unless the expiry has its own setting."""
+        """Registers rows for deletion after ``days``, unless ``expiry`` specifies its own number of days."""
         purge = partial(expiry.purge, days=expiry.days or days, limit=self._rows)
         self._purges[expiry.table] = purge, expiry.goes_by_age
 
     def count_removed(self, table: str, rows: int) -> None:
-        """Counts expired rows that the service deleted itself."""
+        """Adds rows that the service has deleted itself to the count of expired rows."""
         metrics.PURGED.labels(self._service, table).inc(rows)
 
     def register_subject_tables(self, *entities: EntityTable) -> None:
-        """Registers tables of event subjects. An event number is deleted once none of these tables has its subject.
+        """Registers the tables that contain subjects of events. The list must be complete.
 
-        The list must be complete.
+        The event number of a subject is deleted once none of these tables contains the subject.
         """
         self._entities += entities
 
     async def run(self, database: Database) -> None:
-        """Runs a pass every ten minutes until cancelled, unless another process runs it."""
+        """Runs a pass every ten minutes until cancelled. Only one process at a time runs it."""
         lease = TaskLease(database, "retention", _LEASE_SECONDS)
         while True:
             while await lease.take():
@@ -230,7 +233,7 @@ class Retention:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def purge(self, connection: Connection) -> bool:
-        """Deletes old rows for a time slice. Returns whether the pass has more to do."""
+        """Deletes expired rows for the duration of a time slice. Returns whether the pass is unfinished."""
         now = asyncio.get_running_loop().time
         until = now() + self._slice
         if not self._left:
@@ -250,7 +253,10 @@ class Retention:
         return bool(self._left)
 
     async def _step(self, table: str, connection: Connection) -> bool:
-        """Deletes a batch. Returns whether there may be more. A failure is left to the next pass."""
+        """Deletes a batch of a table's rows. Returns whether there may be more.
+
+        After a failure, the next pass tries again.
+        """
         (purge, by_age), progress = self._purges[table], self._progress[table]
         try:
             batch = await purge(connection, progress.at)
@@ -273,12 +279,13 @@ class Retention:
                 return EMPTY_BATCH
             last, deleted, read, subjects = row
             if subjects and self._entities:
-                # Numbers of entities deleted without a tombstone, of single commands, and of IDs in rejected commands.
+                # These are the numbers of entities that were deleted without a tombstone, of single commands, and of
+                # IDs in rejected commands.
                 await self._purge_numbers(connection, subjects)
         return PurgedBatch(deleted, read - deleted, Position(None, last), has_more=True)
 
     async def _purge_numbers(self, connection: Connection, subjects: Sequence[str]) -> None:
-        """Deletes the numbers of subjects without a message or a row in the registered tables."""
+        """Deletes the event numbers of those subjects that have no message left and aren't in any registered table."""
         without = "".join(f" AND NOT {each.has('s.subject')}" for each in self._entities)
         cursor = await connection.execute(_DELETE_NUMBERS.format(without=without), (list(subjects),))
         self._count("event_sequences", cursor.rowcount)

@@ -1,4 +1,4 @@
-"""Kafka administration: admin clients and the declared topics."""
+"""Kafka administration: opens admin clients and creates the declared topics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +21,7 @@ _ALREADY_EXISTS: Final = 36
 
 @asynccontextmanager
 async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Opens an admin client. Raises ``BusUnavailable`` with the reason if the broker fails or can't be reached."""
+    """Opens an admin client. Raises ``BusUnavailable``, with the reason, if the broker fails or can't be reached."""
     admin = AIOKafkaAdminClient(**connection.options(), client_id=client_id, request_timeout_ms=int(_SECONDS * 1000))
     try:
         async with asyncio.timeout(_SECONDS):
@@ -38,7 +38,10 @@ async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIt
 async def kafka_admin_and_consumer(
     connection: KafkaConnection, *, client_id: str, **options: Any
 ) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaConsumer]]:
-    """Opens an admin client and a consumer without a group. ``options``: additional arguments for the consumer."""
+    """Opens an admin client and a consumer that belongs to no group.
+
+    ``options`` are additional arguments for the consumer.
+    """
     consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id, **options)
     async with kafka_admin(connection, client_id=client_id) as admin:
         try:
@@ -51,14 +54,17 @@ async def kafka_admin_and_consumer(
 
 @dataclass(frozen=True)
 class Replication:
-    """Replication of topics. ``factor`` brokers store a message, and ``in_sync`` of them must acknowledge it."""
+    """The replication of topics: ``factor`` brokers store a message, and ``in_sync`` of them must acknowledge it."""
 
     factor: int
     in_sync: int
 
     @classmethod
     def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
-        """Creates the settings. The default tolerates the loss of a broker. Raises ValueError."""
+        """Creates the replication settings. By default, one broker can fail.
+
+        Raises ValueError if the numbers don't fit together.
+        """
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
             raise ValueError(f"{least} in-sync replicas exceed the {factor} replicas")
@@ -75,9 +81,9 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Creates missing topics and dead-letter topics, and waits until the brokers know them.
+    """Creates missing topics, including dead-letter topics, and waits until the brokers know them.
 
-    Leaves existing topics unchanged. Raises ``BusUnavailable`` with the broker's reason.
+    Existing topics aren't changed. Raises ``BusUnavailable`` with the broker's reason.
     """
     broker = KafkaConnection.of(connection)
     async with kafka_admin(broker, client_id="aes-topics") as admin, asyncio.timeout(_SECONDS):

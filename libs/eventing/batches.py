@@ -1,4 +1,4 @@
-"""Consumes topics in batches, by publication time, and stores offsets together with the data."""
+"""Consumes topics in batches ordered by publication time, and stores the offsets together with the data."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -42,28 +42,34 @@ class BatchHandler(Protocol[T]):
     """Stores the content of records. Every method can be called again for records that weren't stored."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the next offset of each partition with stored records."""
+        """Returns the next offset to read of each partition of which records were stored."""
 
     def read(self, record: Record) -> T | None:
-        """Decodes the record. Returns None if there's nothing to store. ``PoisonMessage`` is dead-lettered."""
+        """Decodes the record. Returns None if it contains nothing to store.
+
+        After ``PoisonMessage``, the record is dead-lettered.
+        """
 
     def is_whole(self, item: T) -> bool:
-        """Returns whether the record was complete. Otherwise, ``fetch`` loads the rest."""
+        """Returns whether the record contained the whole item. If it didn't, ``fetch`` loads the rest."""
 
     async def fetch(self, item: T) -> T:
-        """Returns the complete item. ``PoisonMessage`` is dead-lettered, other errors are retried for 15 minutes."""
+        """Returns the whole item. After ``PoisonMessage``, the record is dead-lettered.
+
+        Other errors are retried for 15 minutes.
+        """
 
     async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
-        """Stores the items and moves the offsets in one transaction.
+        """Stores the items and the new offsets in one transaction.
 
-        Raises ``StaleOffset`` if an offset isn't where its move starts. For several items, ``PoisonMessage`` means that
-        one of them can never be stored.
+        Raises ``StaleOffset`` if a stored offset isn't the one that its move starts from. If there are several items,
+        ``PoisonMessage`` means that at least one of them can never be stored.
         """
 
 
 @dataclass(slots=True)
 class _Content(Generic[T]):
-    """The item to store, or the ``failure`` to dead-letter the record with."""
+    """The content of a record: the item to store, or the ``failure`` with which the record is dead-lettered."""
 
     record: Record
     item: T | None = None
@@ -74,10 +80,11 @@ _Batch = Sequence[BufferedRecord[_Content[T]]]
 
 
 class BatchConsumer(GroupMember, Generic[T]):
-    """Passes on batches of records in the order of publication.
+    """A consumer that passes batches of records to its handler, in the order of publication.
 
-    All topics have the same number of partitions, and a member has the same partition numbers of each. The consumer
-    starts at the handler's stored offsets. It commits offsets to the broker only to measure lag.
+    All topics have the same number of partitions, and a member is assigned the same partition numbers of each. The
+    consumer starts at the offsets that the handler has stored. It commits offsets to the broker only so that lag can be
+    measured.
     """
 
     def __init__(
@@ -112,7 +119,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._assignments += 1
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finishes the current batch within 3 s. The partitions' next members start after the stored records."""
+        """Waits up to 3 s for the current batch. The partitions' next members start after the stored records."""
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
@@ -123,7 +130,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         await self._flush(consumer)
 
     async def _begin(self, consumer: Consumer) -> None:
-        """Resumes this member's partitions at their stored offsets."""
+        """Starts reading this member's partitions at their stored offsets."""
         assignment = self._assignments
         try:
             stored = dict(await self._handler.offsets(self._topics))
@@ -139,7 +146,7 @@ class BatchConsumer(GroupMember, Generic[T]):
             self.joined = True
 
     async def _fill(self, consumer: Consumer) -> None:
-        """Polls for records, at a limited rate under load."""
+        """Polls for records and buffers them. Under load, the rate of polls is limited."""
         if not self.joined:
             self._add(await consumer.poll(_UNKNOWN_SECONDS, 1, frozenset()))
             return
@@ -175,7 +182,10 @@ class BatchConsumer(GroupMember, Generic[T]):
         return waiting
 
     async def _fetch(self, waiting: BufferedRecord[_Content[T]], item: T) -> None:
-        """Fetches a record's payload. Partitions with its number wait; the others continue."""
+        """Fetches the payload of a record.
+
+        Meanwhile, the partitions with the same number wait, and the others continue.
+        """
         content = waiting.value
         async with self._fetches:
             try:
@@ -185,7 +195,10 @@ class BatchConsumer(GroupMember, Generic[T]):
         waiting.ready = True
 
     async def _flush(self, consumer: Consumer) -> None:
-        """Stores the records that are ready. A revocation waits a few seconds for this, then cancels it."""
+        """Stores the records that are ready.
+
+        If partitions are revoked, this has a few seconds to finish before it's cancelled.
+        """
         batch = self._merge.take(await consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
         if not batch:
             return
@@ -214,7 +227,10 @@ class BatchConsumer(GroupMember, Generic[T]):
         await self._store_items(batch)
 
     async def _store_items(self, batch: _Batch[T]) -> None:
-        """Stores a batch. On failure, stores the items separately, so that only invalid ones are dead-lettered."""
+        """Stores a batch.
+
+        If that fails, stores the items separately, so that only the invalid ones are dead-lettered.
+        """
         items = [waiting.value.item for waiting in batch if waiting.value.item is not None]
         after = {waiting.partition: waiting.offset + 1 for waiting in batch}
         moves = {partition: OffsetMove(self._stored.get(partition), offset) for partition, offset in after.items()}
@@ -247,7 +263,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops unstored records. The members that own their partitions read them again."""
+        """Drops the records that aren't stored. The members that get the partitions read them again."""
         self.joined = False
         self._partitions = frozenset()
         self._merge.assign(())

@@ -1,4 +1,4 @@
-"""The broker port. The Kafka and in-memory implementations pass the same test suite."""
+"""The port to the broker. The Kafka and in-memory implementations pass the same test suite."""
 
 from asyncio import Future
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ class BusUnavailable(Exception):
 
 
 class MessageRefused(Exception):
-    """The broker rejected this message permanently: it's too large, or its topic is unknown."""
+    """The broker rejected the message permanently, since it's too large or its topic is unknown."""
 
 
 class PoisonMessage(Exception):
-    """A message that can never be processed, however often it's retried."""
+    """The message can never be processed, however often it's retried."""
 
 
 class Partition(NamedTuple):
@@ -28,11 +28,11 @@ class Partition(NamedTuple):
 
 
 class StaleOffset(Exception):
-    """Another process has already stored later offsets. This process must resume after them."""
+    """Another process has stored later offsets. This process must resume after those."""
 
 
 class OffsetMove(NamedTuple):
-    """A partition's next offset before and after a batch; None before the first batch."""
+    """The next offset of a partition before and after a batch. ``before`` is None for the first batch."""
 
     before: int | None
     after: int
@@ -42,7 +42,7 @@ class OffsetMove(NamedTuple):
 class Record:
     """A message in a partition. ``topic`` is the declared name, without any prefix.
 
-    ``published``: Unix seconds by the producer's clock. ``fetched``: seconds by this process's loop clock.
+    ``published`` is in Unix seconds by the producer's clock, ``fetched`` in seconds by this process's loop clock.
     """
 
     topic: str
@@ -59,7 +59,7 @@ class Record:
         return Partition(self.topic, self.partition)
 
     def envelope(self) -> Envelope:
-        """Decodes the headers. Raises ``PoisonMessage``."""
+        """Returns the envelope in the headers. Raises ``PoisonMessage`` if it's malformed."""
         try:
             return envelope_from(self.headers)
         except MalformedEnvelope as problem:
@@ -67,28 +67,32 @@ class Record:
 
 
 class Producer(Protocol):
-    """Sends messages. Messages with the same key arrive in the order of the ``send`` calls."""
+    """Sends messages. Messages with the same key arrive in the order of the calls to ``send``."""
 
     async def start(self) -> None:
-        """Starts connecting and returns immediately. Connecting continues in the background until it succeeds."""
+        """Starts connecting and returns immediately.
+
+        Connection attempts continue in the background until one succeeds.
+        """
 
     async def stop(self) -> None:
-        """Delivers accepted messages, for at most a few seconds."""
+        """Delivers the messages accepted so far, for at most a few seconds, then disconnects."""
 
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
-        """Queues a message. The future resolves once the broker has stored it, or fails with ``MessageRefused``.
+        """Queues a message.
 
-        Raises ``BusUnavailable`` without a connection. During an outage, the future stays pending. The message is
+        The returned future resolves once the broker has stored it, or fails with ``MessageRefused``. Raises
+        ``BusUnavailable`` if there's no connection. During an outage, the future stays pending. The message is
         delivered once the broker is back, unless this process ends first.
         """
 
     @property
     def healthy(self) -> bool:
-        """Whether the broker acknowledges messages."""
+        """Returns whether the broker acknowledges messages."""
 
 
 def problem_of(acknowledged: "Future[None]") -> Exception | None:
-    """Returns why the broker hasn't stored a message yet, or None if it has."""
+    """Returns the reason why the broker hasn't stored a message yet, or None if it has."""
     if not acknowledged.done():
         return BusUnavailable("the broker didn't confirm in time")
     problem = acknowledged.exception()
@@ -96,7 +100,7 @@ def problem_of(acknowledged: "Future[None]") -> Exception | None:
 
 
 class Assignment(Protocol):
-    """Callbacks about a consumer's partitions. The group waits for both."""
+    """Receives changes of a consumer's partitions. The group's rebalance waits for both methods."""
 
     async def assigned(self, partitions: frozenset[Partition]) -> None: ...
 
@@ -104,7 +108,7 @@ class Assignment(Protocol):
 
 
 class Consumer(Protocol):
-    """A group member. Members have the same partition numbers of all topics.
+    """A member of a consumer group. A member gets the same partition numbers of all topics.
 
     It starts at the group's committed offsets, or at those set by ``seek``. A new group starts at the earliest message.
     """
@@ -114,62 +118,65 @@ class Consumer(Protocol):
     async def stop(self) -> None: ...
 
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
-        """Continues at these offsets. Assigned partitions without a valid offset continue at the earliest message.
+        """Continues reading at these offsets, or at the earliest message of assigned partitions without a valid offset.
 
         Returns the assigned partitions. Raises ``BusUnavailable``.
         """
 
     async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition] | None" = None) -> list[Record]:
-        """Returns up to ``limit`` records, waiting at most ``timeout`` seconds for the first.
+        """Returns up to ``limit`` records and waits at most ``timeout`` seconds for the first one.
 
-        With ``partitions``, only those are fetched, and only during a poll. The next poll returns all records since
-        then. Raises ``BusUnavailable``.
+        If ``partitions`` is set, only those are fetched, and only during a poll. The next poll then returns all records
+        that have arrived since. Raises ``BusUnavailable``.
         """
 
     async def drained(self) -> dict[Partition, float]:
-        """Returns when each partition was last known to have no unpolled records, by the loop's clock."""
+        """Returns when each partition was last known to have no records left to poll, by the loop's clock."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
-        """Returns the next offset to fetch and the end offset of each assigned partition. Raises ``BusUnavailable``."""
+        """Returns the next offset and the end offset of each assigned partition. Raises ``BusUnavailable``."""
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
-        """Commits these offsets, below which all messages are finished. Raises ``BusUnavailable``."""
+        """Commits these offsets. All messages below them must be finished. Raises ``BusUnavailable``."""
 
 
 class Tail(Protocol):
-    """A reader of whole topics without a group. Every replica reads everything."""
+    """A reader of whole topics that belongs to no group. Every replica reads all messages."""
 
     @property
     def offsets(self) -> Mapping[Partition, int]:
-        """The next offset of each partition, where another reader can continue."""
+        """Returns the next offset of each partition, from which another reader can continue."""
 
     async def start(self) -> None:
-        """Returns once the reader is positioned. It returns every message sent from then on."""
+        """Positions the reader. ``poll`` returns every message that is sent after this method has returned."""
 
     async def stop(self) -> None: ...
 
     async def poll(self, timeout: float) -> list[Record]:
-        """Returns new records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
+        """Returns new records and waits at most ``timeout`` seconds for the first one. Raises ``BusUnavailable``."""
 
     async def caught_up(self) -> bool:
-        """Returns whether every message from before the start has been returned. Raises ``BusUnavailable``."""
+        """Returns whether ``poll`` has returned every message from before the start. Raises ``BusUnavailable``."""
 
     def answered(self) -> float:
-        """Returns when the broker last confirmed the next offset of every partition, by the loop's clock."""
+        """Returns the time, by the loop's clock, when the broker last confirmed the next offset of every partition."""
 
 
 class Bus(Protocol):
-    """Creates producers and readers of a broker. Adds the prefix to topic and group names."""
+    """Creates producers and readers for a broker. Adds the installation's prefix to the names of topics and groups."""
 
     def producer(self) -> Producer: ...
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
-        """Creates a group member. With ``linger``, a fetch waits up to half a second for several messages."""
+        """Creates a member of a consumer group.
+
+        With ``linger``, a fetch waits up to half a second for several messages.
+        """
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> Tail:
-        """Creates a reader that starts at the given offsets.
+        """Creates a reader of whole topics that starts at the given offsets.
 
-        Other partitions start at the end, or with ``from_start`` at the beginning.
+        Partitions without an offset are read from the end, or with ``from_start`` from the beginning.
         """

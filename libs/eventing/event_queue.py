@@ -1,4 +1,4 @@
-"""A reader's event queue."""
+"""A bounded queue of events for one reader."""
 
 import asyncio
 from collections import deque
@@ -9,13 +9,13 @@ from libs.contracts.errors import ServiceError, ServiceUnavailable
 
 T = TypeVar("T")
 MOST_UNREAD: Final = 2000
-"""For a turn, a minute of text in pieces of 30 ms."""
+"""The maximum number of unread events. For a turn, that's a minute of text in pieces of 30 ms."""
 MAX_EVENTS: Final = 64
-"""Maximum number of events per read."""
+"""The maximum number of events per read."""
 
 
 class ReadTooSlowly(ServiceUnavailable):
-    """The reader was disconnected because of too many unread events."""
+    """The reader was disconnected because it had too many unread events."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class ReadTooSlowly(ServiceUnavailable):
 
 
 class EventQueue(Generic[T]):
-    """A bounded queue. On overflow, it disconnects the reader and calls ``on_overflow``."""
+    """A bounded queue. If it overflows, it disconnects the reader and calls ``on_overflow``."""
 
     __slots__ = ("_is_reminded", "_on_overflow", "_problem", "_unread", "_waiter")
 
@@ -36,7 +36,7 @@ class EventQueue(Generic[T]):
         self._is_reminded = False
 
     def offer(self, events: Sequence[T]) -> None:
-        """Queues events without waking the reader."""
+        """Queues events without waking a reader that waits in ``next``."""
         if self._problem is not None:
             return
         if len(self._unread) + len(events) > MOST_UNREAD:
@@ -53,17 +53,20 @@ class EventQueue(Generic[T]):
         self.wake()
 
     def remind(self) -> None:
-        """Makes ``next`` return nothing, unless an event arrives first."""
+        """Makes ``next`` return an empty sequence, unless an event arrives first."""
         self._is_reminded = True
         self.wake()
 
     def wake(self) -> None:
-        """Wakes a waiting ``next``."""
+        """Wakes the reader if it's waiting in ``next``."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def next(self, most: int = MAX_EVENTS) -> Sequence[T]:
-        """Returns the next events, or none after a reminder. Raises the problem that disconnected the reader."""
+        """Returns the next events, or an empty sequence after ``remind``.
+
+        Raises the problem that disconnected the reader.
+        """
         while True:
             if self._problem is not None:
                 raise self._problem
@@ -79,7 +82,7 @@ class EventQueue(Generic[T]):
                 self._waiter = None
 
     async def wait(self, seconds: float, most: int = MAX_EVENTS) -> Sequence[T]:
-        """Returns the next events, or none if none arrive within ``seconds``."""
+        """Returns the next events, or an empty sequence if none arrive within ``seconds``."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.next(most)
@@ -88,7 +91,7 @@ class EventQueue(Generic[T]):
 
     @property
     def kept_waiting(self) -> int:
-        """The number of unread events of a reader waiting in ``next``, or 0 while its caller is busy."""
+        """Returns how many unread events a reader waiting in ``next`` has, or 0 while the reader is busy elsewhere."""
         return 0 if self._waiter is None else len(self._unread)
 
     def _may_take(self) -> bool:

@@ -1,4 +1,4 @@
-"""Consumer lag: each group's distance from the ends of the declared topics."""
+"""Consumer lag: how far each consumer group is behind the ends of the declared topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,16 @@ _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
 
 
 def set_lag(group: str, topic: str, messages: int) -> None:
-    """Sets the number of unfinished messages in this member's partitions."""
+    """Sets the metric of unfinished messages in this member's partitions."""
     _LAG.labels(group, topic).set(messages)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A group's lag on a partition. If ``committed`` is None, the group starts at the oldest message."""
+    """The lag of a consumer group on a partition.
+
+    If ``committed`` is None, the group will start at the oldest message.
+    """
 
     partition: int
     committed: int | None
@@ -36,7 +39,10 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """A group's lag on a topic. ``state`` is Kafka's term, such as ``Stable`` or ``Empty``."""
+    """The lag of a consumer group on a topic.
+
+    ``state`` is the group's state in Kafka, such as ``Stable`` or ``Empty``.
+    """
 
     group: str
     topic: str
@@ -50,7 +56,7 @@ class GroupLag:
 
 
 async def read_consumer_lag(connection: KafkaConnection, prefix: str, *, client_id: str) -> list[GroupLag]:
-    """Returns the lag of the services' groups on the declared topics, by name.
+    """Returns the lag of the services' consumer groups on the declared topics, sorted by name.
 
     Raises ``BusUnavailable``. The caller sets a timeout.
     """
@@ -104,7 +110,7 @@ class _Reading:
 
 
 def _assigned(members: Sequence[Any]) -> set[str]:
-    """Returns the topics of the members' partitions. A member that has just joined has no assignment yet."""
+    """Returns the topics of which members have partitions. A member that has just joined has none yet."""
     assignments = [ConsumerProtocolMemberAssignment.decode(given) for *_, given in members if given]
     return {topic for each in assignments for topic, _ in each.assignment}
 

@@ -1,4 +1,4 @@
-"""Outbox messages, tracing spans, and payloads that are too large for the bus."""
+"""Messages in the outbox, their tracing spans, and payloads that are too large for the bus."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -11,19 +11,22 @@ from libs import tracing
 from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
 
-# Equals the retention of command topics. Older commands are manual replays, which may no longer be in the inbox.
+# This equals the retention of command topics. Older commands are manual replays, which may no longer be in the inbox.
 COMMAND_LIFETIME: Final = timedelta(days=3)
 _MAX_EVENT_BYTES: Final = 512 * 1024
 
 Fetch = Callable[[str, str, str], Awaitable[bytes]]
-"""Reads ``path`` from a service's internal API for a company: ``(service, path, company_id)``."""
+"""Reads a path of a service's internal API on behalf of a company. Called with ``(service, path, company_id)``."""
 OnEvent = Callable[[Envelope, bytes], None]
-"""Receives an event's envelope and payload as sent over the bus. The payload is empty if the event refers to it."""
+"""Receives an event's envelope and payload as sent over the bus.
+
+The payload is empty if the envelope refers to it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """An outbox row: an event, or a command if it has the caller's ``identity``."""
+    """A row of the outbox: an event, or a command if it has the caller's ``identity``."""
 
     id: int
     created_at: datetime
@@ -41,7 +44,7 @@ class OutboxMessage:
     owner_id: str | None = None
 
     def envelope(self, source: str) -> Envelope:
-        """Returns the message's envelope, which is identical on every send."""
+        """Returns the envelope of the message. It's the same each time the message is sent."""
         return Envelope(
             id=self.event_id,
             type=self.type,
@@ -70,7 +73,7 @@ def is_terminal(event_type: str) -> bool:
 
 
 def send_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """Returns a span for sending a message, following OpenTelemetry's messaging conventions."""
+    """Starts a span for sending a message, following OpenTelemetry's conventions for messaging."""
     return tracing.span(
         f"send {topic}",
         tracing.Kind.PRODUCER,
@@ -81,13 +84,16 @@ def send_span(topic: str, envelope: Envelope) -> tracing.Span:
 
 
 def with_current_span(envelope: Envelope) -> Envelope:
-    """Returns the envelope with the current span as its receiver's parent."""
+    """Returns the envelope with the current span as its trace parent.
+
+    The receiver's span becomes a child of this span.
+    """
     trace = tracing.current_traceparent()
     return envelope if trace is None else replace(envelope, traceparent=trace)
 
 
 def process_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """Returns a span for handling a message."""
+    """Starts a span for processing a message."""
     return tracing.span(
         f"process {topic}",
         tracing.Kind.CONSUMER,
@@ -111,7 +117,10 @@ def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tra
 
 
 def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
-    """Returns the envelope and value to send. Above 512 KiB, the value is a reference to the service's copy."""
+    """Returns the envelope and the value to send.
+
+    A value over 512 KiB is replaced by a reference to the service's copy.
+    """
     if len(payload) <= _MAX_EVENT_BYTES:
         return envelope, payload
     path = f"/internal/events/{envelope.id}/payload"
@@ -119,11 +128,11 @@ def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, by
 
 
 class PayloadCorrupt(Exception):
-    """The fetched bytes don't match the hash in the event."""
+    """The fetched payload doesn't match the hash in the event."""
 
 
 class PayloadReader:
-    """Reads an event's payload from the message or from the service that published it."""
+    """Reads the payload of an event from the message, or from the service that published the event."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch

@@ -1,4 +1,4 @@
-"""Tables in every service's database: outbox, inbox, event sequences and task leases."""
+"""Tables in the database of every service: the outbox, the inbox, event sequences and task leases."""
 
 from types import ModuleType
 
@@ -31,7 +31,7 @@ _OUTBOX = """
     )
 """
 _UNPUBLISHED = "CREATE INDEX ix_outbox_unpublished ON outbox (id) WHERE published_at IS NULL AND parked_at IS NULL"
-# Enforces one outcome per command. A second outcome aborts its transaction.
+# This index enforces one outcome per command. A second outcome aborts its transaction.
 _OUTCOME = "CREATE UNIQUE INDEX uq_outbox_outcome ON outbox (causation_id) WHERE terminal"
 # Events that report an internal error have a cause.
 _FAILURES = "CREATE INDEX ix_outbox_failures ON outbox (id) WHERE cause IS NOT NULL"
@@ -63,7 +63,7 @@ _LEASES = """
 
 
 def create_eventing_tables(op: Operations | ModuleType) -> None:
-    """Creates the tables. Called by a service's first migration."""
+    """Creates the tables. A service's first migration calls this function."""
     for statement in (
         _OUTBOX,
         _UNPUBLISHED,

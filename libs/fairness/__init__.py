@@ -1,4 +1,4 @@
-"""Permits and queues shared fairly among companies."""
+"""Semaphores and queues that are shared fairly among companies."""
 
 from libs.fairness._turns import Capacity, FairQueue, FairSemaphore, QueueFull
 

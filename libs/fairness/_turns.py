@@ -1,4 +1,4 @@
-"""Permits and queues shared fairly among companies."""
+"""Semaphores and queues that are shared fairly among companies."""
 
 import asyncio
 from collections import Counter, deque
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """The company already has the maximum number of waiting calls. ``held``: the permits it holds."""
+    """The company already has the maximum number of waiting calls. ``held`` is the number of permits it holds."""
 
     def __init__(self, waiting: int, held: int) -> None:
         super().__init__(f"{waiting} calls are already waiting")
@@ -20,12 +20,11 @@ class QueueFull(Exception):
 
 
 class FairSemaphore:
-    """A semaphore with ``permits`` in total. A company holds at most ``each`` of them and queues at most ``waiting``
-    calls.
+    """A semaphore with ``permits`` in total, shared fairly among companies. A company can hold ``each`` permits.
 
-    Queues are served round-robin, so a company's long queue delays the others by at most one turn each. While no other
-    company is waiting, a company can hold more than ``each`` if ``spare`` permits remain free, or never if ``spare`` is
-    None.
+    It can also wait for more permits with up to ``waiting`` calls. Waiting companies are served round-robin, so one
+    company's long queue delays the others by at most one turn each. While no other company is waiting, a company can
+    hold more than ``each``, as long as ``spare`` permits remain free. If ``spare`` is None, it can't.
     """
 
     def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1, spare: int | None = None) -> None:
@@ -40,12 +39,12 @@ class FairSemaphore:
 
     @property
     def waiting(self) -> int:
-        """The number of calls waiting for a permit."""
+        """Returns the number of calls that are waiting for a permit."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
     async def acquire(self, company_id: str) -> AsyncIterator[None]:
-        """Waits for a permit.
+        """Waits for a permit and holds it until the context ends.
 
         Raises QueueFull immediately if the company's queue is full. If ``waiting`` is None, queues are unlimited.
         """
@@ -106,7 +105,10 @@ class FairSemaphore:
 
 
 class FairQueue(Generic[T]):
-    """A queue that preserves the order within a company. A company's long queue delays the others by one turn each."""
+    """A queue that preserves the order within a company.
+
+    One company's long queue delays the others by one turn each.
+    """
 
     def __init__(self) -> None:
         # Insertion order is the order of service. A served company moves to the end.
@@ -121,7 +123,7 @@ class FairQueue(Generic[T]):
         self._items += 1
 
     def take(self, most: int) -> list[T]:
-        """Removes and returns up to ``most`` items."""
+        """Removes and returns up to ``most`` items, taking turns among the companies."""
         taken: list[T] = []
         while self._queues and len(taken) < most:
             company_id, queue = next(iter(self._queues.items()))
@@ -135,13 +137,13 @@ class FairQueue(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The number of jobs to claim: ``free`` in total, and per company ``each`` minus its jobs in ``busy``."""
+    """The capacity for claiming jobs: ``free`` in total, and ``each`` per company minus its jobs in ``busy``."""
 
     free: int
     each: int
     busy: Mapping[str, int] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, object]:
-        """Returns parameters for the SQL of a claim."""
+        """Returns the parameters for an SQL statement that claims jobs."""
         companies, jobs = list(self.busy), list(self.busy.values())
         return {"free": self.free, "each": self.each, "companies": companies, "jobs": jobs}

@@ -1,4 +1,4 @@
-"""Untrusted JSON Schemas: checked, compiled and applied offline and within limits."""
+"""Checks, compiles and applies untrusted JSON Schemas, offline and within resource limits."""
 
 from libs.json_schema._schemas import MAX_BYTES, MAX_DEPTH, CompiledSchema, SchemaInvalid, compile_schema
 

@@ -1,4 +1,4 @@
-"""Validates a value against a schema in a separate process with limits."""
+"""Validates a value against a schema in a separate process with resource limits."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _MODULE: Final = "libs.json_schema._apart"
 
 
 async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most: int) -> list[str]:
-    """Returns a separate process's findings, or a single finding if it exceeds 5 s or its memory limit."""
+    """Returns the findings of a separate process. If it exceeds 5 s or its memory limit, that's the only finding."""
     job = {"schema": schema, "value": value, "name": name, "most": most}
     try:
         answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)

@@ -1,4 +1,4 @@
-"""Upper bounds for the work of validating a value against a schema, including references."""
+"""Computes an upper bound for the work of validating a value against a schema, including the schema's references."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,17 +12,18 @@ _BY_PROPERTY: Final = ("dependentSchemas", "dependencies")
 _OF_MEMBERS: Final = ("properties", "additionalProperties")
 _OF_ITEMS: Final = ("items", "prefixItems", "additionalItems")
 _EVALUATED_AGAIN: Final = ("unevaluatedProperties", "unevaluatedItems")
-# The targets of these references aren't resolved.
+# References of these kinds aren't resolved.
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
-# Longer chains count as one alternative per reference. They're fast to check, but Python's stack is limited.
+# Longer chains of references count as one alternative per reference. They're fast to check, but Python's stack is
+# limited.
 _LONGEST_CHAIN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The cost of a schema. ``alternatives``: the maximum number of schemas that apply to a single value.
+    """The cost of a schema. ``alternatives`` is the maximum number of schemas that apply to a single value.
 
-    ``branching``: for each of these, the maximum number of schemas that apply to a member of the value. It's 1 for
+    ``branching`` is the maximum number of schemas that each of these applies to a member of the value. It's 1 for
     schemas without alternatives, and infinite if a reference can't be resolved here.
     """
 
@@ -30,13 +31,13 @@ class Effort:
     branching: float
 
     def of(self, value: Any) -> float:
-        """Returns an upper bound for the number of schemas applied to the value and everything in it."""
+        """Returns an upper bound for the number of schemas that are applied to the value and everything in it."""
         values, depth = _size(value)
         return values * self.alternatives * self.branching**depth
 
 
 def effort_of(schema: Any) -> Effort:
-    """Computes the effort. A schema that applies itself to the same value counts once."""
+    """Computes the effort of a schema. A schema that applies itself to the same value counts once."""
     counts: dict[int, tuple[int, float]] = {}
     alternatives, branching, waiting = 1, 1.0, [schema]
     while waiting:
@@ -45,7 +46,7 @@ def effort_of(schema: Any) -> Effort:
             count, members = _count(item, schema, counts, _LONGEST_CHAIN)
             alternatives, branching = max(alternatives, count), max(branching, members)
             if item is not schema and ("$id" in item or "id" in item):
-                # References inside resolve against another base, unless this is a property with that name.
+                # References inside are resolved against another base, unless this is a property with that name.
                 branching = inf
             waiting.extend(item.values())
         elif isinstance(item, list):
@@ -69,7 +70,7 @@ def _count(schema: Any, root: Any, counts: dict[int, tuple[int, float]], chain: 
 
 
 def _applied_to_a_member(schema: dict[str, Any]) -> int:
-    """Returns the number of subschemas that can apply to the same property or item."""
+    """Returns how many subschemas can apply to the same property or item."""
     patterns = schema.get("patternProperties")
     return (
         any(isinstance(schema.get(name), dict) for name in _OF_MEMBERS)
@@ -81,7 +82,7 @@ def _applied_to_a_member(schema: dict[str, Any]) -> int:
 
 
 def _in_place(schema: dict[str, Any], root: Any) -> Iterator[Any]:
-    """Yields the subschemas that apply to the same value."""
+    """Yields the subschemas that apply to the same value as the schema itself."""
     for name in _LISTS:
         if isinstance(found := schema.get(name), list):
             yield from found
@@ -101,7 +102,7 @@ def _is_understood(schema: dict[str, Any], root: Any) -> bool:
 
 
 def _target(root: Any, reference: str) -> Any:
-    """Returns the schema at a JSON pointer, or None for an anchor."""
+    """Returns the schema that a reference points to, or None if the reference is an anchor and not a JSON pointer."""
     pointer = unquote(reference.removeprefix("#"))
     if pointer and not pointer.startswith("/"):
         return None
@@ -116,7 +117,7 @@ def _target(root: Any, reference: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """Returns the number of values, including the value itself, and the nesting depth."""
+    """Returns the number of values in a value, including itself, and their nesting depth."""
     count, depth, level = 0, 0, [value]
     while level:
         count += len(level)

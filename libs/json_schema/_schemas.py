@@ -13,11 +13,11 @@ MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 MAX_ALTERNATIVES: Final = 1000
 _EFFORT_HERE: Final = 50_000
-"""The number of applied schemas that takes at most a tenth of a second."""
+"""The number of schemas that can be applied within a tenth of a second."""
 
 
 class SchemaInvalid(ValueError):
-    """The schema is unusable, for the reason in the message. ``path``: the location of the error in the schema."""
+    """The schema can't be used; the message gives the reason. ``path`` is the location of the error in the schema."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
@@ -31,10 +31,10 @@ class CompiledSchema:
     effort: Effort
 
     async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
-        """Returns findings with their paths, or an empty list for a valid value. ``name`` denotes the whole value.
+        """Returns descriptions of what doesn't match, each with its path. The value itself is called ``name``.
 
-        Expensive checks run in a separate process. A few kilobytes of nested alternatives and a value of twenty levels
-        would block this process for minutes.
+        The list is empty if the value is valid. Expensive checks run in a separate process, since a few kilobytes of
+        nested alternatives and a value of twenty levels would block this process for minutes.
         """
         if self.effort.of(value) > _EFFORT_HERE:
             return await findings_apart(self.schema, value, name=name, most=most)
@@ -42,10 +42,11 @@ class CompiledSchema:
 
 
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
-    """Compiles a schema of draft 4 to 2020-12, as declared by ``$schema``; the default is the newest.
+    """Compiles a schema of draft 4 to 2020-12. ``$schema`` declares the draft, which defaults to 2020-12.
 
-    References must stay within the schema. Raises ``SchemaInvalid``, also for more than 64 KiB, 32 levels or a thousand
-    alternatives for a single value. A few kilobytes of chained references would keep the process busy for days.
+    References must stay within the schema. Raises ``SchemaInvalid``, also if the schema exceeds 64 KiB, 32 levels, or a
+    thousand alternatives for a single value. Without these limits, a few kilobytes of chained references would keep the
+    process busy for days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")

@@ -1,4 +1,4 @@
-"""Reads and writes JSON with orjson. The standard library handles whatever orjson rejects or rounds."""
+"""Reads and writes JSON with orjson, or with the standard library if orjson rejects or rounds the value."""
 
 import json
 import math
@@ -17,14 +17,14 @@ _MOST: Final = 2**64 - 1
 
 
 class NotJson(ValueError):
-    """The text isn't JSON, for the reason in the message."""
+    """The text isn't valid JSON. The message gives the reason."""
 
 
 def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: bool = False) -> Any:
     """Parses JSON. Raises NotJson.
 
-    ``nan_as_null``: reads NaN and infinities, which aren't JSON, as null. ``keep_half_pairs``: keeps unpaired
-    surrogates, for text that continues in another document.
+    With ``nan_as_null``, NaN and infinities, which aren't valid JSON, are read as null. With ``keep_half_pairs``,
+    unpaired surrogates are kept, since their other half may follow in the next document.
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
@@ -43,9 +43,9 @@ def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: 
 
 
 def _exact(data: bytes, constant: Callable[[str], Any]) -> Any:
-    """Parses with full precision. Raises ValueError and RecursionError.
+    """Parses JSON with full precision. Raises ValueError and RecursionError.
 
-    ``constant`` receives NaN, infinities and numbers beyond the range of floats.
+    NaN, infinities and numbers beyond the range of floats are passed to ``constant``, which returns the value to use.
     """
 
     def number(digits: str) -> Any:
@@ -71,7 +71,7 @@ def _refused(name: str) -> NoReturn:
 
 
 def write_json(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Encodes JSON. Raises TypeError for values that JSON can't represent."""
+    """Encodes a value as JSON. Raises TypeError if JSON can't represent it."""
     option = orjson.OPT_SORT_KEYS if sort_keys else None
     try:
         return orjson.dumps(value, option=option)
@@ -94,7 +94,7 @@ def _with_written_integers(value: Any) -> Any:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Returns whether objects and lists are nested more than ``levels`` deep."""
+    """Returns whether the value's objects and lists are nested more than ``levels`` deep."""
     level: list[Any] = [value]
     for _ in range(levels):
         level = [

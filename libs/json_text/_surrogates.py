@@ -1,4 +1,4 @@
-"""Unpaired UTF-16 surrogates, which UTF-8 can't encode, in text and in JSON escapes."""
+"""Handles unpaired UTF-16 surrogates, which UTF-8 can't encode, in text and in JSON escapes."""
 
 import re
 from typing import Any, Final
@@ -12,14 +12,14 @@ _ESCAPE: Final = re.compile(
 
 
 def without_half_pairs(text: str) -> str:
-    """Joins surrogate pairs and replaces unpaired surrogates with U+FFFD."""
+    """Returns the text with surrogate pairs joined and unpaired surrogates replaced by U+FFFD."""
     if text.isascii() or _HALF.search(text) is None:
         return text
     return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
 
 
 def without_half_pairs_in(value: Any) -> Any:
-    """Applies ``without_half_pairs`` to all strings in a JSON value, including member names."""
+    """Applies ``without_half_pairs`` to all strings in a JSON value, including the names of members."""
     if isinstance(value, str):
         return without_half_pairs(value)
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def without_half_pairs_in(value: Any) -> Any:
 
 
 def without_half_escapes(document: bytes) -> bytes:
-    """Replaces surrogate escapes in a JSON document or line: pairs by their character, unpaired ones by U+FFFD."""
+    """Replaces the surrogate escapes in JSON text: pairs by their character, unpaired ones by U+FFFD."""
     return document if _HALF_ESCAPE.search(document) is None else _ESCAPE.sub(_character, document)
 
 
@@ -43,18 +43,21 @@ def _character(escape: re.Match[bytes]) -> bytes:
 
 
 class PairedText:
-    """Joins surrogate pairs that are split across pieces of text."""
+    """Joins surrogate pairs that are split between pieces of text."""
 
     def __init__(self) -> None:
         self._first_half = ""
 
     def take(self, piece: str) -> str:
-        """Returns the text completed by this piece. The first half of a pair waits for the next piece."""
+        """Returns the text up to the end of this piece.
+
+        If the piece ends in half a pair, the half waits for the next piece.
+        """
         text = self._first_half + piece
         self._first_half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         return without_half_pairs(text[:-1] if self._first_half else text)
 
     def finish(self) -> str:
-        """Returns the remaining text after the last piece."""
+        """Returns the text that remains after the last piece."""
         rest, self._first_half = self._first_half, ""
         return without_half_pairs(rest)

@@ -1,4 +1,4 @@
-"""Byte objects by key, streamed to and from a directory or any S3 server."""
+"""Stores bytes under keys, streamed to and from a directory or an S3 server."""
 
 from libs.objects._address import open_store
 from libs.objects._local import LocalObjects

@@ -1,4 +1,4 @@
-"""Opens object stores by URL."""
+"""Opens the object store that a URL specifies."""
 
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -8,10 +8,11 @@ from libs.objects._store import ObjectStore
 
 
 def open_store(url: str) -> ObjectStore:
-    """Opens ``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with
-    ``?secure=false&region=…&public=https://…``.
+    """Opens the store at a URL: a directory or an S3 bucket.
 
-    The ``ValueError`` doesn't contain the URL, which may include a secret.
+    The formats are ``file:/directory`` and
+    ``s3://ACCESS:SECRET@host:port/bucket?secure=false&region=…&public=https://…``. Raises a ``ValueError`` that doesn't
+    contain the URL, which may include a secret.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and not parts.netloc:
@@ -25,7 +26,7 @@ def open_store(url: str) -> ObjectStore:
     unknown = options.keys() - {"secure", "region", "public"}
     if unknown:
         raise ValueError(f"an S3 object store has no option {min(unknown)!r}")
-    # Imported here, since directory stores don't need the client.
+    # The client is imported here, since directory stores don't need it.
     from libs.objects.s3 import S3Objects, S3Settings
 
     return S3Objects(

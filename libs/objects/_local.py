@@ -1,4 +1,4 @@
-"""Objects as files in a directory."""
+"""An object store in a directory, with one file per object."""
 
 import asyncio
 import fcntl
@@ -29,7 +29,7 @@ _TRIES: Final = 20
 
 
 class LocalObjects:
-    """Writes each object to a partial file, then renames it to its key."""
+    """Stores objects as files. Each object is written to a partial file, which is then renamed to its key."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -56,7 +56,7 @@ class LocalObjects:
             # A small object needs only one call to a thread.
             return await _writing(partial.finish, waiting, target, durable)
         except BaseException:
-            # Not in a thread, since a cancelled task wouldn't wait for it.
+            # This doesn't run in a thread, since a cancelled task wouldn't wait for it.
             partial.discard()
             raise
 
@@ -103,7 +103,7 @@ class LocalObjects:
         return self._root / checked(key)
 
     def _check_directory(self) -> None:
-        """Raises ``StoreUnavailable`` if the whole directory is missing, since objects then only seem to be missing."""
+        """Raises ``StoreUnavailable`` if the whole directory is missing, since the objects may then still exist."""
         if not (self._root / _PARTIAL).is_dir():
             raise StoreUnavailable("the objects' directory is missing")
 
@@ -138,7 +138,7 @@ class LocalObjects:
 
 
 class _Partial:
-    """A file being written, invisible to readers."""
+    """A file that is still being written. Readers can't see it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -170,8 +170,8 @@ class _Partial:
             except (FileNotFoundError, FileExistsError):
                 # A deletion has just removed the empty directory, or another put has created it.
                 if not left:
-                    raise StoreUnavailable("the object's directory keeps being removed") from None
-        # Closed last, since the file would be removed as abandoned without its lock.
+                    raise StoreUnavailable("the object's directory is removed again and again") from None
+        # The file is closed last. Without its lock, it would be removed as abandoned.
         self._file.close()
         if durable:
             _sync_directory(target.parent)
@@ -184,18 +184,18 @@ class _Partial:
 
 
 def _locked(path: Path) -> BinaryIO:
-    """Creates a file that stays locked while open. A process loses its locks however it ends."""
+    """Creates a file that stays locked while it's open. However a process ends, its locks are released."""
     while True:
         file = path.open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return file
-        # A starting process has just removed it as abandoned.
+        # A process that is starting has just removed the file as abandoned.
         file.close()
 
 
 def _remove_if_abandoned(path: Path) -> None:
-    """Removes the partial file of a process that was killed while writing."""
+    """Deletes a partial file whose process was killed while writing it."""
     try:
         with path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,4 +241,4 @@ async def _in_thread(work: Callable[P, T], /, *arguments: P.args, **options: P.k
     except FileNotFoundError as problem:
         raise ObjectMissing(problem.filename) from problem
     except OSError as problem:
-        raise StoreUnavailable(f"the objects' directory failed: {problem.strerror}") from problem
+        raise StoreUnavailable(f"the objects' directory can't be used: {problem.strerror}") from problem

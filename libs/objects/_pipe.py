@@ -1,4 +1,4 @@
-"""Passes an asynchronous stream to a client in a thread as a file object."""
+"""Makes an asynchronous stream readable as a file in a thread, for clients that need one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,13 +6,13 @@ from hashlib import sha256
 
 
 class PipeCancelled(Exception):
-    """Raised in the reader after the stream was cancelled."""
+    """The stream was cancelled. Raised in the thread that reads the pipe."""
 
 
 class Pipe:
-    """A pipe from the event loop to a reading thread. Hashes and measures the bytes.
+    """A pipe from the event loop to a thread that reads it. The pipe also hashes and counts the bytes.
 
-    ``problem``: the stream's error.
+    ``problem`` is the error that the stream raised, if any.
     """
 
     def __init__(self, pieces: AsyncIterator[bytes], loop: asyncio.AbstractEventLoop) -> None:
@@ -24,7 +24,7 @@ class Pipe:
         self._waiting = bytearray()
         self._ended = False
         self._cancelled = False
-        # Set only by the loop, since the thread might set it after the loop has started the step.
+        # The step is set only by the loop, since the thread might set it after the loop has started the step.
         self._step_in_work: asyncio.Task[object] | None = None
 
     @property
@@ -32,13 +32,13 @@ class Pipe:
         return self._digest.hexdigest()
 
     def cancel(self) -> None:
-        """Makes the reading thread fail. Call this from the loop."""
+        """Makes the next read in the thread fail. Call this in the event loop."""
         self._cancelled = True
         if self._step_in_work is not None:
             self._step_in_work.cancel()
 
     def read(self, count: int = -1) -> bytes:
-        """Reads like a file. Returns fewer than ``count`` bytes only at the end."""
+        """Reads like a file's ``read``. Returns fewer than ``count`` bytes only at the end of the stream."""
         while not self._ended and (count < 0 or len(self._waiting) < count):
             piece = self._pull()
             if piece is None:

@@ -1,4 +1,4 @@
-"""The object store port, and functions for small objects."""
+"""The object store port, and functions that read and write small objects."""
 
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -15,16 +15,19 @@ _LONGEST_KEY: Final = 900
 
 
 class InvalidKey(ValueError):
-    """The key is invalid. A key consists of names of ``A-Za-z0-9._-`` joined by slashes. No name starts with a dot."""
+    """The key isn't valid.
+
+    It must consist of names joined by slashes, of ``A-Za-z0-9._-`` and without a leading dot.
+    """
 
 
 class ObjectMissing(Exception):
-    """No object has this key."""
+    """There's no object with this key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A written object. ``size`` is in bytes, ``sha256`` in hexadecimal digits."""
+    """The properties of an object that was written. ``size`` is in bytes; ``sha256`` is hexadecimal."""
 
     size: int
     sha256: str
@@ -38,56 +41,60 @@ class Entry:
 
 
 class ObjectStore(Protocol):
-    """Stores objects by key.
+    """Stores objects under keys.
 
-    Every method can raise ``StoreUnavailable`` if the store doesn't respond or rejects a valid call.
+    Every method raises ``StoreUnavailable`` if the store doesn't respond or rejects a valid call.
     """
 
     async def start(self) -> None:
         """Creates the directory or bucket if it's missing."""
 
     async def put(self, key: str, pieces: AsyncIterator[bytes], *, durable: bool = True) -> Written:
-        """Writes an object completely or not at all, hashing and measuring it. Replaces an object with the same key.
+        """Writes an object, either completely or not at all, and returns its size and hash.
 
-        An error of ``pieces`` is raised and leaves no object. Without ``durable``, writing is faster, but a machine
-        failure may lose the object. Use it for objects that can be recreated.
+        Replaces an existing object. If ``pieces`` raises an error, the error is raised and no object remains. Without
+        ``durable``, writing is faster, but the object may be lost if the machine fails. Use this for objects that can
+        be recreated.
         """
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:
-        """Reads at most ``length`` bytes starting at byte ``start``. The caller closes the result.
+        """Returns the object's bytes from ``start``, at most ``length`` of them. The caller must close the result.
 
         Raises ``ObjectMissing``.
         """
 
     def as_file(self, key: str) -> AbstractAsyncContextManager[Path]:
-        """Provides the object as a readable file until the context ends. Raises ``ObjectMissing``."""
+        """Opens the object as a readable file until the context ends. Raises ``ObjectMissing``."""
 
     async def size(self, key: str) -> int | None:
-        """Returns the size in bytes, or None if there's no such object."""
+        """Returns the size of the object in bytes, or None if there's no such object."""
 
     async def delete(self, key: str) -> None:
-        """Removes the object if it exists."""
+        """Deletes the object if it exists."""
 
     def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
-        """Returns a URL from which anyone can download the object for ``seconds``, with these headers.
+        """Returns a URL from which anyone can download the object for ``seconds``, with these response headers.
 
-        Its parameter ``x-label`` records the purpose; S3 servers ignore parameters that start with ``x-``. Returns None
-        for a store without HTTP. The object isn't looked up, so it may be missing.
+        The URL's parameter ``x-label`` records what it's for; S3 servers ignore parameters that start with ``x-``.
+        Returns None if the store isn't reachable over HTTP. Doesn't check that the object exists.
         """
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:
-        """Yields the objects whose keys start with ``prefix``, unordered. ``prefix`` is empty or ends with a slash."""
+        """Yields the objects whose keys start with ``prefix``, in no particular order.
+
+        ``prefix`` is empty or ends with a slash.
+        """
 
 
 def checked(key: str) -> str:
-    """Returns the key. Raises ``InvalidKey``."""
+    """Returns the key if it's valid. Raises ``InvalidKey`` if it isn't."""
     if len(key) > _LONGEST_KEY or not _KEY.fullmatch(key):
         raise InvalidKey(f"invalid key: {key[:100]!r}")
     return key
 
 
 def checked_prefix(prefix: str) -> str:
-    """Returns the prefix. Raises ``InvalidKey``."""
+    """Returns the prefix if it's valid. Raises ``InvalidKey`` if it isn't."""
     if prefix:
         checked(prefix.removesuffix("/"))
         if not prefix.endswith("/"):
@@ -96,18 +103,18 @@ def checked_prefix(prefix: str) -> str:
 
 
 async def one_piece(content: bytes) -> Pieces:
-    """Wraps bytes in memory as the pieces for ``put``."""
+    """Yields bytes that are already in memory as a single piece, to be passed to ``put``."""
     yield content
 
 
 async def delete_all(store: ObjectStore, prefix: str) -> None:
-    """Removes all objects with a prefix. Safe to repeat and to interrupt at any point."""
+    """Deletes all objects with a prefix. The call can be repeated, and interrupted at any point."""
     async for entry in store.entries(prefix):
         await store.delete(entry.key)
 
 
 async def read_all(store: ObjectStore, key: str) -> bytes:
-    """Reads a whole object that fits in memory. Raises ``ObjectMissing``."""
+    """Returns the content of an object that fits in memory. Raises ``ObjectMissing``."""
     pieces = await store.open(key)
     try:
         return b"".join([piece async for piece in pieces])

@@ -1,4 +1,4 @@
-"""Objects in a bucket of any S3 server, through the ``minio`` client in threads."""
+"""An object store in a bucket of any S3 server. It runs the ``minio`` client in threads."""
 
 import asyncio
 import tempfile
@@ -41,9 +41,7 @@ _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyEx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """Settings of an S3 store. ``endpoint`` is ``host:port``; ``public`` is the server's address in links, with a
-    scheme.
-    """
+    """The settings of an S3 store. ``endpoint`` is ``host:port``. ``public`` is the base URL of the server in links."""
 
     endpoint: str
     bucket: str

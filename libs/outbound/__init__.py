@@ -1,4 +1,4 @@
-"""Connections to user-supplied addresses on the public internet and in networks that the operator allows."""
+"""Connections to user-supplied addresses: on the public internet, or in networks that the operator allows."""
 
 from libs.outbound._addresses import AddressCheck, is_public, parse_networks, public_or_within
 from libs.outbound._fetching import FetchFailed, FetchLimits, FetchRefused, GuardedHttp

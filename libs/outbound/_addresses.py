@@ -1,4 +1,4 @@
-"""Decides which IP addresses can be connected to."""
+"""Decides to which IP addresses connections are allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: str) -> bool:
-    """Returns whether an address is on the public internet, including an IPv4 address embedded in IPv6."""
+    """Returns whether an address is on the public internet. An IPv4 address embedded in IPv6 is checked, too."""
     ip = _parsed(address)
     return ip is not None and ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 
@@ -29,9 +29,9 @@ def public_or_within(networks: Sequence[IPNetwork]) -> AddressCheck:
 
 
 def parse_networks(text: str) -> tuple[IPNetwork, ...]:
-    """Parses comma-separated networks. A plain address is a network of one.
+    """Parses comma-separated networks. A plain address is a network with a single address.
 
-    The ValueError contains the invalid one.
+    Raises a ValueError that contains the invalid network.
     """
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -1,4 +1,4 @@
-"""HTTP requests to user-supplied addresses, including redirects."""
+"""Sends HTTP requests to user-supplied addresses and follows redirects."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ Check = Callable[[URL], None]
 
 
 class FetchRefused(Exception):
-    """The address isn't allowed, or the response is unusable, for the reason in the message."""
+    """The address isn't allowed, or the response can't be used. The message gives the reason."""
 
 
 class FetchFailed(FetchRefused):
-    """The connection failed or timed out. A retry may succeed. ``sent``: the target may have received the request."""
+    """The connection failed or timed out, so a retry may succeed.
+
+    ``sent`` is true if the target may have received the request.
+    """
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -34,8 +37,10 @@ class FetchFailed(FetchRefused):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Limits of a request, in seconds. ``timeout`` covers all redirects; None if the caller sets it. ``connect``
-    applies to each connection.
+    """The timeouts of a request, in seconds.
+
+    ``timeout`` covers all redirects; it's None if the caller sets a timeout itself. ``connect`` applies to each
+    connection.
     """
 
     timeout: float | None = 15.0
@@ -57,11 +62,14 @@ class GuardedHttp:
         self._pools = ConnectionPools(lambda: self._session(keep_alive=True))
 
     async def close(self) -> None:
-        """Closes pooled connections."""
+        """Closes the pooled connections."""
         await self._pools.close()
 
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Sends a GET and follows redirects to the final response. Raises FetchRefused, also if unreachable."""
+        """Sends a GET request and follows redirects to the final response.
+
+        Raises FetchRefused, also if the target can't be reached.
+        """
         return self.request("GET", address)
 
     @asynccontextmanager
@@ -77,8 +85,8 @@ class GuardedHttp:
         """Sends a request and follows redirects to the final response.
 
         Without a ``pool``, the request uses a new connection and is sent once. Requests with the same pool reuse
-        connections; addresses are checked when a connection is opened. A request on a connection that was just closed
-        is sent again, so only idempotent calls can use a pool.
+        connections; addresses are checked when a connection is opened. If a reused connection turns out to be closed,
+        the request is sent again, so only idempotent calls can use a pool.
         """
         sent = _Request(method, self._checked(address), dict(headers or {}), body)
         try:
@@ -104,14 +112,17 @@ class GuardedHttp:
             raise FetchFailed(f"the connection failed: {type(error).__name__}", sent=True) from error
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
-        """Reads the whole body. Raises FetchRefused if it's too large, or compressed, which hides its size."""
+        """Returns the whole body.
+
+        Raises FetchRefused if it's too large, or if it's compressed, which hides its size.
+        """
         body, whole = await self.read_beginning(response)
         if not whole:
             raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
         return body
 
     async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-        """Reads the body up to the size limit. Returns it, and whether it's complete.
+        """Returns the body up to the size limit, and whether that's the whole body.
 
         Raises FetchRefused if the body is compressed.
         """
@@ -158,7 +169,10 @@ class _Request:
     body: bytes | None
 
     def redirected(self, status: int, url: URL) -> _Request:
-        """Returns the next request, following browsers' rules. Another host gets none of the caller's headers."""
+        """Returns the request that follows a redirect, by browsers' rules.
+
+        The caller's headers aren't sent to another host.
+        """
         method, headers, body = self.method, self.headers, self.body
         if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):
             method, body = "GET", None

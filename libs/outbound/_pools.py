@@ -1,4 +1,4 @@
-"""Keep-alive connections, separate for each caller."""
+"""Pools of keep-alive connections, one for each key, so that callers don't share connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Pool:
 
 
 class ConnectionPools:
-    """One session for each of the most recently used keys. A session in use is never closed."""
+    """Keeps one client session for each of the most recently used keys. A session in use is never closed."""
 
     def __init__(self, new_session: Callable[[], aiohttp.ClientSession], most: int = _MOST_POOLS) -> None:
         self._new_session = new_session

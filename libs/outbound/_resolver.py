@@ -18,15 +18,15 @@ USUAL_PORTS = {"http": 80, "https": 443}
 
 
 class AddressRefused(OSError):
-    """The host resolves to an address that isn't on the public internet."""
+    """The host resolves to an address that isn't on the public internet or in an allowed network."""
 
 
 class UnusableUrl(ValueError):
-    """The URL can't be called, for the reason in the message."""
+    """The URL can't be called. The message gives the reason."""
 
 
 def parse_url(address: str, base: URL | None = None) -> URL:
-    """Parses an http(s) URL, relative to ``base`` if given. Raises UnusableUrl."""
+    """Parses an http or https URL, which can be relative to ``base``. Raises UnusableUrl."""
     # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirecting servers
     # do send spaces.
     if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
@@ -49,10 +49,10 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves host names. Rejects a host with any forbidden address.
+    """Resolves host names. Rejects a host if any of its addresses is forbidden.
 
-    aiohttp connects to exactly the returned addresses, which prevents DNS rebinding between check and use. It doesn't
-    resolve literal addresses, which ``check_literal`` checks.
+    aiohttp connects to exactly the returned addresses, which prevents DNS rebinding between check and use. aiohttp
+    doesn't resolve literal addresses, so ``check_literal`` checks those.
     """
 
     def __init__(self, allowed: AddressCheck = is_public, resolve: Resolve = system_resolve) -> None:
@@ -81,9 +81,9 @@ class GuardedResolver(AbstractResolver):
         ]
 
     async def refusal(self, address: str) -> str | None:
-        """Returns the reason why this address can't be called, or None if it can. Makes no call.
+        """Returns the reason why this URL can't be called, or None if it can. Doesn't call it.
 
-        An unresolvable host isn't a reason, since another process may be the one to call it.
+        A host that can't be resolved doesn't count, since another process may be the one that makes the call.
         """
         try:
             url = parse_url(address)
@@ -98,7 +98,7 @@ class GuardedResolver(AbstractResolver):
         return None
 
     def check_literal(self, url: URL) -> None:
-        """Raises AddressRefused for a URL with a forbidden literal address."""
+        """Raises AddressRefused if the URL's host is a literal address that is forbidden."""
         if url.host is not None and is_literal(url.host):
             self.require(url.host)
 

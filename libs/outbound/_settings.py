@@ -1,4 +1,4 @@
-"""The setting that allows connections to the operator's private networks."""
+"""The setting that allows connections to private networks of the operator."""
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
@@ -8,7 +8,7 @@ from libs.outbound._resolver import GuardedResolver
 
 
 class OutboundSettings(BaseSettings):
-    """Settings mixin for services that call user-supplied addresses."""
+    """A mixin for the settings of services that call user-supplied addresses."""
 
     outbound_networks: str = Field(
         "",

@@ -1,4 +1,4 @@
-"""PostgreSQL: connection pool, transactions, outages, leases and schema migrations."""
+"""Access to PostgreSQL: connection pool, transactions, outage handling, leases and schema migrations."""
 
 from libs.persistence._database import (
     Connection,

@@ -1,4 +1,4 @@
-"""A pool of psycopg connections. The services' adapters write their own SQL, without an ORM."""
+"""A pool of psycopg connections. The services' adapters write their own SQL; there's no ORM."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,8 +20,8 @@ _LOCK_TIMEOUT_MS = 5000
 # never mark dead index entries: each lookup of a company's live turns would read all turns that ended since the last
 # vacuum. JIT is off because PostgreSQL before 18 overestimates an unavoidable scan and compiles it on each execution.
 _PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off"
-# Detects a vanished server after half a minute. With the system's defaults, an acknowledgement times out after a
-# quarter of an hour, and a response after two hours.
+# These options detect a vanished server after half a minute. With the system's defaults, an acknowledgement times out
+# after a quarter of an hour, and a response after two hours.
 _KEEPALIVE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -34,16 +34,16 @@ _ESCAPED_BACKSLASH: Final = b"\\\\"
 
 
 class Database:
-    """A service's own database.
+    """The database of a service.
 
-    Connections are in autocommit mode; writes use ``transaction()``. A caller waits at most ``timeout`` seconds for a
-    connection, then gets an outage error.
+    Connections are in autocommit mode; use ``transaction()`` for writes. A caller waits at most ``timeout`` seconds for
+    a connection, then gets an outage error.
 
-    ``plan_once`` keeps one plan per prepared statement, whatever its parameters. Use it for statements that find rows
-    by ID: the best plan is always the same, and planning takes longer than execution.
+    With ``plan_once``, PostgreSQL keeps one plan per prepared statement, whatever its parameters. Use it if statements
+    find rows by ID: the best plan is always the same, and planning takes longer than execution.
 
-    ``prepare``: whether repeated statements are prepared. Turn it off behind a transaction pooler, since the next
-    transaction may get a connection without the prepared statement.
+    ``prepare`` determines whether repeated statements are prepared. Turn it off behind a transaction pooler, since the
+    next transaction may get a connection that doesn't have the prepared statement.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Database:
             "connect_timeout": 5,
             **_KEEPALIVE,
             "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
-            # Waiters behind a stuck lock holder fail early enough to retry.
+            # Statements that wait for a stuck lock fail early enough to be retried.
             f" -c lock_timeout={_LOCK_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000"
             f"{_PLAN_ONCE if plan_once else ''}",
         }
@@ -89,7 +89,7 @@ class Database:
 
     @property
     def waiting(self) -> int:
-        """The number of callers waiting for a connection."""
+        """Returns the number of callers that are waiting for a connection."""
         return self._pool.get_stats().get("requests_waiting", 0)
 
     async def ping(self) -> None:
@@ -98,7 +98,7 @@ class Database:
             await connection.execute("SELECT 1")
 
     async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
-        """Executes a statement in autocommit mode. Returns its rows, or an empty list if it has no result."""
+        """Executes a statement in autocommit mode. Returns its rows, or an empty list if it returns none."""
         async with self.connection() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []
@@ -109,22 +109,25 @@ class Database:
             return await fetch_records(connection, statement, parameters)
 
     async def value(self, statement: str, parameters: Parameters = None) -> Any:
-        """Executes a statement in autocommit mode. Returns the first column of its first row, or None without a row."""
+        """Executes a statement in autocommit mode.
+
+        Returns the first column of its first row, or None if there are no rows.
+        """
         async with self.connection() as connection:
             return await fetch_value(connection, statement, parameters)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """Opens a transaction. Commits it at the end of the block, or rolls it back on an error."""
+        """Opens a transaction, which is committed at the end of the block or rolled back on an error."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def pipelined(self) -> AsyncIterator[Connection]:
-        """Opens a transaction whose statements don't wait for each other's results.
+        """Opens a transaction whose statements are sent without waiting for each other's results.
 
-        Only fetching a result waits, inside the block or after it. A failed statement raises its error at a later
-        statement, at the next fetch, or at the end of the block, whichever comes first.
+        Only fetching a result waits, inside the block or after it. The error of a failed statement is raised by a later
+        statement, by the next fetch, or at the end of the block, whichever comes first.
         """
         async with self.connection() as connection:
             try:
@@ -140,7 +143,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Lends a connection in autocommit mode, for single statements.
+        """Provides a connection in autocommit mode, for single statements.
 
         Raises ``StoreBusy`` and ``StoreUnavailable`` instead of psycopg's outage errors.
         """
@@ -165,7 +168,7 @@ class Database:
             raise
         finally:
             if connection is not None:
-                # Shielded, since cancelling the return would lose the connection permanently.
+                # The return is shielded, since cancelling it would lose the connection permanently.
                 await asyncio.shield(self._pool.putconn(connection))
 
 
@@ -177,13 +180,13 @@ async def fetch_records(connection: Connection, statement: str, parameters: Para
 
 
 async def fetch_value(connection: Connection, statement: str, parameters: Parameters = None) -> Any:
-    """Executes a statement and returns the first column of its first row, or None without a row."""
+    """Executes a statement and returns the first column of its first row, or None if there are no rows."""
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None
 
 
 def as_json(value: Any) -> str:
-    """Encodes JSON for PostgreSQL. Its text type can't store NUL, which becomes U+FFFD."""
+    """Encodes a value as JSON for PostgreSQL. NUL becomes U+FFFD, since PostgreSQL's text type can't store it."""
     data = write_json(value)
     if _NUL in data:
         parts = data.split(_ESCAPED_BACKSLASH)
@@ -192,10 +195,10 @@ def as_json(value: Any) -> str:
 
 
 def embedded_json(document: bytes) -> orjson.Fragment | str:
-    """Embeds a document in a JSON parameter of many rows, so that a ``text`` column reads it unchanged.
+    """Embeds a JSON document in the JSON parameter that inserts many rows.
 
-    PostgreSQL unescapes the text and rejects NUL, so documents with NUL are embedded as strings. So are documents other
-    than objects, which would lose their quotes.
+    A ``text`` column then receives it unchanged. PostgreSQL unescapes the text and rejects NUL, so documents with NUL
+    are embedded as strings. So are documents that aren't objects, since a JSON string would lose its quotes.
     """
     return orjson.Fragment(document) if document.startswith(b"{") and _NUL not in document else document.decode()
 

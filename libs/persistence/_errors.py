@@ -1,4 +1,4 @@
-"""Detects outages, retries through PostgreSQL's outages, and keeps users' values out of its errors."""
+"""Detects database outages, retries until they're over, and removes users' values from PostgreSQL's errors."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -31,12 +31,12 @@ _STALE: Final = (
 
 
 def is_stale(problem: BaseException) -> bool:
-    """Returns whether the connection is unusable although it may look alive. A new one may work."""
+    """Returns whether the connection can't be used anymore, although it may look open. A new one may work."""
     return isinstance(problem, _STALE)
 
 
 def is_outage(problem: BaseException) -> bool:
-    """Returns whether a store or service failed, and not the work itself. A retry may succeed."""
+    """Returns whether a store or service caused the failure, and not the work itself. A retry may then succeed."""
     if isinstance(problem, (StoreUnavailable, ServiceUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
@@ -45,10 +45,10 @@ def is_outage(problem: BaseException) -> bool:
 
 
 def is_contention(problem: BaseException) -> bool:
-    """Returns whether other transactions held the required locks.
+    """Returns whether the work failed because other transactions held the required locks.
 
-    ``is_outage`` is true for these as well. But the work itself may be the cause: a message that always deadlocks would
-    otherwise be retried forever.
+    ``is_outage`` is true for these failures as well. But the work itself may be the cause: a message that always
+    deadlocks would otherwise be retried forever.
     """
     # An engine that stores its data in a database chains the database's error as the cause.
     return isinstance(problem, _CONTENTION) or isinstance(problem.__cause__, _CONTENTION)
@@ -63,7 +63,7 @@ def outage_of(problem: BaseException) -> StoreUnavailable | None:
 
 
 def is_unreachable(problem: BaseException) -> bool:
-    """Returns whether the error is an outage other than lock contention."""
+    """Returns whether the failure is an outage and not just lock contention."""
     return is_outage(problem) and not is_contention(problem)
 
 
@@ -73,9 +73,9 @@ async def retry_until_available(
     when: Callable[[BaseException], bool] = is_unreachable,
     policy: RetryPolicy = _RETRIES,
 ) -> T:
-    """Retries a transaction until PostgreSQL is reachable. Cancel the task to stop.
+    """Retries a transaction until PostgreSQL can be reached. Cancel the task to stop the retries.
 
-    ``transaction`` must be idempotent, since a commit's acknowledgement can get lost. Failures that don't satisfy
+    ``transaction`` must be idempotent, since the acknowledgement of a commit can get lost. Failures that don't satisfy
     ``when`` are raised immediately.
     """
 
@@ -86,10 +86,10 @@ async def retry_until_available(
 
 
 def redact_values(problem: BaseException) -> None:
-    """Shortens the database errors in an exception chain to their primary message.
+    """Reduces the database errors in an exception chain to their primary message.
 
-    PostgreSQL quotes whole rows in error details, and values in some messages. Errors reach logs and dead-lettered
-    messages, which must not contain users' data.
+    PostgreSQL quotes whole rows in the details of errors, and values in some messages. Errors reach logs and
+    dead-lettered messages, which must not contain users' data.
     """
     current: BaseException | None = problem
     while current is not None:

@@ -1,4 +1,4 @@
-"""Runs leased jobs, fairly among companies."""
+"""Runs jobs that are claimed with a lease, fairly among companies."""
 
 import asyncio
 from collections import Counter
@@ -16,9 +16,9 @@ _LOOK_SECONDS: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedWork(Generic[Job]):
-    """Runs up to ``each`` jobs of a company concurrently, and one more for another company.
+    """Claims and runs up to ``each`` jobs of a company concurrently, plus one job of another company.
 
-    A free slot is filled immediately, so that short jobs don't wait for a long one. ``process`` must not raise.
+    A free slot is filled immediately, so that short jobs don't wait for a long one. ``process`` must not raise errors.
     """
 
     claim: Callable[[Capacity], Awaitable[Sequence[Job]]]
@@ -29,9 +29,9 @@ class LeasedWork(Generic[Job]):
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Runs until no job is waiting. Returns the number of claimed jobs.
+        """Claims and runs jobs until none are waiting. Returns the number of jobs claimed.
 
-        An error of ``claim`` is raised once the running jobs have ended.
+        If ``claim`` raises an error, the error is raised once the running jobs have ended.
         """
         running: dict[asyncio.Task[None], Job] = {}
         count = 0

@@ -1,4 +1,4 @@
-"""Leases for tasks that only one process runs at a time, and the renewal of leases for claimed work."""
+"""Leases for tasks that only one process at a time may run, and the renewal of leases on claimed work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,8 +24,9 @@ _RELEASE: Final = "UPDATE task_leases SET ends_at = '-infinity' WHERE task = %s 
 class TaskLease:
     """A row of ``task_leases`` that keeps two processes from running the same task.
 
-    A session lock wouldn't work behind a transaction pooler. After a crash, the others wait until the lease expires. A
-    process that outlives its lease isn't stopped, so the task must tolerate two concurrent runs.
+    A session lock wouldn't work behind a transaction pooler. If the process that has the lease crashes, the others wait
+    until the lease expires. A process that runs past the end of its lease isn't stopped, so two processes must be able
+    to run the task at once.
     """
 
     def __init__(self, database: Database, task: str, seconds: float) -> None:
@@ -34,19 +35,19 @@ class TaskLease:
         self._row = {"task": task, "holder": new_id()}
 
     async def take(self) -> bool:
-        """Takes or renews the lease. Returns whether this process now holds it."""
+        """Acquires or renews the lease. Returns whether this process now has it."""
         return bool(await self._database.value(_TAKE, {**self._row, "seconds": self._seconds}))
 
     async def release(self) -> None:
-        """Ends the lease if this process holds it."""
+        """Ends the lease if this process has it."""
         await self._database.execute(_RELEASE, (self._row["task"], self._row["holder"]))
 
 
 @asynccontextmanager
 async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: float) -> AsyncIterator[None]:
-    """Renews leases four times per lease period while the block runs.
+    """Renews leases while the block runs, four times per lease period.
 
-    A failed renewal is logged, since the lease lasts for three more attempts.
+    A failed renewal is only logged, since three more attempts follow before the lease expires.
     """
     ended = asyncio.Event()
 
@@ -65,6 +66,7 @@ async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: fl
     try:
         yield
     finally:
-        # An event and not a cancellation, which could interrupt a statement and raise its own error.
+        # The renewal is ended by an event and not by a cancellation, which could interrupt a statement and raise its
+        # own error.
         ended.set()
         await keeping

@@ -1,4 +1,4 @@
-"""Detects dead processes of a service by their database locks, and reclaims their work."""
+"""Detects a service's dead processes by their missing database locks, and reclaims their work."""
 
 import asyncio
 import secrets
@@ -21,15 +21,15 @@ _LOCK_CLASS: Final = 7_110_024
 _LOOK_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
-# Well below the grace period after which others consider this process dead.
+# Must be well below the grace period after which others consider this process dead.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
-# All processes that hold their lock, and whether the lock belongs to this connection. Queries the function behind the
-# view pg_locks, which is twice as fast as the view.
+# Finds all processes that hold their lock, and whether the lock belongs to this connection. It queries the function
+# behind the view pg_locks, which is twice as fast as the view.
 _LOOK: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s
 """
-# Queried once per connection, since it takes more than half as long as a check.
+# This is queried once per connection, since it takes more than half as long as a check.
 _DATABASE: Final = "SELECT oid::bigint, pg_backend_pid() FROM pg_database WHERE datname = current_database()"
 # Both sides notice a vanished machine within about ten seconds.
 _OPTIONS: Final[dict[str, Any]] = {
@@ -45,9 +45,10 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class LivenessTracker:
-    """Decides from periodic checks which processes are dead. Times are seconds of the same clock.
+    """Determines which processes are dead, from periodic checks of their locks.
 
-    ``grace``: how long a lock is missing before its process counts as dead.
+    All times are seconds of the same clock. A process counts as dead once its lock has been missing for ``grace``
+    seconds.
     """
 
     def __init__(self, *, grace: float) -> None:
@@ -58,17 +59,17 @@ class LivenessTracker:
         self._absent_since: dict[int, float] = {}
 
     def begin(self, trusts_from: float) -> None:
-        """Starts over with the checks from now on. No process counts as dead before ``trusts_from``."""
+        """Forgets all earlier checks. No process counts as dead before the time ``trusts_from``."""
         self._trusts_from = trusts_from
         self.present = self.gone = frozenset()
         self._absent_since.clear()
 
     def end(self) -> None:
-        """Stops. No process counts as dead anymore."""
+        """Stops tracking. From now on, no process counts as dead."""
         self.begin(float("inf"))
 
     def looked(self, present: frozenset[int], now: float) -> bool:
-        """Records the locks held ``now``. Returns whether another process has died."""
+        """Records which locks are held at the time ``now``. Returns whether another process has died."""
         for number in self.present - present:
             self._absent_since.setdefault(number, now)
         for number in present:
@@ -80,7 +81,7 @@ class LivenessTracker:
         return not self.gone <= before
 
     def of(self, numbers: Collection[int], now: float) -> frozenset[int]:
-        """Returns the numbers of dead processes. A number that was never seen is watched from now on."""
+        """Returns those of the ``numbers`` whose processes are dead. Starts watching numbers it hasn't seen before."""
         for number in numbers:
             if number not in self.present:
                 self._absent_since.setdefault(number, now)
@@ -93,21 +94,21 @@ class LivenessTracker:
 
 
 class Presence:
-    """A random number for this process, and a session-level advisory lock on it.
+    """This process's sign of life: a random number and a session-level advisory lock on it.
 
-    When a process ends, its connection closes and PostgreSQL frees the lock. The others see within two seconds that the
-    process is ``gone``. They notice a vanished machine later and a hanging process never, so leases are still needed.
-    Being gone is a strong hint but not proof, since only the connection may have failed. The process then takes its
-    lock again, so the others' reactions must be harmless.
+    When a process ends, its connection closes and PostgreSQL releases the lock. Within two seconds, the other processes
+    see that it's ``gone``. They notice a lost machine later and a hanging process never, so leases are still needed. A
+    process that is gone isn't certainly dead, since only its connection may have failed. It then acquires its lock
+    again. Reactions to its supposed death must therefore be harmless.
 
-    A pooler lends its connections to others, who would inherit the lock. Behind a pooler, processes hold no locks and
-    never count as gone, so only leases decide.
+    A pooler lends its connections to other clients, which would inherit the lock. Behind a pooler, processes therefore
+    hold no locks and never count as gone, so that only leases detect dead processes.
 
-    A process that has lost its own lock knows nothing about the others, since the database may have been down. After it
-    regains the lock, no process counts as gone for ``distrust`` seconds.
+    A process that has lost its own lock can't judge the others, since the database may have been down. After it has
+    regained the lock, no process counts as gone for ``distrust`` seconds.
 
-    ``grace``: how long a lock is missing before its process is gone. A process that only lost its connection reconnects
-    sooner.
+    A process counts as gone once its lock has been missing for ``grace`` seconds. A process that only lost its
+    connection reconnects sooner than that.
     """
 
     def __init__(
@@ -133,23 +134,21 @@ class Presence:
 
     @property
     def announced(self) -> int | None:
-        """The number of this process's lock, or None while it doesn't hold the lock."""
+        """Returns the number of this process, or None while the process doesn't hold its lock."""
         return self.number if self.held.is_set() else None
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
-        """Returns those of the ``numbers`` whose processes are dead.
-
-        Starts watching numbers that it hasn't seen before.
-        """
+        """Returns those of the ``numbers`` whose processes are dead. Starts watching numbers it hasn't seen before."""
         return self._tracker.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Registers a callback for the death of a process, and for this process regaining its lock."""
+        """Registers a callback that is called when another process dies and when this process regains its lock."""
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds the lock and checks the others' locks every second, until cancelled. Returns immediately behind a
-        pooler.
+        """Holds this process's lock and checks the locks of others every second, until cancelled.
+
+        Returns immediately behind a pooler.
         """
         while True:
             try:
@@ -193,7 +192,7 @@ class Presence:
             self._call_back()
 
     def _missed(self, reason: str) -> None:
-        """Logs the loss of the lock once."""
+        """Logs that the lock was lost, once until it's regained."""
         if not self._is_missed:
             self._is_missed = True
             _log.warning(
@@ -219,9 +218,9 @@ class Presence:
 
 
 async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float) -> None:
-    """Waits until the server ends the connection, for at most ``seconds``.
+    """Waits until the server closes the connection, for at most ``seconds``.
 
-    psycopg's own wait wakes up ten times a second.
+    psycopg's own wait would wake up ten times a second.
     """
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection.fileno(), readable.set)
@@ -235,15 +234,15 @@ async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float)
 
 
 class Holders(Protocol):
-    """Processes that hold leases, by their announced numbers."""
+    """Accesses the leases that processes hold. A process is identified by its ``announced`` number."""
 
     async def numbers(self) -> list[int]:
-        """Returns the processes that hold at least one lease."""
+        """Returns the numbers of the processes that hold at least one lease."""
 
     async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these processes and requeues their work, as a counted attempt.
+        """Ends the leases of these processes and requeues their work, which counts as an attempt.
 
-        Returns the number of rows.
+        Returns the number of affected rows.
         """
 
 
@@ -251,8 +250,8 @@ class Holders(Protocol):
 class ReclaimWork:
     """Requeues the work of dead processes before their leases expire.
 
-    ``gone`` returns the dead processes. It may be wrong about a live process, whose further writes then have no effect,
-    since it has lost its leases.
+    ``gone`` returns the dead processes. If one of them is still alive, its further writes have no effect, since it has
+    lost its leases.
     """
 
     holders: Holders

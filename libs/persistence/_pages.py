@@ -1,4 +1,7 @@
-"""Pages of lists, by number or by cursor. With a cursor, every page takes the same time, however long the list is."""
+"""Reads pages of lists by number or by cursor.
+
+With a cursor, every page takes the same time, however long the list is.
+"""
 
 import base64
 import binascii
@@ -17,7 +20,7 @@ from libs.persistence._database import Connection, fetch_records, fetch_value
 
 _KEY: Final = "page_key_"
 _BIGGEST: Final = 2**63 - 1
-# By list, the monotonic time until which a long list isn't counted again. Counting ten thousand entries takes longer
+# For each long list, the monotonic time until which it isn't counted again. Counting ten thousand entries takes longer
 # than reading a page.
 _LONG_LISTS: Final[dict[tuple[str, str, str], float]] = {}
 _LONG_SECONDS: Final = 30.0
@@ -26,9 +29,9 @@ _MOST_LONG_LISTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A total order of rows: columns and their PostgreSQL types.
+    """A total order of rows, given by columns and their PostgreSQL types.
 
-    With an index on the list's filter columns followed by these columns, every page takes the same time.
+    If an index contains the columns that the list is filtered by, followed by these, every page takes the same time.
     """
 
     columns: tuple[str, ...]
@@ -45,7 +48,10 @@ class Order:
         return ", ".join(f"({column})::text AS {_KEY}{number}" for number, column in enumerate(self.columns))
 
     def beyond(self, cursor: str | None) -> tuple[str, dict[str, str]]:
-        """Returns SQL that selects the rows after the cursor, and its parameters. Raises ``ValidationFailed``."""
+        """Returns an SQL condition that selects the rows after the cursor, and its parameters.
+
+        Raises ``ValidationFailed``.
+        """
         if cursor is None:
             return "", {}
         values = {f"{_KEY}{number}": value for number, value in enumerate(_values(cursor, self.types))}
@@ -69,11 +75,11 @@ async def fetch_page(
     counted: str | None = None,
     count: int | None = COUNTED,
 ) -> Page[dict[str, Any]]:
-    """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` through the condition.
+    """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to the end of the condition.
 
-    ``offset`` counts from the cursor. ``counted``: a cheaper source with the same number of rows. ``count``: the
+    ``offset`` counts from the cursor. ``counted`` is a cheaper source with the same number of rows. ``count`` is the
     maximum number of rows to count, or None for all. A longer list isn't counted again for half a minute. Raises
-    ``ValidationFailed`` for an invalid cursor.
+    ``ValidationFailed`` if the cursor is invalid.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
@@ -92,7 +98,7 @@ async def fetch_page(
 
 
 async def _total(connection: Connection, source: str, parameters: Mapping[str, Any], count: int | None) -> int:
-    """Counts the rows of the source, at most ``count`` plus one."""
+    """Counts the rows of the source, but no more than ``count`` plus one."""
     if count is None:
         return int(await fetch_value(connection, f"SELECT count(*) {source}", parameters))
     list_of = (connection.info.dbname, source, repr(sorted(parameters.items())))

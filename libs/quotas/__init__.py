@@ -1,4 +1,4 @@
-"""Company limits: settings and counted amounts."""
+"""Limits of companies: their settings, and the amounts that are counted against them."""
 
 from libs.quotas._amounts import CompanyAmounts, Excess
 from libs.quotas._settings import LIMITS, CompanyLimits, QuotaSettings

@@ -1,4 +1,4 @@
-"""Storage usage per company, counted by triggers in the storing transactions."""
+"""The amounts that companies have stored. Triggers count them in the transactions that store the rows."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -37,17 +37,17 @@ _IDLE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The amount above a limit (``by``), and the resulting error."""
+    """An excess over a limit: the amount above it (``by``), and the error to raise."""
 
     by: int
     error: QuotaExceeded
 
 
 class CompanyAmounts:
-    """Reads a service's amounts, by the names of its limits.
+    """Reads and checks the amounts that a service counts, by the names of their limits.
 
-    Each change is its own row, so that writers never wait for each other; ``fold`` merges the rows. A check takes no
-    lock, so concurrent transactions can exceed a limit together, by the amount that each stores.
+    Each change is recorded in its own row, so that writers never wait for each other; ``fold`` merges the rows. Checks
+    don't lock anything, so concurrent transactions can together exceed a limit by as much as they store.
     """
 
     def __init__(self, database: Database, limits: CompanyLimits, names: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ class CompanyAmounts:
         return dict.fromkeys(self.names, 0) | {name: amount for _, name, amount in rows}
 
     async def check(self, connection: Connection, company_id: str, wanted: Mapping[str, int]) -> None:
-        """Raises ``QuotaExceeded`` if the ``wanted`` amounts would exceed a limit."""
+        """Raises ``QuotaExceeded`` if storing the ``wanted`` amounts would exceed a limit."""
         limits = {name: limit for name in wanted if (limit := self._limits.of(company_id, name)) is not None}
         if not limits:
             return
@@ -71,7 +71,7 @@ class CompanyAmounts:
                 raise quota_exceeded(name, limit, used.get(name, 0))
 
     async def excess(self, connection: Connection, company_ids: Iterable[str], name: str) -> dict[str, Excess]:
-        """Returns amounts above their limit by company, including what the transaction has stored so far."""
+        """Returns, by company ID, the excess over the limit. It includes what the transaction has stored so far."""
         limits = {each: limit for each in company_ids if (limit := self._limits.of(each, name)) is not None}
         if not limits:
             return {}
@@ -84,12 +84,12 @@ class CompanyAmounts:
         }
 
     async def fold(self) -> bool:
-        """Merges the oldest changes. Returns whether there were any."""
+        """Merges the oldest rows with changes. Returns whether there were any."""
         rows = await self._database.execute(_FOLD, (_BATCH,))
         return bool(rows[0][0])
 
     async def run(self) -> None:
-        """Merges changes until cancelled."""
+        """Merges rows with changes until cancelled."""
         while True:
             if not await self.fold():
                 await asyncio.sleep(_IDLE_SECONDS)

@@ -1,4 +1,4 @@
-"""Company limits, set identically for every service of an installation."""
+"""The settings of company limits, which are the same for every service of an installation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """Limits by name: ``usual`` limits, and by company ID the limits of companies with custom ones."""
+    """The limits of companies, by name: the ``usual`` ones, and custom ones by company ID."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]
 
     def of(self, company_id: str, name: str) -> int | None:
-        """Returns the company's limit, or None if unlimited."""
+        """Returns the company's limit with this name, or None if it's unlimited."""
         own = self.own.get(company_id)
         return own[name] if own is not None and name in own else self.usual.get(name)
 
 
 class QuotaSettings(BaseSettings):
-    """Settings mixin for services that enforce company limits. 0 means unlimited."""
+    """A mixin for the settings of services that enforce company limits. A limit of 0 means unlimited."""
 
     company_requests_per_minute: int = Field(
         60_000,
@@ -87,7 +87,7 @@ class QuotaSettings(BaseSettings):
 
 
 def _parse(text: str) -> dict[str, dict[str, int | None]]:
-    """Parses ``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
+    """Parses custom limits such as ``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
     if not text.strip():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The table of amounts, and the triggers that maintain it."""
+"""The table of the amounts that companies have stored, and the triggers that update it."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -48,10 +48,10 @@ def count_rows(
     counted: str = "true",
     company: str = "{row}.company_id",
 ) -> None:
-    """Creates the table of amounts and triggers on ``table`` that update it.
+    """Creates the table of amounts, and triggers on ``table`` that update it.
 
-    ``amounts``: SQL for a row's contribution, by the name of the limit. ``counted``: a condition; only matching rows
-    count. ``company``: SQL for a row's company. All of them refer to the row as ``{row}``.
+    ``amounts`` maps the name of a limit to the SQL for a row's contribution. ``counted`` is an SQL condition; rows that
+    don't match it don't count. ``company`` is the SQL for a row's company. All of them refer to the row as ``{row}``.
     """
     old, new = counted.format(row="OLD"), counted.format(row="NEW")
     for statement in (_TABLE, _BY_COMPANY, _CHANGED):

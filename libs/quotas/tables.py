@@ -1,4 +1,4 @@
-"""The purpose, size and retention of each table's rows, for docs/operate/data.md."""
+"""The purpose, size and retention of the tables' rows, from which docs/operate/data.md is generated."""
 
 TABLES = {
     "company_amounts": {

@@ -1,4 +1,4 @@
-"""Retries of calls that fail temporarily."""
+"""Retries calls that fail temporarily."""
 
 from libs.retry._circuit_breaker import CircuitBreaker
 from libs.retry._policy import RetryPolicy, Sleep, Transient

@@ -1,4 +1,4 @@
-"""Keeps callers from queueing up behind an unavailable service."""
+"""A circuit breaker, which keeps callers from queueing up behind an unavailable service."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,9 @@ _OPEN_SECONDS: Final = 10.0
 
 
 class CircuitBreaker:
-    """Retries calls to a service with ``policy``. While open, calls get a single attempt.
+    """Retries calls to a service according to ``policy``. While the breaker is open, each call gets a single attempt.
 
-    It opens for ``open_seconds`` after a call failed despite its retries, and closes at the next success.
+    The breaker opens for ``open_seconds`` after a call has failed despite its retries. It closes at the next success.
     """
 
     def __init__(self, policy: RetryPolicy, open_seconds: float = _OPEN_SECONDS) -> None:
@@ -24,9 +24,9 @@ class CircuitBreaker:
         self._opened = -math.inf
 
     async def run(self, call: Callable[[], Awaitable[T]], *, on: type[Exception]) -> T:
-        """Runs ``call``, which must be idempotent.
+        """Runs ``call``, which must be idempotent, and retries it. Raises its last failure.
 
-        Raises its last failure. Only failures of type ``on`` open the breaker.
+        Only failures of type ``on`` open the breaker.
         """
         is_open = self._policy.clock() - self._opened < self._open_seconds
         try:

@@ -1,4 +1,4 @@
-"""Exponential backoff with jitter, based on tenacity."""
+"""Retry policies with exponential backoff and jitter, based on tenacity."""
 
 import asyncio
 import math
@@ -16,7 +16,10 @@ _MOST_DOUBLINGS: Final = 30
 
 
 class Transient(Exception):
-    """A failure that may be temporary. ``retry_after``: the seconds to wait, as requested by the other side."""
+    """A failure that may be temporary.
+
+    ``retry_after`` is the number of seconds to wait, if the other side requests it.
+    """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -25,11 +28,11 @@ class Transient(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A backoff that doubles from ``first`` to ``longest`` seconds.
+    """When and how often to retry. The backoff doubles from ``first`` to ``longest`` seconds.
 
     Retries stop after ``attempts`` calls, or before a wait that would end ``give_up_after`` seconds or more after the
-    first call. They also stop when a ``Transient`` requests a longer wait than ``longest``. By default, they never
-    stop: cancel the task, or set a deadline around it.
+    first call. They also stop if a ``Transient`` requests a longer wait than ``longest``. By default, they never stop:
+    cancel the task, or set a deadline around it.
     """
 
     first: float = 0.1
@@ -56,7 +59,7 @@ class RetryPolicy:
         """
         began = self.clock()
         try:
-            # Most calls succeed, and tenacity would take longer than many of them.
+            # Most calls succeed at once, and tenacity would take longer than many of them.
             return await call()
         except on as problem:
             if not when(problem):

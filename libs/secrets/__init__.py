@@ -1,4 +1,4 @@
-"""Reversible encryption of secrets, with key rotation."""
+"""Encrypts and decrypts secrets with keys that can be rotated."""
 
 from libs.secrets._cipher import SecretCipher, SecretUnreadable, id_of, key_id
 from libs.secrets._rotation import Rotation, SecretStore, reencrypt

@@ -18,14 +18,14 @@ _HEAD: Final = len(_FORM) + _ID_BYTES
 
 
 class SecretUnreadable(Exception):
-    """No configured key decrypts the ciphertext, or it was copied from another place."""
+    """No configured key decrypts the ciphertext, or the ciphertext was copied from another place."""
 
 
 class SecretCipher:
-    """AES-256-GCM. The first key encrypts; every key decrypts.
+    """A cipher that uses AES-256-GCM. The first key encrypts; every key decrypts.
 
-    A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. ``place`` is
-    where it's stored, such as the table and row. A ciphertext copied elsewhere is rejected.
+    A ciphertext consists of a format byte, the key's ID, the nonce, and the encrypted text with its tag. It's bound to
+    its ``place``, such as a table and row, and can't be decrypted if it's copied elsewhere.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -39,7 +39,7 @@ class SecretCipher:
         return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + place.encode())
 
     def decrypt(self, ciphertext: bytes, *, place: str) -> str:
-        """Decrypts the text. Raises SecretUnreadable."""
+        """Returns the decrypted text. Raises SecretUnreadable."""
         head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
         key = self._keys.get(id_of(ciphertext))
         if key is None:
@@ -52,10 +52,10 @@ class SecretCipher:
 
 
 def key_id(key: bytes) -> bytes:
-    """Identifies a key without revealing it."""
+    """Returns the ID of a key, which doesn't reveal the key."""
     return hashlib.sha256(b"aes secrets key id\x00" + key).digest()[:_ID_BYTES]
 
 
 def id_of(ciphertext: bytes) -> bytes:
-    """Returns the ID of the key that encrypted the ciphertext."""
+    """Returns the ID of the key with which the ciphertext was encrypted."""
     return ciphertext[len(_FORM) : _HEAD] if ciphertext[: len(_FORM)] == _FORM else b""

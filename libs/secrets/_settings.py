@@ -1,4 +1,4 @@
-"""The setting for the encryption keys."""
+"""The setting that contains the encryption keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REMEDY = "generate one with: openssl rand -base64 32"
 
 
 class SecretsSettings(BaseSettings):
-    """Settings mixin for services that store users' secrets."""
+    """A mixin for the settings of services that store users' secrets."""
 
     model_config = SettingsConfigDict(hide_input_in_errors=True)
 
@@ -31,13 +31,13 @@ class SecretsSettings(BaseSettings):
         return keys
 
     def secret_cipher(self) -> SecretCipher | None:
-        """Returns the cipher, or None without keys."""
+        """Returns the cipher for the configured keys, or None if there are none."""
         keys = parse_keys(self.secrets_key.get_secret_value())
         return SecretCipher(keys) if keys else None
 
 
 def parse_keys(text: str) -> list[bytes]:
-    """Parses comma-separated base64 keys, standard or URL-safe. The ValueError doesn't reveal any key."""
+    """Parses comma-separated keys in standard or URL-safe base64. Raises a ValueError that doesn't contain any key."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return [_key(part, number) for number, part in enumerate(parts, start=1)]
 

@@ -1,4 +1,4 @@
-"""The tables with users' encrypted secrets, by service."""
+"""The tables that contain users' encrypted secrets, by service."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class SecretTable:
-    """A table of secrets.
+    """A table that contains encrypted secrets.
 
-    ``place``: SQL for the place that a row's ciphertext is bound to. ``what``: a readable name.
+    ``place`` is SQL for the place that a row's ciphertext is bound to. ``what`` is a readable name for the secrets.
     """
 
     service: str
@@ -26,7 +26,7 @@ class SecretTable:
     condition: LiteralString = "true"
 
     async def count_by_key(self, connection: Connection) -> dict[bytes, int]:
-        """Returns the number of secrets encrypted with each key, by key ID."""
+        """Returns how many secrets are encrypted with each key, by key ID."""
         # The key's ID follows the format byte.
         cursor = await connection.execute(
             f"""SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM {self.table}

@@ -1,4 +1,4 @@
-"""A service's command line: ``python -m services.<name> api|worker|all|migrate``."""
+"""The command line of a service: ``python -m services.<name> api|worker|all|migrate``."""
 
 import argparse
 import asyncio
@@ -29,10 +29,10 @@ def serve(
     *,
     own_roles: Mapping[str, Callable[[S], Service]] | None = None,
 ) -> None:
-    """Runs a service in the role given as its argument. If settings are invalid, names the variables and exits with 2.
+    """Runs a service in the role given as an argument. If settings are invalid, names the variables and exits with 2.
 
-    ``own_roles``: this service's additional processes, each with its own builder. Role ``all`` also runs whatever
-    ``build`` registers for them.
+    ``own_roles`` contains additional roles of this service, each with a function that builds the service for it. The
+    role ``all`` also runs whatever ``build`` registers for them.
     """
     builders = own_roles or {}
     parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
@@ -60,12 +60,12 @@ def serve(
 
 
 def _tune_garbage_collection() -> None:
-    """Excludes imported objects from all later collections.
+    """Excludes imported objects from all later garbage collections, and makes collections shorter.
 
-    These 160,000 objects live as long as the process, and collecting them pauses it for a tenth of a second.
-    Collections during the imports would take a quarter of the startup time, so a service's main module turns them off.
-    Objects of open requests survive collections. With Python's default threshold, a collection paused a busy gateway
-    for 160 ms. With a fifth of the threshold, collections are more frequent and take 25 ms.
+    The 160,000 imported objects live as long as the process, and a collection that includes them pauses it for a tenth
+    of a second. Collections during the imports would take a quarter of the startup time, so a service's main module
+    turns them off. The objects of open requests survive collections: with Python's default threshold, a collection
+    paused a busy gateway for 160 ms. With a fifth of the threshold, collections are more frequent and take 25 ms.
     """
     gc.collect()
     gc.freeze()

@@ -24,7 +24,7 @@ Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class DeadMemberReaper:
-    """Removes the service's dead processes from the Kafka groups that this process is in."""
+    """Removes the service's dead processes from those Kafka groups of which this process is a member."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
         self._groups = bus.groups()
@@ -34,7 +34,10 @@ class DeadMemberReaper:
         presence.on_change(self._woken.set)
 
     def watch(self, group: str) -> None:
-        """Watches a group, given without prefix. Checks it now, since an earlier process may have left members."""
+        """Starts watching a group, whose name is given without the prefix.
+
+        Checks the group now, since an earlier process may have left members in it.
+        """
         self._watched.append(group)
         self._woken.set()
 
@@ -55,9 +58,10 @@ class DeadMemberReaper:
 
 
 class Consumers:
-    """The group members of a process. Groups are named ``<service>-<purpose>``; ``routers`` are keyed by purpose.
+    """This process's members of the service's consumer groups, which are named ``<service>-<purpose>``.
 
-    Each group has a readiness check, which passes once the group has joined.
+    ``routers`` are keyed by purpose. Each group has a readiness check, which passes once this process has joined the
+    group.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class Consumers:
         self._members: list[Member] = []
 
     def add(self, purpose: str, router: Router, *, after: Hook | None = None, linger: bool = False) -> None:
-        """Registers a router. The group is joined after ``after`` returns."""
+        """Registers a router for a purpose. Its group is joined once ``after`` has returned."""
         self.routers[purpose] = router
         if after is not None:
             self._conditions[self._group(purpose)] = after
@@ -85,11 +89,14 @@ class Consumers:
             self._lingering.add(purpose)
 
     def add_batches(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Registers a batch handler for the topics, in processes with that role."""
+        """Registers a handler of batches from these topics, in processes with this role."""
         self._batches[purpose] = (handler, topics, role)
 
     def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
-        """Joins the routers' groups, and the groups of batch handlers with one of the roles. None means all roles."""
+        """Joins the groups of the routers, and those of the batch handlers with one of these roles.
+
+        If ``roles`` is None, all batch handlers are included.
+        """
         if routers:
             self._members += [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
         self._members += [

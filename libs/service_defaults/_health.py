@@ -1,4 +1,4 @@
-"""Liveness, readiness and metrics."""
+"""The health of a process: liveness, readiness and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,11 +12,11 @@ from libs.service_defaults._release import RELEASE
 
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
-"""Returns True if the check passes, or what it's waiting for."""
+"""Returns True if the check passes. Otherwise, returns what it's waiting for."""
 
 
 class Readiness:
-    """Named checks. A service is ready when all of them pass."""
+    """Named readiness checks. A process is ready when all of them pass."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
@@ -25,7 +25,7 @@ class Readiness:
         self._checks[name] = check
 
     async def results(self) -> dict[str, str]:
-        """Returns ``ok`` or the problem, by check."""
+        """Runs the checks. Returns, for each check, ``ok`` or the problem."""
         checks = dict(self._checks)
         outcomes = await asyncio.gather(*(self._run(check) for check in checks.values()))
         return dict(zip(checks, outcomes, strict=True))
@@ -41,9 +41,10 @@ class Readiness:
 
 
 def health_routes(service: str, readiness: Readiness) -> APIRouter:
-    """Returns routes for liveness, readiness and metrics.
+    """Returns the HTTP routes for liveness, readiness and metrics.
 
-    The readiness response contains the service's name, since another program may be using the expected port.
+    The readiness response contains the service's name, so that another program that uses the port isn't mistaken for
+    the service.
     """
     router = APIRouter(include_in_schema=False)
 

@@ -1,4 +1,4 @@
-"""A service's HTTP server. It leaves signals to the service and limits the resources of a connection."""
+"""The HTTP server of a service. It leaves signals to the service and limits the resources of each connection."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ _log.setLevel(logging.WARNING)
 
 
 class ReaderTimer:
-    """Aborts a connection when the client stops reading, since the handler would wait forever."""
+    """Aborts a connection whose client has stopped reading. Otherwise, the handler would wait forever."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, seconds: float) -> None:
         self._loop = loop
@@ -55,7 +55,7 @@ class ReaderTimer:
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """Uvicorn's WebSocket protocol with a ``ReaderTimer``."""
+    """Uvicorn's WebSocket protocol, which aborts connections whose client has stopped reading."""
 
     unread_seconds: float = _UNREAD_SECONDS
 
@@ -81,9 +81,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
 
 class HttpServer(uvicorn.Server):
-    """Serves until ``should_exit`` is set. The service handles signals.
+    """Serves HTTP until ``should_exit`` is set. Signals are handled by the service.
 
-    ``mounts``: applications by path prefix. ``app`` receives all other requests.
+    ``mounts`` are applications by path prefix. ``app`` receives all other requests.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class HttpServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Whether the server ends. Set this to end it."""
+        """Returns whether the server is stopping. Set it to stop the server."""
         return self._ending.is_set()
 
     @should_exit.setter
@@ -132,31 +132,31 @@ class HttpServer(uvicorn.Server):
             self._ending.set()
 
     async def main_loop(self) -> None:
-        """Replaces uvicorn's loop, which wakes ten times a second to check the flag and update a date.
+        """Replaces uvicorn's main loop, which wakes ten times a second to check the flag and update a date.
 
-        No setting changes that. It takes 0.1 % of a core per process, a tenth of an idle stack's use.
+        No setting changes that. Uvicorn's loop uses 0.1 % of a core per process, a tenth of what an idle stack uses.
         """
         await self.on_tick(0)
         await self._ending.wait()
 
     async def serve_until_stopped(self) -> None:
-        """Serves until ``should_exit`` is set. Returns immediately if the port is taken."""
+        """Serves until ``should_exit`` is set. Returns immediately if another program uses the port."""
         try:
             listener = self.config.bind_socket()
             # A child that outlives this process would keep the port.
             listener.set_inheritable(False)
-            # Inherited by connections. By default, the kernel buffers megabytes of a response, and for minutes no
+            # Connections inherit this limit. By default, the kernel buffers megabytes of a response, and for minutes no
             # buffer shows whether a slow client is reading.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             await self.serve(sockets=[listener])
         except SystemExit:
-            # In a task, SystemExit would end the event loop before the other parts are stopped.
+            # In a task, uvicorn's SystemExit would end the event loop before the other parts are stopped.
             return
 
     def stop_accepting(self) -> None:
-        """Stops accepting connections, closes idle connections now, and closes the others after their current response.
+        """Stops accepting connections and closes idle ones. The others are closed after their current response.
 
-        Callers use another process while this one finishes its requests.
+        Callers then use another process while this one finishes its requests.
         """
         for server in self.servers:
             server.close()
@@ -177,9 +177,10 @@ def _with_mounts(app: ASGIApp, mounts: Mapping[str, ASGIApp]) -> ASGIApp:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Responds with 431 to headers over 64 KiB, and closes a connection that takes over 60 s to send them.
+    """Uvicorn's HTTP connection, with limits on the headers and on the time that a client takes.
 
-    Uvicorn has no such limits, so anyone without a key could fill the memory with an endless header. A connection is
+    Headers over 64 KiB get a 431 response, and a connection that takes over 60 s to send its headers is closed. Uvicorn
+    has no such limits, so anyone could fill the memory with endless headers, even without a key. A connection is
     aborted if its client doesn't read the response for 60 s; otherwise, it would stay open forever, together with its
     handler. The write buffer shows whether the client is reading, because the server limits the kernel's buffer.
     """
@@ -213,11 +214,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._start_head_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Replaces uvicorn's plain text response."""
+        """Responds to a malformed request with the standard error body, where uvicorn would send plain text."""
         self._refuse("400 Bad Request", InvalidRequest("The request isn't valid HTTP."))
 
     def _refuse(self, status: str, problem: ServiceError) -> None:
-        """Sends the standard error body for requests that don't reach the application."""
+        """Sends the standard error body in response to a request that can't be passed to the application."""
         correlation_id = new_id()
         body = error_body(problem.info(correlation_id))
         head = (

@@ -27,10 +27,10 @@ _CONNECTIONS: Final = 1.0
 
 
 class Lifecycle:
-    """Runs a service process.
+    """The life of a service process, from startup to shutdown.
 
-    ``connect`` opens connections to the required servers, ``drain`` publishes recorded messages, and ``close`` closes
-    the connections.
+    ``connect`` opens the connections to the required servers, ``drain`` publishes the messages in the outbox, and
+    ``close`` closes the connections.
     """
 
     def __init__(
@@ -61,43 +61,52 @@ class Lifecycle:
         self._deadlines: _StopDeadlines | None = None
 
     def on_start(self, hook: Hook) -> None:
-        """Registers a hook that runs before consumers start, once the database is reachable and migrated."""
+        """Registers a hook that runs once the database is reachable and migrated, before the consumers start."""
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
-        """Registers a hook that runs after the consumers have stopped, while HTTP, database and bus still work.
+        """Registers a hook that runs once the consumers have stopped, while HTTP, the database and the bus still work.
 
-        The hook is cancelled when ``seconds_to_stop`` expires.
+        The hook is cancelled when ``seconds_to_stop`` has expired.
         """
         self._on_stop.append(hook)
 
     def background(self, name: str, run: Hook, *, role: str | None = WORKER) -> None:
-        """Keeps a coroutine running for the life of the service. Restarts it when it ends or fails.
+        """Runs a coroutine for as long as the service runs, and restarts it when it ends or fails.
 
-        ``role`` is ``api``, ``worker`` or a role of this service only. Processes with other roles skip it. ``None``
-        runs it in all of them.
+        ``role`` is ``api``, ``worker`` or another role of this service. Processes with other roles don't run it. With
+        ``None``, all processes do.
         """
         self._background.append((name, run, role))
 
     def mount(self, prefix: str, app: ASGIApp) -> None:
-        """Passes requests below the prefix to that application, bypassing the service's own middleware."""
+        """Passes requests whose path starts with the prefix to this application.
+
+        They bypass the service's own middleware.
+        """
         self._mounts[prefix] = app
 
     def seconds_to_stop(self) -> float:
-        """Returns the time left in the current shutdown for all hooks together."""
+        """Returns the seconds that remain for all hooks together in the current shutdown."""
         return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
 
     def stop_accepting(self) -> None:
-        """Rejects new requests during a shutdown, so other processes serve them. Running requests continue."""
+        """Stops accepting requests, so that other processes serve them. Call this during a shutdown.
+
+        Running requests continue.
+        """
         if self._server is not None and self._server.started:
             self._server.stop_accepting()
 
     def stop(self) -> None:
-        """Ends ``run`` gracefully."""
+        """Makes ``run`` shut down gracefully."""
         self.stopping.set()
 
     async def run(self, roles: frozenset[str] | None) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes or releases its work. None means all roles."""
+        """Runs the service until SIGTERM, SIGINT or ``stop``, then finishes or releases its work.
+
+        If ``roles`` is None, all roles run in this process.
+        """
         settings = self._settings
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(log_unretrieved)
@@ -140,7 +149,8 @@ class Lifecycle:
     ) -> None:
         _log.info("service.stopping")
         self._deadlines = deadlines = _StopDeadlines(self._settings.shutdown_grace_seconds)
-        # Consumers stop before HTTP. Until the last outcome is recorded, waiting callers may look it up here.
+        # Consumers stop before HTTP, since waiting callers may look up their outcomes here until the last one is
+        # recorded.
         await self._consumers.stop(deadlines.left(_CONSUMERS))
         for hook in self._on_stop:
             await deadlines.run("hook", _HOOKS, hook)
@@ -166,7 +176,7 @@ class Lifecycle:
 
 
 class _StopDeadlines:
-    """Deadlines of a shutdown, ``seconds`` from now in total, so that no phase uses up the time of later ones."""
+    """The deadlines of a shutdown's phases, within ``seconds`` in total. No phase can use up the time of later ones."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -174,11 +184,14 @@ class _StopDeadlines:
         self._seconds = seconds
 
     def left(self, phase: float) -> float:
-        """Returns the seconds until a phase must end."""
+        """Returns the number of seconds until a phase must end."""
         return max(0.0, self._began + self._seconds * phase - self._loop.time())
 
     async def run(self, name: str, phase: float, work: Callable[[], Awaitable[object]]) -> None:
-        """Runs the work until its phase ends. Logs failures, so that the remaining phases still run."""
+        """Runs the work of a phase until the phase must end.
+
+        Failures are logged, so that the remaining phases still run.
+        """
         try:
             async with asyncio.timeout(self.left(phase)):
                 await work()

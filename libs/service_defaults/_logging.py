@@ -15,7 +15,7 @@ _MOST_MESSAGES: Final = 1000
 
 
 def configure_logging(*, service: str, level: str, form: str) -> None:
-    """Renders all logs of this process, including libraries' logs, as ``json`` or for a ``console``."""
+    """Configures the format of all logs of this process, including those of libraries: ``json`` or ``console``."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         _with_trace,
@@ -34,7 +34,7 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    # Set on the handler, since a logger's filter doesn't see records of its child loggers.
+    # The filter is set on the handler, since a logger's filter doesn't see the records of its child loggers.
     throttle = LogThrottle()
     handler.addFilter(lambda record: not record.name.startswith("aiokafka") or throttle.filter(record))
     handler.addFilter(_keep_first_line_of_psycopg)
@@ -72,7 +72,7 @@ def _keep_first_line_of_psycopg(record: logging.LogRecord) -> bool:
 
 
 class LogThrottle(logging.Filter):
-    """Passes identical messages once per ``seconds``. The next one reports the number of dropped repeats.
+    """A filter that passes identical messages once per ``seconds``. The next one reports how many were dropped.
 
     While the broker is down, aiokafka logs more than a hundred lines a second in each process.
     """

@@ -1,4 +1,4 @@
-"""Restarts background tasks."""
+"""Runs background tasks, restarts them, and logs their failures."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ Hook = Callable[[], Awaitable[None]]
 
 
 def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
-    """Runs ``run`` until cancelled. Restarts it after a failure and, unless ``once``, when it ends."""
+    """Runs ``run`` until cancelled. Restarts it when it fails and, unless ``once`` is true, when it ends."""
 
     def log(problem: Exception, _attempt: int) -> None:
         if is_outage(problem) or is_bus_outage(problem):
@@ -45,10 +45,10 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 
 
 def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Logs exceptions of tasks that no code awaits.
+    """Logs the exceptions of tasks that nothing awaits.
 
-    The Kafka and HTTP clients report a lost connection to their callers and also leave it in an unawaited task. It's
-    logged in one line; other exceptions are logged as asyncio does.
+    When a connection is lost, the Kafka and HTTP clients report it to their callers and also leave it in a task that
+    nothing awaits. That's logged in one line; other exceptions are logged as asyncio does.
     """
     problem = context.get("exception")
     if isinstance(problem, ConnectionError) or (isinstance(problem, BaseException) and is_bus_outage(problem)):
@@ -58,7 +58,7 @@ def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
-    """Runs a startup step unless a shutdown cancels it. Returns whether the step finished."""
+    """Runs a startup step. Returns true if it finishes, or false if a shutdown cancels it."""
     stepping = asyncio.ensure_future(step)
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -1,4 +1,4 @@
-"""Renders all errors over HTTP in one format."""
+"""Converts all errors to HTTP responses in one format."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -19,17 +19,17 @@ _log = structlog.get_logger("http")
 
 STATUSES: Final = {kind: entry.status for kind, entry in ERRORS.items()}
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
-# Replaces the framework's status names.
+# These messages replace the framework's status names.
 _SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path doesn't accept this method."}
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
-"""Errors with a Retry-After header."""
+"""The types of errors that have a Retry-After header."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
-"""RFC 9110 requires a 401 to list authentication schemes. None is registered for header keys; this name is common."""
+"""RFC 9110 requires a 401 to list schemes. None is registered for keys in headers; this name is common."""
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 
 def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | None = None) -> Response:
-    """Creates the HTTP response for an error. ``body`` and ``status`` override the defaults."""
+    """Returns the HTTP response for an error. ``body`` and ``status`` override the defaults."""
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
@@ -43,7 +43,7 @@ def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | 
 
 
 def error_body(info: ErrorInfo) -> bytes:
-    """Renders ``{"error": {...}}`` with the request's correlation ID, unless the error has its own."""
+    """Returns ``{"error": {...}}`` with the correlation ID of the request, unless the error has its own."""
     body = info.model_copy(update={"correlation_id": info.correlation_id or current_correlation_id()})
     unused = {name for name in ("details", "correlation_id") if getattr(body, name) is None}
     return b'{"error":' + body.model_dump_json(exclude={"retry_after", *unused}).encode() + b"}"
@@ -79,7 +79,10 @@ async def _http_exception(_request: Request, problem: HTTPException) -> Response
 
 
 class _Unexpected:
-    """Responds to unexpected exceptions. An ``Exception`` handler would run outside all other middleware."""
+    """Responds to unexpected exceptions.
+
+    It's a middleware, since an ``Exception`` handler would run outside all others.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Calls to other services' internal APIs, on behalf of an identity."""
+"""Calls the internal APIs of other services on behalf of an identity."""
 
 import asyncio
 import re
@@ -23,14 +23,15 @@ from libs.tracing import current_correlation_id
 M = TypeVar("M", bound=BaseModel)
 _SKIPPED_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 5.0
-"""The longest time for a call. A service that calls others to serve a request must give them less."""
+"""The maximum duration of a call. A service that calls others to serve a request must give them less time."""
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
-# Signing takes longer than the call itself. The rest of a token's life is enough for the call to arrive.
+# Signing takes longer than the call itself, so tokens are reused. The rest of a token's life is enough for the call to
+# arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = {"answers": 200, "streams": 300}
-# The process at the other end has ended or never started. Another one may respond.
+# These errors mean that the process at the other end has ended or never started. Another one may respond.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 # Quoting leaves these names unchanged.
 _DOTS: Final = re.compile(r"/(\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
@@ -40,15 +41,16 @@ _NOT_FOUND: Final = orjson.dumps(
 
 
 class UpstreamAddresses:
-    """Orders the addresses of a service for a call.
+    """Determines the order in which a call tries the addresses of a service.
 
     Calls rotate among the service's processes. A process that timed out is tried last for ten seconds. Then a single
-    call tries it again, and the others follow once it has responded.
+    call tries it again, and the other calls follow once it has responded.
     """
 
     def __init__(self, addresses: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        """Creates the addresses from comma-separated base URLs by service. An empty URL means that the service isn't
-        installed.
+        """Creates the addresses from the base URLs of each service, separated by commas.
+
+        An empty string means that the service isn't installed.
         """
         self.by_service = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
         self._clock = clock
@@ -56,7 +58,10 @@ class UpstreamAddresses:
         self._calls = 0
 
     def in_order(self, upstream: str) -> list[str]:
-        """Returns the addresses to try, best first. Raises ``ServiceUnavailable`` if the service isn't installed."""
+        """Returns the addresses to try, the best one first.
+
+        Raises ``ServiceUnavailable`` if the service isn't installed.
+        """
         addresses = self.by_service.get(upstream)
         if not addresses:
             raise ServiceUnavailable(f"This installation has no {upstream} service.")
@@ -73,7 +78,7 @@ class UpstreamAddresses:
         return rotated
 
     def skip(self, address: str) -> None:
-        """Records that the process timed out."""
+        """Records that the process at this address has timed out."""
         self._skipped_until[address] = self._clock() + _SKIPPED_SECONDS
 
     def answered(self, address: str) -> None:
@@ -96,7 +101,7 @@ class UpstreamResponse:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamStream:
-    """A response with a streaming body. Header names are case-insensitive."""
+    """A response whose body is streamed. Header names are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -104,12 +109,13 @@ class UpstreamStream:
 
 
 class UpstreamClient:
-    """Calls the internal APIs of other services, with a token minted on behalf of the caller.
+    """Calls the internal APIs of other services, with a token that it mints on behalf of the caller.
 
-    A service can have several comma-separated addresses. The next address is tried if a process can't be reached, ends
-    before it has responded, or doesn't respond within half of the remaining time.
+    A service can have several addresses, separated by commas. The next address is tried if a process can't be reached,
+    ends before it has responded, or doesn't respond within half of the remaining time.
 
-    A path with a ``.`` or ``..`` segment returns 404 without a call, since HTTP clients resolve it to another path.
+    For a path with a ``.`` or ``..`` segment, it returns 404 without a call, since HTTP clients would resolve it to
+    another path.
     """
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
@@ -135,10 +141,10 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
         once: bool = False,
     ) -> UpstreamResponse:
-        """Returns the upstream's response with any status. Raises ``ServiceUnavailable`` without a response.
+        """Returns the response of the upstream, whatever its status. Raises ``ServiceUnavailable`` if there's none.
 
-        The call must be idempotent unless ``once`` is set; then another process is tried only if connecting to the
-        previous one failed. ``deadline`` is in seconds, for all attempts.
+        The call must be idempotent unless ``once`` is set. With ``once``, another process is tried only if no
+        connection to the previous one could be opened. ``deadline`` is in seconds, for all attempts together.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -179,7 +185,7 @@ class UpstreamClient:
             else:
                 self._addresses.answered(address)
                 return answer
-        raise AssertionError("there is no address")
+        raise AssertionError("the service has no address")
 
     async def _try(self, method: str, url: str, sent: dict[str, Any]) -> UpstreamResponse:
         # A redirect would send the token to its target.
@@ -199,10 +205,10 @@ class UpstreamClient:
         body: AsyncIterator[bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[UpstreamStream]:
-        """Makes a call with streamed bodies of any length. Neither can pause for more than a minute.
+        """Makes a call whose request and response bodies are streamed and of any length.
 
-        The response may start before the request body is complete. The call and the response's pieces raise
-        ``ServiceUnavailable``.
+        Neither can pause for over a minute. The response may start before the request body is complete. Both the call
+        and the iteration over the response's pieces raise ``ServiceUnavailable``.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -242,11 +248,14 @@ class UpstreamClient:
     async def read(
         self, model: type[M], upstream: str, path: str, identity: Identity, params: dict[str, Any] | None = None
     ) -> M:
-        """Returns the entity at this path. Raises the upstream's refusal, and ``ServiceUnavailable``."""
+        """Returns the entity at this path. Raises the upstream's error, or ``ServiceUnavailable``."""
         return model.model_validate_json(checked(await self.get(upstream, path, identity, params)))
 
     async def command_state(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
-        """Returns the upstream's record of a command (the ``ask`` of a ``CommandSender``)."""
+        """Asks the service that handles a command for its state.
+
+        This is the ``ask`` function of a ``CommandSender``.
+        """
         response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
         if response.status == 200:
             return LookUp(ReplyState.ANSWERED, decode_event(response.body))
@@ -255,7 +264,7 @@ class UpstreamClient:
         return LookUp(ReplyState.ACCEPTED if response.status == 202 else ReplyState.WAITING)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
-        """Loads a payload that's too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
+        """Fetches a payload that was too large for the bus. This is the ``fetch`` function of a ``PayloadReader``."""
         response = await self.get(upstream, path, _service(company_id))
         if response.status != 200:
             raise ServiceUnavailable(f"The {upstream} service returned status {response.status} for a payload.")
@@ -282,10 +291,13 @@ class UpstreamClient:
         return token
 
     def _session(self, purpose: str) -> aiohttp.ClientSession:
-        """Returns the session for a purpose. Separate connections keep stalled uploads from blocking short calls."""
+        """Returns the client session for a purpose.
+
+        Short calls and streams have separate connections, so that stalled uploads don't block short calls.
+        """
         if purpose not in self._sessions:
-            # Created lazily, since aiohttp ties a session to the running loop. Without decompression, bodies pass
-            # through unchanged with the headers that describe them.
+            # The session is created lazily, since aiohttp ties it to the running loop. Without decompression, bodies
+            # pass through unchanged with the headers that describe them.
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS[purpose])
             self._sessions[purpose] = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._sessions[purpose]
@@ -296,7 +308,7 @@ def _service(company_id: str) -> Identity:
 
 
 def checked(answer: UpstreamResponse) -> bytes:
-    """Returns the body of a successful response. Raises the error of any other."""
+    """Returns the body of a successful response. Raises the error in any other response."""
     if answer.status < 400:
         return answer.body
     raise refusal(answer.status, answer.body)
@@ -305,8 +317,8 @@ def checked(answer: UpstreamResponse) -> bytes:
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
     """Converts an error response to an exception.
 
-    An upstream that rejects the service's own token is misconfigured, so the caller gets a 5xx. With ``judges_caller``,
-    the upstream checks the caller's credentials, and its 401 is passed on.
+    If an upstream rejects the service's own token, the service is misconfigured, so the caller gets a 5xx. With
+    ``judges_caller``, the upstream checks the caller's credentials, and its 401 is passed on.
     """
     if status != 401 or judges_caller:
         try:
@@ -343,7 +355,7 @@ async def _pieces(response: aiohttp.ClientResponse, upstream: str) -> AsyncItera
 
 @contextmanager
 def _named(upstream: str) -> Iterator[None]:
-    """Converts the client's failures to ``ServiceUnavailable``."""
+    """Converts failures of the HTTP client to ``ServiceUnavailable``."""
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:

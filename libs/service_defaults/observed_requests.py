@@ -1,4 +1,4 @@
-"""Gives every HTTP request a correlation ID. Counts, times and traces requests by route template."""
+"""Gives every HTTP request a correlation ID, and records metrics and a trace for it by route template."""
 
 from functools import cache
 from time import perf_counter, time_ns
@@ -40,10 +40,10 @@ _UNOBSERVED: Final = ("/health/", "/metrics")
 
 
 class ObservedRequests:
-    """Middleware that accepts or creates ``X-Correlation-ID``, adds it to logs and the response, and measures and
-    traces.
+    """Middleware that assigns a correlation ID to each request, and measures and traces the request.
 
-    Probes and Prometheus scrapes aren't measured. With ``public``, the caller's trace is linked and not continued, and
+    The ID is taken from ``X-Correlation-ID`` or created, and added to the logs and the response. Health probes and
+    Prometheus scrapes aren't measured. With ``public``, the caller's trace is linked and not continued, and
     ``begin_span`` starts the span.
     """
 
@@ -104,15 +104,16 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 @cache
 def _series(service: str, method: str, route: str, status_class: int) -> tuple[Counter, Histogram]:
-    """Returns the metrics of a route. ``route`` is a template such as ``/sessions/{session_id}/``, never a path. Class
-    0 means no response.
+    """Returns the metrics of a route, given as a template such as ``/sessions/{session_id}/`` and never as a path.
+
+    Status class 0 means that there was no response.
     """
     status = f"{status_class}xx" if status_class else "none"
     return _REQUESTS.labels(service, method, route, status), _SECONDS.labels(service, method, route)
 
 
 def begin_span(scope: Scope) -> None:
-    """Starts the span of a public request once its correlation ID is final, since the trace ID derives from it."""
+    """Starts the span of a public request once its correlation ID is final, since the trace ID is derived from it."""
     if not tracing.is_on():
         return
     correlation_id = current_correlation_id()
@@ -127,7 +128,7 @@ def begin_span(scope: Scope) -> None:
 
 
 def _end_span(scope: Scope, route: str, status: int) -> None:
-    """Ends the span of a request. Omits the path and query, which may contain private names."""
+    """Ends the span of a request. The path and query aren't recorded, since they may contain private names."""
     if not tracing.is_on():
         return
     if _SPAN not in scope:

@@ -1,4 +1,4 @@
-"""Loops for periodic work."""
+"""Loops that run an action repeatedly."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,14 @@ _BACKOFF: Final = 1.25
 
 
 async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
-    """Runs ``action`` with a pause of ``seconds`` between runs, until cancelled."""
+    """Runs ``action`` until cancelled, with a pause of ``seconds`` after each run."""
     while True:
         await action()
         await asyncio.sleep(seconds)
 
 
 async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyncio.Event, seconds: float) -> None:
-    """Runs ``action`` now, when ``woken`` is set, and ``seconds`` after its last run, until cancelled."""
+    """Runs ``action`` until cancelled: now, whenever ``woken`` is set, and ``seconds`` after its last run."""
     while True:
         woken.clear()
         await action()
@@ -28,10 +28,9 @@ async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyn
 async def repeat_while_busy(
     action: Callable[[], Awaitable[int]], idle_seconds: float, *, longest: float = 0.0, full: int = 1
 ) -> None:
-    """Runs ``action`` until cancelled. It returns the amount of work done; if that's less than ``full``, a pause
-    follows.
+    """Runs ``action``, which returns the amount of work done, until cancelled. Pauses if that's less than ``full``.
 
-    Without work, the pauses grow from ``idle_seconds`` to ``longest``.
+    While there's no work, the pauses grow from ``idle_seconds`` to ``longest``.
     """
     pause = idle_seconds
     while True:

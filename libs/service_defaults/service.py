@@ -1,4 +1,4 @@
-"""A service's parts, wired together: database, bus, HTTP API and lifecycle."""
+"""Connects the parts of a service: database, bus, HTTP API and lifecycle."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -61,9 +61,10 @@ _DATABASE_WAITING: Final = Gauge(
 
 
 class AwaitedSchema:
-    """Waits for another process to run the migrations.
+    """Waits until another process has run the migrations.
 
-    A database ahead of this release is fine: migrations only add, and an older release keeps running during a rollout.
+    The database may be ahead of this release: migrations only add to it, and an older release keeps running during a
+    rollout.
     """
 
     def __init__(self, service: str, migrations: Path) -> None:
@@ -73,11 +74,11 @@ class AwaitedSchema:
 
     @property
     def problem(self) -> str:
-        """The reason for waiting, or an empty string."""
+        """Returns what is being waited for, or an empty string."""
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
-        """Returns once the database has this release's newest revision. Raises IncompatibleSchema, and outages."""
+        """Waits until the database has this release's newest revision. Raises IncompatibleSchema and outage errors."""
         while not await asyncio.to_thread(is_migrated, url, self._migrations):
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
@@ -89,11 +90,12 @@ class AwaitedSchema:
 
 
 class Service:
-    """A service with its own data.
+    """A service with its own database.
 
-    ``commands`` executes messages from ``<name>-commands``, and ``outbox`` records messages and publishes them on
-    ``<name>-events``. ``follow`` reacts to other services' events, and ``http`` serves reads. Role ``api`` runs HTTP
-    and deletes old rows; role ``worker`` runs the consumers. The outbox, health and metrics run in every role.
+    ``commands`` executes messages from ``<name>-commands``, and ``outbox`` stores messages and publishes them on
+    ``<name>-events``. ``follow`` registers reactions to other services' events, and ``http`` serves reads. The role
+    ``api`` runs HTTP and deletes old rows; the role ``worker`` runs the consumers. The outbox, health and metrics run
+    in every role.
     """
 
     def __init__(
@@ -157,37 +159,38 @@ class Service:
         self._measure_stores()
 
     def follow(self, purpose: str, *, linger: bool = False) -> EventRouter:
-        """Returns a router for other services' events, with its own group ``<service>-<purpose>``.
+        """Returns a router for other services' events. Its consumer group is ``<service>-<purpose>``.
 
-        With ``linger``, events may arrive up to half a second later. Use it for busy topics with few relevant events.
+        With ``linger``, events may arrive up to half a second later. Use this for busy topics with few relevant events.
         """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
         self.consumers.add(purpose, router, linger=linger)
         return router
 
     def store_events(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Passes events to ``handler`` in batches, ordered by publication time, in processes with ``role``.
+        """Passes events to ``handler`` in batches ordered by publication time, in processes with this role.
 
-        Uses its own consumer group, ``<service>-<purpose>``.
+        The consumer group is ``<service>-<purpose>``.
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
-        """Deletes old rows. Rows about ended entities are deleted after the configured days.
+        """Registers rows to delete once they're as old as configured, such as those of entities that have ended.
 
-        ``entities``: all tables of event subjects, whose event numbers must be retained.
+        ``entities`` must list all tables that contain subjects of events, so that the numbers of their events are
+        retained.
         """
         for expiry in expiries:
             self.retention.add(expiry, self.settings.tombstone_days)
         self.retention.register_subject_tables(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:
-        """Serves companies' storage usage and merges its pending changes."""
+        """Serves the amounts that companies have stored, and merges the rows with their changes."""
         self.http.include_router(amounts_routes(amounts))
         self.background("amounts.fold", amounts.run, role=API)
 
     def reclaim(self, holders: Holders, seconds: float, *, role: str = WORKER) -> None:
-        """Requeues the work of dead processes as soon as one dies, and also checks every ``seconds``."""
+        """Requeues the work of dead processes as soon as a process dies. Also checks every ``seconds``."""
         woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
         self.presence.on_change(woken.set)
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
@@ -197,7 +200,10 @@ class Service:
         self._waits_for_database.append(waiting)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes or releases its work. None means all roles."""
+        """Runs the service until SIGTERM, SIGINT or ``stop``, then finishes or releases its work.
+
+        If ``roles`` is None, all roles run in this process.
+        """
         await self.lifecycle.run(roles)
 
     def _http_app(self) -> FastAPI:
@@ -223,7 +229,7 @@ class Service:
         await self._schema.wait(url)
 
     async def _attend(self) -> None:
-        """Takes this process's liveness lock before the process accepts work."""
+        """Acquires this process's liveness lock before the process accepts work."""
         self._attending = supervised("presence", self.presence.run, once=True)
         held = asyncio.create_task(self.presence.held.wait())
         await asyncio.wait({self._attending, held}, timeout=_PRESENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)

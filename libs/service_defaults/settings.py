@@ -1,4 +1,4 @@
-"""Settings of every service, read once from the environment."""
+"""The settings of every service, which are read once from the environment."""
 
 from typing import Final, Literal
 
@@ -12,7 +12,7 @@ _SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
-    """Settings of a service. Installation-wide settings come from ``AES_…``, its own settings from ``AES_<SERVICE>_…``.
+    """The settings of a service: installation-wide ones from ``AES_…``, and its own from ``AES_<SERVICE>_…``.
 
     A subclass sets the latter prefix as ``env_prefix``.
     """
@@ -22,12 +22,12 @@ class ServiceSettings(KafkaSettings):
     topic_prefix: str = Field(
         "",
         validation_alias="AES_TOPIC_PREFIX",
-        description="Prefix of topics and consumer groups. It lets installations share a cluster.",
+        description="Prefix of topics and consumer groups, so that installations can share a cluster.",
     )
     signing_key: SecretStr = Field(
         validation_alias="AES_SIGNING_KEY",
         min_length=_SHORTEST_KEY,
-        description="Secret of at least 32 characters that signs identities; the same for all services.",
+        description="Secret that signs identities, at least 32 characters. It's the same for all services.",
     )
     accepted_signing_keys: SecretStr = Field(
         SecretStr(""),
@@ -52,31 +52,31 @@ class ServiceSettings(KafkaSettings):
         validation_alias="AES_DATABASE_PREPARED_STATEMENTS",
         description="Set to `false` behind a transaction pooler.",
     )
-    gateway_url: str = Field(
-        "", validation_alias="AES_GATEWAY_URL", description="Address of the gateway's internal API."
-    )
+    gateway_url: str = Field("", validation_alias="AES_GATEWAY_URL", description="URL of the gateway's internal API.")
     registry_url: str = Field(
         "",
         validation_alias="AES_REGISTRY_URL",
-        description="Address of the registry. Empty: stored agents and toolsets are unavailable.",
+        description="URL of the registry. If empty, stored agents and toolsets are unavailable.",
     )
-    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="Address of the runtime.")
+    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="URL of the runtime.")
     ingestion_url: str = Field(
         "",
         validation_alias="AES_INGESTION_URL",
-        description="Address of ingestion. Empty: files and knowledge bases are unavailable.",
+        description="URL of ingestion. If empty, files and knowledge bases are unavailable.",
     )
     artifacts_url: str = Field(
-        "", validation_alias="AES_ARTIFACTS_URL", description="Address of artifacts. Empty: artifacts are unavailable."
+        "",
+        validation_alias="AES_ARTIFACTS_URL",
+        description="URL of artifacts. If empty, artifacts are unavailable.",
     )
     timeline_url: str = Field(
         "",
         validation_alias="AES_TIMELINE_URL",
-        description="Address of the timeline. Empty: the timeline, usage and webhooks are unavailable.",
+        description="URL of the timeline. If empty, the timeline, usage and webhooks are unavailable.",
     )
 
     database_url: SecretStr = Field(description="PostgreSQL database, as a libpq URL. Each service has its own.")
-    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum connections per process.")
+    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum number of connections per process.")
     host: str = Field("127.0.0.1", description="Interface the HTTP API listens on.")
     port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API. 0 selects a free port.")
     tombstone_days: int = Field(
@@ -85,7 +85,7 @@ class ServiceSettings(KafkaSettings):
         le=3650,
         description="Days for which deletions are remembered. Must be at least 9 and no less than `AES_TIMELINE_DAYS`.",
     )
-    """Longer than any retention of commands and events, so that a redelivery still finds the tombstone."""
+    """Must be longer than commands and events are retained, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(
         10.0, gt=0, le=600, description="Seconds to stop after SIGTERM. Running work gets three quarters of the time."
     )
@@ -105,11 +105,14 @@ class ServiceSettings(KafkaSettings):
         return keys
 
     def signing_keys(self) -> tuple[str, ...]:
-        """The signing keys. The first key signs; signatures by any key are accepted."""
+        """Returns the signing keys. The first one signs; signatures by any of them are accepted."""
         return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
 
     def addresses(self) -> dict[str, str]:
-        """Returns base URLs of the internal APIs by service. An empty URL means that the service isn't installed."""
+        """Returns the base URLs of the internal APIs, by service.
+
+        An empty URL means that the service isn't installed.
+        """
         return {
             "gateway": self.gateway_url,
             "registry": self.registry_url,
@@ -121,7 +124,10 @@ class ServiceSettings(KafkaSettings):
 
 
 def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:
-    """Returns error messages by variable. The key is empty for an error whose message names its variables."""
+    """Returns an error message for each invalid variable.
+
+    The key is empty for an error whose message names its variables.
+    """
     try:
         settings_type()
     except ValidationError as problem:

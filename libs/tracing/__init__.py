@@ -1,4 +1,7 @@
-"""Correlation IDs and OpenTelemetry spans: one trace per correlation ID, across all services."""
+"""Correlation IDs and OpenTelemetry spans.
+
+All spans with the same correlation ID form one trace across all services.
+"""
 
 from libs.tracing._spans import (
     NOTHING,

@@ -1,4 +1,4 @@
-"""OpenTelemetry SDK spans, exported over OTLP/HTTP."""
+"""Spans of the OpenTelemetry SDK, exported over OTLP/HTTP."""
 
 import asyncio
 import os
@@ -28,7 +28,10 @@ _next_trace_id: ContextVar[int | None] = ContextVar("next_trace_id", default=Non
 
 
 class _CorrelationIds(RandomIdGenerator):
-    """Reads the trace ID from a variable, since the SDK doesn't say which span it's for."""
+    """Generates the IDs of traces and spans.
+
+    A trace ID comes from a variable, since the SDK doesn't say which span it's for.
+    """
 
     def generate_trace_id(self) -> int:
         return _next_trace_id.get() or super().generate_trace_id()
@@ -38,7 +41,10 @@ class _CorrelationIds(RandomIdGenerator):
 
 
 class ExportingTracer:
-    """A tracer with a private provider. With a global one, libraries with built-in tracing would record contents."""
+    """A tracer with a private provider.
+
+    With a global provider, libraries with built-in tracing would record contents.
+    """
 
     def __init__(self, service: str, environ: Mapping[str, str]) -> None:
         resource = Resource.create(
@@ -48,7 +54,8 @@ class ExportingTracer:
                 "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
             }
         )
-        # Collector, batching and sampling: OTEL_EXPORTER_OTLP_…, OTEL_BSP_… and OTEL_TRACES_SAMPLER.
+        # The collector, batching and sampling are configured by OTEL_EXPORTER_OTLP_…, OTEL_BSP_… and
+        # OTEL_TRACES_SAMPLER.
         self._provider = TracerProvider(resource=resource, id_generator=_CorrelationIds(), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("aes")
@@ -110,7 +117,7 @@ class ExportingTracer:
 
 
 class _RecordingSpan(Span):
-    """A span that's current from its creation."""
+    """A span that is recorded. It's the current span from its creation."""
 
     def __init__(self, span: trace.Span) -> None:
         super().__init__(span.get_span_context())
@@ -148,11 +155,11 @@ def _current() -> SpanContext:
 
 
 def _resumed_correlation() -> str | None:
-    """Returns the correlation ID that this task has resumed, until a span starts in it."""
+    """Returns the correlation ID that this task has resumed, or None once a span has started in the task."""
     found = get_value(_CORRELATION)
     return found if isinstance(found, str) and not _current().is_valid else None
 
 
 def _span_context(traceparent: str) -> SpanContext:
-    """Parses the span in a W3C header. Returns an invalid context if the header is malformed."""
+    """Parses a W3C ``traceparent`` header. Returns an invalid context if the header is malformed."""
     return trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context())).get_span_context()

@@ -1,4 +1,4 @@
-"""Correlation IDs and spans. Without tracing, a span is one variable check, a tenth of OpenTelemetry's no-op."""
+"""Correlation IDs and spans. While tracing is off, a span costs one check, a tenth of OpenTelemetry's no-op span."""
 
 import os
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 
 
 class Span(NonRecordingSpan):
-    """A piece of work, from its creation to ``end`` or the end of its ``with`` block. This class records nothing.
+    """A span of work, from its creation until ``end`` or the end of its ``with`` block. This class records nothing.
 
-    Spans created during that time in the same task, or in tasks started there, are its children. A ``with`` block
-    records an exception's type.
+    Spans that are created meanwhile in the same task, or in tasks started there, are its children. If a ``with`` block
+    raises an exception, the exception's type is recorded.
     """
 
     def set(self, key: str, value: Value | None) -> None:
-        """Sets an attribute: an ID, name or number, never contents. ``None`` is skipped."""
+        """Sets an attribute to an ID, name or number, never to content. ``None`` is ignored."""
 
     def fail(self, problem: str) -> None:
-        """Marks the work as failed. ``problem`` is the kind of error, since a message may quote contents."""
+        """Marks the work as failed. ``problem`` is the kind of error and not its message, which may quote content."""
 
     def __enter__(self) -> Self:
         return self
@@ -40,12 +40,12 @@ _tracer: "ExportingTracer | None" = None
 
 
 def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Turns tracing on if the standard variables specify a collector. Returns whether it's on."""
+    """Turns tracing on if the standard environment variables specify a collector. Returns whether it's on."""
     global _tracer
     wanted = any(environ.get(name) for name in _ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER") != "none"
     if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
-    # Imported late, since the SDK takes a quarter of a second, and memory.
+    # The SDK is imported late, since it takes a quarter of a second, and memory.
     from libs.tracing._exporting import ExportingTracer
 
     _tracer = ExportingTracer(service, environ)
@@ -70,10 +70,10 @@ def span(
     link: str | None = None,
     began: int | None = None,
 ) -> Span:
-    """Starts a span below ``parent`` (a ``traceparent``), or below the current span.
+    """Starts a span as a child of ``parent`` (a ``traceparent``), or of the current span.
 
-    ``correlation_id`` sets the span's trace. A parent in another trace is then linked and not continued. ``link`` is
-    always just linked. ``began``: Unix nanoseconds, for work that started earlier.
+    ``correlation_id`` determines the span's trace. A parent in another trace is only linked and not continued, as is
+    the span ``link``. ``began`` is in Unix nanoseconds, for work that started earlier.
     """
     if _tracer is None:
         return NOTHING
@@ -81,7 +81,7 @@ def span(
 
 
 def is_on() -> bool:
-    """Returns whether spans are recorded. Check this before computing values only for spans."""
+    """Returns whether spans are recorded. Check this before computing values that only spans need."""
     return _tracer is not None
 
 
@@ -92,18 +92,21 @@ def resume(parent: str | None, correlation_id: str) -> None:
 
 
 def current_traceparent() -> str | None:
-    """Returns the W3C header of the current span, or None without tracing."""
+    """Returns the W3C ``traceparent`` header of the current span, or None while tracing is off."""
     return None if _tracer is None else _tracer.traceparent()
 
 
 def span_id() -> str | None:
-    """Returns the ID of the current span, for logs."""
+    """Returns the ID of the current span, for use in logs."""
     return None if _tracer is None else _tracer.span_id()
 
 
 @lru_cache(maxsize=4096)
 def trace_id_of(correlation_id: str) -> str:
-    """Returns the first half of the correlation ID's SHA-256 in 32 hexadecimal digits, so the trace can be found."""
+    """Returns the trace ID for a correlation ID: the first half of its SHA-256, as 32 hexadecimal digits.
+
+    It's derived, so that the trace of a known correlation ID can be found.
+    """
     return sha256(correlation_id.encode()).hexdigest()[:32]
 
 
@@ -116,11 +119,11 @@ _correlation_id: Final = _bound_by_structlog("correlation_id")
 
 
 def current_correlation_id() -> str | None:
-    """Returns the correlation ID of the current request or message, as in its logs."""
+    """Returns the correlation ID of the current request or message, the same as in its logs."""
     value = _correlation_id.get(None)
     return value if isinstance(value, str) else None
 
 
 def bind_correlation_id(correlation_id: str) -> None:
-    """Binds another correlation ID from here on, for example one from the body."""
+    """Replaces the current correlation ID, for example by one from the request's body."""
     _correlation_id.set(correlation_id)

@@ -1,4 +1,4 @@
-"""Runs the service: ``python -m services.artifacts all|api|worker|migrate``."""
+"""The command line of the artifacts service: ``python -m services.artifacts all|api|worker|migrate``."""
 
 import gc
 

@@ -38,7 +38,7 @@ from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 ENTITIES: Final = (EntityTable("artifacts"), EntityTable("sessions"))
-"""Tables with the subjects of the service's events."""
+"""The tables that contain the subjects of this service's events."""
 _POLL_SECONDS: Final = 1.0
 # Deletions wake this process. Polling covers slow commits, outages of the store, and leftovers of crashed processes.
 _COLLECT_SECONDS: Final = 5.0
@@ -115,7 +115,10 @@ def _follow(service: Service, wake_deleted: Wake) -> None:
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:
-    """Starts the store, and waits two seconds for it. If it isn't available, only work that needs it is delayed."""
+    """Starts the store and waits two seconds for it.
+
+    If it isn't available by then, only the work that needs it is delayed.
+    """
     waiting: set[asyncio.Task[None]] = set()
 
     async def until_started() -> None:

@@ -1,4 +1,4 @@
-"""Settings of the artifacts service, from the environment."""
+"""The settings of the artifacts service, read from the environment."""
 
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
@@ -10,18 +10,17 @@ from libs.service_defaults import ServiceSettings
 class ArtifactsSettings(QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_ARTIFACTS_", extra="ignore", populate_by_name=True)
 
-    objects_url: SecretStr = Field(description="Where artifacts are stored.")
-    public_url: str = Field("", description="The gateway's address in links. Defaults to `AES_GATEWAY_URL`.")
+    objects_url: SecretStr = Field(description="URL of the object store for artifacts.")
+    public_url: str = Field("", description="The gateway's URL in links. Defaults to `AES_GATEWAY_URL`.")
     link_seconds: int = Field(14_400, ge=1, le=604_800, description="How long links are valid.")
-    max_upload_bytes: int = Field(52_428_800, ge=1, description="Largest accepted artifact.")
-    max_image_pixels: int = Field(100_000_000, ge=1, description="Maximum pixels of an image.")
+    max_upload_bytes: int = Field(52_428_800, ge=1, description="Maximum size of an artifact.")
+    max_image_pixels: int = Field(100_000_000, ge=1, description="Maximum number of pixels of an image.")
     table_processes: int = Field(
         2,
         ge=1,
         le=64,
         description=(
-            "Maximum concurrent readers of data files that one company can use per process. Each process has one more,"
-            " for other companies."
+            "Maximum number of data files that a process reads at once for one company, plus one for other companies."
         ),
     )
     table_timeout_seconds: float = Field(60.0, gt=0, description="Time limit for reading one data file.")

@@ -1,1 +1,1 @@
-"""Agents, their versions, toolsets, secrets, and the validation of configurations."""
+"""The registry: agents with their versions, toolsets, secrets, and the validation of configurations."""

@@ -1,4 +1,4 @@
-"""Runs the service: ``python -m services.registry all|api|worker|migrate``."""
+"""The command line of the registry: ``python -m services.registry all|api|worker|migrate``."""
 
 import gc
 

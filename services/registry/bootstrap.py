@@ -24,7 +24,7 @@ from services.registry.use_cases.toolsets import Toolsets
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 ENTITIES: Final = (EntityTable("agents"), EntityTable("toolsets"), EntityTable("secrets"))
-"""Tables with the subjects of the service's events."""
+"""The tables that contain the subjects of this service's events."""
 
 
 def build(settings: RegistrySettings) -> Service:
@@ -45,5 +45,8 @@ def build(settings: RegistrySettings) -> Service:
 
 
 def _asking_targets() -> FairSemaphore:
-    """Limits concurrent calls of targets, so that one company's slow targets can't block all of a process."""
+    """Returns the permits for concurrent calls of targets.
+
+    They keep one company's slow targets from blocking all calls.
+    """
     return FairSemaphore(32, waiting=16, each=4)

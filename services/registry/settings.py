@@ -1,4 +1,4 @@
-"""Settings of the registry, from the environment."""
+"""The settings of the registry, read from the environment."""
 
 from pydantic_settings import SettingsConfigDict
 

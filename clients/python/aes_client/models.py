@@ -160,13 +160,13 @@ class Artifact(Model):
 
 
 class ArtifactPreview(Model):
-    """The tables of an artifact."""
+    """A preview of the tables in an artifact."""
 
     sheets: list[Sheet]
 
 
 class ArtifactState(Model):
-    """The processing status of an artifact. ``progress`` is a percentage."""
+    """The processing state of an artifact. ``progress`` is a percentage."""
 
     artifact_id: str
     processing_status: ArtifactStateProcessingStatus
@@ -175,7 +175,7 @@ class ArtifactState(Model):
 
 
 class ArtifactUrl(Model):
-    """A signed download link, valid until ``expires_at``."""
+    """A signed link that downloads an artifact until ``expires_at``."""
 
     url: str
     expires_at: datetime
@@ -207,8 +207,9 @@ class BlockedBy(Model):
 
 
 class Budget(Model):
-    """A budget in its current period. ``renews_at`` is null for ``total``. Without a user and key, the budget is the
-    company's.
+    """A budget with its usage in the current period. ``renews_at`` is null if ``period`` is ``total``.
+
+    A budget without ``user_id`` and ``key_id`` applies to the whole company.
     """
 
     id: str
@@ -244,7 +245,7 @@ class BulkReply(Model):
 
 
 class CallToolReply(Model):
-    """The result of a call. ``output`` is the text that a model would receive."""
+    """The result of a tool call. ``output`` is the text that a model would receive."""
 
     status: CallToolReplyStatus
     output: str
@@ -252,7 +253,7 @@ class CallToolReply(Model):
 
 
 class Citation(Model):
-    """A passage that supports a reply."""
+    """A citation: a passage that supports the reply."""
 
     knowledge_base_id: str | None = None
     knowledge_base_name: str | None = None
@@ -266,7 +267,7 @@ class Citation(Model):
 
 
 class CitationAdded(Model):
-    """A passage was cited."""
+    """The reply cites a passage."""
 
     session_id: str
     turn_id: str
@@ -288,7 +289,10 @@ class Collection(Model):
 
 
 class CollectionFilesReply(Model):
-    """Results by file. ``added`` and ``failed`` are counts; files already in the collection count as neither."""
+    """The results by file. ``added`` and ``failed`` are counts.
+
+    Files that are already in the collection count as neither.
+    """
 
     success: bool
     added: int
@@ -341,7 +345,7 @@ class Datasource(Model):
 
 
 class DatasourceError(Model):
-    """Why a datasource couldn't be ingested. If ``retryable``, another ingestion may succeed."""
+    """The reason why a file couldn't be ingested. If ``retryable`` is true, another ingestion may succeed."""
 
     code: str
     message: str
@@ -378,8 +382,9 @@ class DeadLetter(Model):
 
 
 class DeadLetterCause(Model):
-    """The cause of a dead-lettered message. ``code`` is the error's name, or ``poison_message`` for an unreadable
-    message.
+    """The reason why a message was dead-lettered.
+
+    ``code`` is the error's name, or ``poison_message`` for an unreadable message.
     """
 
     code: str
@@ -409,8 +414,9 @@ class DeadLetterDetail(Model):
 
 
 class DeadLetterList(Model):
-    """Dead-lettered messages. Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is
-    for operators only.
+    """Dead-lettered messages. Pass ``next`` as ``after`` to get the next page; it's null on the last one.
+
+    Only operators see ``topics``.
     """
 
     dead_letters: list[DeadLetter]
@@ -420,16 +426,19 @@ class DeadLetterList(Model):
 
 
 class DeadLetterPayload(Model):
-    """A dead-lettered payload. ``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
+    """The payload of a dead-lettered message. ``value`` is JSON without secrets.
+
+    If it's hidden, ``value`` is null and ``note`` explains why.
+    """
 
     value: Any
     note: str | None
 
 
 class Delivery(Model):
-    """A delivery of an event to a webhook.
+    """The delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response``:
+    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response`` is
     the start of the last response, or the reason why there was none.
     """
 
@@ -456,7 +465,7 @@ class ErrorDetail(Model):
 
 
 class ErrorInfo(Model):
-    """The body of every error: ``error`` in HTTP responses and in ``….rejected`` events."""
+    """The description of an error: the ``error`` object in HTTP responses and in ``….rejected`` events."""
 
     type: ErrorKind
     message: str
@@ -466,7 +475,7 @@ class ErrorInfo(Model):
 
 
 class ExceededBudget(Model):
-    """A used-up budget. ``limit`` and ``used`` are in ``unit``; a cost is an exact decimal as a string."""
+    """A used-up budget. ``limit`` and ``used`` are in ``unit``. A cost is an exact decimal, as a string."""
 
     budget_id: str
     unit: ExceededBudgetUnit
@@ -476,7 +485,7 @@ class ExceededBudget(Model):
 
 
 class ExceededLimit(Model):
-    """A limit of the company, named as in `GET /me/`, and its current use."""
+    """A company limit that was reached, named as in `GET /me/`, and the current use."""
 
     name: str
     limit: int
@@ -508,7 +517,7 @@ class ExecuteReply(Model):
 
 
 class Failure(Model):
-    """An event that reports an internal error. ``cause`` is the type and location of the underlying exception."""
+    """An internal error that an event reports. ``cause`` is the type and location of the underlying exception."""
 
     service: str
     type: str
@@ -527,8 +536,9 @@ class FailureList(Model):
 
 
 class File(Model):
-    """One of the company's files. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
-    company.
+    """One of the company's files. ``size`` is in bytes.
+
+    ``sha256`` identifies the content. Files of a company with the same content share one stored copy.
     """
 
     id: str
@@ -544,7 +554,7 @@ class File(Model):
 
 
 class FileResult(Model):
-    """The result for one file. ``error`` is set if ``status`` is ``failed``."""
+    """The result for one file. ``error`` is set only if ``status`` is ``failed``."""
 
     file_id: str
     status: str
@@ -552,7 +562,7 @@ class FileResult(Model):
 
 
 class FileText(Model):
-    """A part of a file's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
+    """A part of a file's extracted text, from ``offset``. ``characters`` is the length of the whole text."""
 
     file_id: str
     text: str
@@ -561,7 +571,7 @@ class FileText(Model):
 
 
 class HttpToolset(Model):
-    """A toolset of HTTP requests."""
+    """A toolset whose tools each send one HTTP request."""
 
     safe_to_repeat: bool | None = None
     approval: HttpToolsetApproval | None = None
@@ -580,7 +590,7 @@ class HttpToolset(Model):
 
 
 class HttpToolsetTool(Model):
-    """A tool and its HTTP request."""
+    """A tool and the HTTP request that it sends."""
 
     name: str
     description: str = ""
@@ -597,7 +607,7 @@ class HttpToolsetTool(Model):
 
 
 class IssuedKeyReply(Model):
-    """A new key with its secret, which is shown only once."""
+    """A new API key with its secret, which is shown only once."""
 
     id: str
     name: str
@@ -613,7 +623,7 @@ class IssuedKeyReply(Model):
 
 
 class IssuedWebhookReply(Model):
-    """A webhook with its newest secret, which is shown only once."""
+    """A webhook with its newest signing secret, which is shown only once."""
 
     id: str
     url: str
@@ -630,7 +640,10 @@ class IssuedWebhookReply(Model):
 
 
 class Key(Model):
-    """An API key. ``prefix`` is the start of its secret. ``rate_limit`` is requests per minute; null is unlimited."""
+    """An API key. ``prefix`` is the start of its secret.
+
+    ``rate_limit`` is in requests per minute; null means unlimited.
+    """
 
     id: str
     name: str
@@ -645,8 +658,9 @@ class Key(Model):
 
 
 class KnowledgeBase(Model):
-    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status``
-    is ``completed``.
+    """A searchable set of documents. ``success_rate`` is a percentage.
+
+    ``processing_metadata`` is empty once ``status`` is ``completed``.
     """
 
     id: str
@@ -678,7 +692,7 @@ class KnowledgeBase(Model):
 
 
 class KnowledgeBaseState(Model):
-    """The response to ``check_status``. ``status_updated`` is true if the status changed since your last request."""
+    """The response to a status request. ``status_updated`` is true if the status changed since your last request."""
 
     success: bool = True
     message: str
@@ -687,8 +701,9 @@ class KnowledgeBaseState(Model):
 
 
 class LimitOfCompany(Model):
-    """A limit of the company. `limit` is null if there's none. `used` is null while the counting service is
-    unavailable.
+    """A limit of the company. `limit` is null if there's none.
+
+    `used` is null while the service that counts it is unavailable.
     """
 
     limit: int | None
@@ -696,7 +711,7 @@ class LimitOfCompany(Model):
 
 
 class McpToolset(Model):
-    """A toolset of an MCP server."""
+    """A toolset with the tools of an MCP server."""
 
     safe_to_repeat: bool | None = None
     approval: McpToolsetApproval | None = None
@@ -720,8 +735,8 @@ class McpToolset(Model):
 class Me(Model):
     """The caller's user and permissions, and the company's limits with their current use.
 
-    For rates, `used` counts recent requests or turns. A sixtieth of the limit is refilled every second. Each gateway
-    reserves up to a twentieth of a rate in advance, and that share may go unused.
+    For rates, `used` counts recent requests or turns. A sixtieth of the limit becomes available again every second.
+    Each gateway reserves up to a twentieth of the limit in advance, which may go unused.
     """
 
     user_id: str
@@ -736,9 +751,9 @@ class Me(Model):
 
 
 class Message(Model):
-    """A message of the history. ``content`` joins the text of ``content_blocks``.
+    """A message of the history. ``content`` is the combined text of ``content_blocks``.
 
-    In imported histories, a message with the role ``tool`` is the result of a call; its ``content`` is the output.
+    In imported histories, a message with the role ``tool`` is the result of a tool call; its ``content`` is the output.
     """
 
     id: str
@@ -750,7 +765,7 @@ class Message(Model):
 
 
 class OpenAction(Model):
-    """An action in ``GET /actions/``, with its waiting turn."""
+    """An open action in ``GET /actions/``, with the turn that is waiting for it."""
 
     action_id: str
     kind: OpenActionKind
@@ -762,7 +777,10 @@ class OpenAction(Model):
 
 
 class OpenApiToolset(Model):
-    """A toolset of an OpenAPI document. Only ``GET /toolsets/{name}/`` returns ``document``, which may be large."""
+    """A toolset with the operations of an OpenAPI document.
+
+    Only ``GET /toolsets/{name}/`` returns ``document``, which may be large.
+    """
 
     safe_to_repeat: bool | None = None
     approval: OpenApiToolsetApproval | None = None
@@ -786,8 +804,9 @@ class OpenApiToolset(Model):
 
 
 class OutputInvalid(Model):
-    """The model's response doesn't match the output schema, so the model is called again. ``text_length`` is the length
-    of the response's text.
+    """The model's response doesn't match the output schema, so the model is called again.
+
+    ``text_length`` is the length of the response's text in characters.
     """
 
     session_id: str
@@ -809,7 +828,7 @@ class OutputTextDelta(Model):
 
 
 class OutputTextDone(Model):
-    """A step's text is complete. ``length`` is its length in characters."""
+    """The text of a step is complete. ``length`` is its length in characters."""
 
     session_id: str
     turn_id: str
@@ -842,7 +861,7 @@ class ReplayResult(Model):
 
 
 class Replica(Model):
-    """A process. ``reason``: what it's waiting for, or why it couldn't be queried."""
+    """A process of a service. ``reason`` is what it's waiting for, or why it couldn't be queried."""
 
     address: str
     status: ReplicaStatus
@@ -851,9 +870,7 @@ class Replica(Model):
 
 
 class Reply(Model):
-    """The agent's reply. If the turn has an output schema, ``output`` is ``content`` parsed as JSON; otherwise it's
-    omitted.
-    """
+    """The agent's reply. ``output`` is ``content`` parsed as JSON. It's omitted if the turn has no output schema."""
 
     content: str
     output: Any = None
@@ -863,7 +880,7 @@ class Reply(Model):
 
 
 class RequestedToolCall(Model):
-    """A tool call that the model requested and that hasn't run."""
+    """A tool call that the model has requested and that hasn't run yet."""
 
     id: str
     name: str
@@ -871,10 +888,11 @@ class RequestedToolCall(Model):
 
 
 class RequiredAction(Model):
-    """An external answer that a waiting turn needs before it can resume.
+    """An approval or tool result that a waiting turn needs before it can resume.
 
-    ``approval``: a user decides whether the call runs with exactly these arguments. ``tool_result``: the caller runs
-    the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn resumes.
+    For an ``approval``, a user decides whether the call may run with exactly these arguments. For a ``tool_result``,
+    the caller runs the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn
+    resumes.
     """
 
     action_id: str
@@ -884,10 +902,10 @@ class RequiredAction(Model):
 
 
 class Retention(Model):
-    """A company's retention. Sessions without a turn for ``session_retention_days`` are deleted. null keeps them
-    forever.
+    """A company's retention.
 
-    The value is the company's setting, or the installation's default (``default_session_retention_days``).
+    Sessions are deleted after ``session_retention_days`` without a turn; null keeps them forever. The value is the
+    company's setting, or the installation's default (``default_session_retention_days``).
     """
 
     session_retention_days: int | None
@@ -895,7 +913,7 @@ class Retention(Model):
 
 
 class SearchReply(Model):
-    """Passages, best first. ``score`` is from 0 to 1."""
+    """The passages found by a search, best first. ``score`` is from 0 to 1."""
 
     success: bool = True
     query: str
@@ -904,7 +922,7 @@ class SearchReply(Model):
 
 
 class Secret(Model):
-    """A secret without its value, which can't be read back."""
+    """A secret without its value, which can't be retrieved."""
 
     name: str
     created_at: datetime
@@ -912,7 +930,7 @@ class Secret(Model):
 
 
 class ServiceState(Model):
-    """A service with ``ready`` of ``total`` replicas. ``replicas`` are listed only for the installation's operators."""
+    """The state of a service: ``ready`` of its ``total`` replicas are ready. Only operators see ``replicas``."""
 
     service: str
     status: ServiceStateStatus
@@ -929,10 +947,10 @@ class ServiceStates(Model):
 
 
 class Session(Model):
-    """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
-    copied from.
+    """A conversation, with a copy of its agent's configuration.
 
-    ``metadata`` is set through the OpenAI API's conversations, and omitted if empty.
+    ``forked_from`` is the ID of the session that the history was copied from. ``metadata`` is set through the OpenAI
+    API's conversations, and omitted if empty.
     """
 
     session_id: str
@@ -955,7 +973,7 @@ class SessionCreatedReply(Model):
 
 
 class Sheet(Model):
-    """A table: the ``headers`` and ``types`` of its columns, its first ``rows``, and its total number of rows."""
+    """A table in a file: its columns' ``headers`` and ``types``, its first ``rows``, and its total number of rows."""
 
     name: str
     headers: list[str]
@@ -965,9 +983,9 @@ class Sheet(Model):
 
 
 class TimelineEventView(Model):
-    """An event of the timeline. `position` is its number in the company's timeline.
+    """An event in the timeline. `position` is its number in the company's timeline.
 
-    `type` is the short form, such as `turn.completed` for `aes.runtime.turn.completed.v1`.
+    `type` is the short name, such as `turn.completed` for `aes.runtime.turn.completed.v1`.
     """
 
     id: str
@@ -985,7 +1003,7 @@ class TimelineEventView(Model):
 
 
 class TokenReply(Model):
-    """A bearer token, which isn't stored. It expires when its key does, if not sooner."""
+    """A new bearer token, which isn't stored. It expires with its key, if not sooner."""
 
     access_token: str
     token_type: str = "Bearer"
@@ -1006,7 +1024,7 @@ class ToolCallCompleted(Model):
 
 
 class ToolCallFailed(Model):
-    """A tool call failed, or its outcome is unknown after a crash. The model receives ``reason`` as the result."""
+    """A tool call failed, or a crash left its outcome unknown. The model receives ``reason`` as the call's result."""
 
     session_id: str
     turn_id: str
@@ -1019,8 +1037,8 @@ class ToolCallFailed(Model):
 class ToolCallRecord(Model):
     """A tool call of a turn.
 
-    ``status`` is ``completed``, ``failed``, ``unknown`` (outcome lost in a crash), or ``requested`` (the turn ended
-    with this call, for the caller to run).
+    ``status`` is ``completed``, ``failed``, ``unknown`` (its outcome was lost in a crash), or ``requested`` (the turn
+    ended with this call, for the caller to run).
     """
 
     id: str
@@ -1031,8 +1049,9 @@ class ToolCallRecord(Model):
 
 
 class ToolCallStarted(Model):
-    """The model requested a tool call. For a step's first call, ``text_length`` is the length of the step's text in
-    characters.
+    """The model requested a tool call.
+
+    For the first call of a step, ``text_length`` is the length of the step's text in characters.
     """
 
     session_id: str
@@ -1065,7 +1084,7 @@ class TopicLetters(Model):
 
 
 class Turn(Model):
-    """A turn with its ``reply`` if it completed, its ``error`` if it failed, and its open ``required_actions``.
+    """A turn. ``reply`` is set if it completed, ``error`` if it failed, and ``required_actions`` while it's waiting.
 
     ``blocked_by`` is set while the turn is queued behind a waiting turn.
     """
@@ -1091,10 +1110,10 @@ class Turn(Model):
 
 
 class TurnAccepted(Model):
-    """The body of a 202 response. The turn continues; ``Location`` is its URL.
+    """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
 
-    ``required_actions`` are the open actions of a waiting turn. ``blocked_by`` is the waiting turn that blocks a queued
-    one.
+    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that it's
+    queued behind, if any.
     """
 
     success: bool = True
@@ -1107,8 +1126,9 @@ class TurnAccepted(Model):
 
 
 class TurnActionRequired(Model):
-    """A turn is waiting for an answer to this action. A turn can wait for several actions and resumes when all are
-    resolved.
+    """A turn is waiting for an answer to this action.
+
+    A turn can wait for several actions and resumes when all are resolved.
     """
 
     session_id: str
@@ -1118,10 +1138,11 @@ class TurnActionRequired(Model):
 
 
 class TurnActionResolved(Model):
-    """An action was answered, or it expired. ``decision`` is null for a tool result; ``by`` is empty after expiry.
+    """An action was answered, or it expired.
 
-    ``tool_call.completed`` or ``tool_call.failed`` follows: after an approval once the call has run, otherwise
-    immediately. If the turn ends first, its open actions close without this event.
+    ``decision`` is null for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
+    ``tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn ends
+    first, its open actions are closed without this event.
     """
 
     session_id: str
@@ -1186,7 +1207,7 @@ class TurnQueued(Model):
 
 
 class TurnRestarted(Model):
-    """Another worker took over the turn. Discard the text of steps after ``resumed_from_step``."""
+    """Another worker took over the turn. Discard any text received for steps after ``resumed_from_step``."""
 
     session_id: str
     turn_id: str
@@ -1218,9 +1239,9 @@ class UploadedFiles(Model):
 
 
 class Usage(Model):
-    """A turn's usage. ``seconds`` is working time, without the time spent waiting.
+    """A turn's usage. ``seconds`` is the time that the turn was running, without the time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ran; null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ran. It's null if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1249,7 +1270,7 @@ class UsageItem(Model):
 
 
 class UsageReport(Model):
-    """Usage ``from`` a time up to but excluding ``to``. ``total`` is the number of groups."""
+    """The usage between ``from``, inclusive, and ``to``, exclusive. ``total`` is the number of groups."""
 
     begin: datetime = Field(alias="from")
     end: datetime = Field(alias="to")
@@ -1273,7 +1294,7 @@ class UsageTotals(Model):
 
 
 class ValidationReport(Model):
-    """The result of a validation. ``config_hash`` is set only if the configuration is valid."""
+    """The result of validating an agent configuration. ``config_hash`` is set only if the configuration is valid."""
 
     valid: bool
     errors: list[ErrorDetail] = []
@@ -1282,9 +1303,10 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. If ``company_wide``, it receives events of all users' private sessions, like its creator.
+    """A webhook. If it's ``company_wide``, it also receives events of other users' private sessions.
 
-    ``failing_since``: the first failed attempt since the last success, or null.
+    Its creator can see those sessions, too. ``failing_since`` is the time of the first failed attempt since the last
+    success, or null.
     """
 
     id: str
@@ -1337,7 +1359,7 @@ class AgentConfiguration(TypedDict, total=False):
 
 
 class ArtifactSource(TypedDict, total=False):
-    """The ID of an artifact."""
+    """A reference to an artifact by ID."""
 
     artifact_id: Required[str]
 
@@ -1351,8 +1373,9 @@ class BulkBody(TypedDict, total=False):
 
 
 class BulkParameters(TypedDict, total=False):
-    """Parameters of a bulk operation. ``update_tags`` needs ``tags``, which replace all tags. ``change_status`` needs
-    ``status``.
+    """Parameters of a bulk operation. ``update_tags`` requires ``tags``, which replace all tags of the files.
+
+    ``change_status`` requires ``status``.
     """
 
     tags: list[str] | None
@@ -1379,9 +1402,9 @@ class CallToolBody(TypedDict, total=False):
 
 
 class ChunkingStrategy(TypedDict, total=False):
-    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
+    """Settings for splitting documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    ``chunk_overlap`` defaults to an eighth of the size, at most 64.
+    ``chunk_overlap`` defaults to an eighth of ``chunk_size``, at most 64.
     """
 
     strategy: Literal["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"]
@@ -1421,7 +1444,7 @@ class ConfiguredSession(TypedDict, total=False):
 
 
 class CreateAgentBody(TypedDict, total=False):
-    """The body of ``POST /agent/``: the configuration and the settings of a stored agent."""
+    """The body of ``POST /agent/``: an agent's configuration and its other settings."""
 
     is_public: bool
     is_shared: bool
@@ -1442,8 +1465,8 @@ class CreateAgentBody(TypedDict, total=False):
 class CreateBudgetBody(TypedDict, total=False):
     """The body of ``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
-    Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
-    event is published when usage reaches ``warning_percent``; null turns it off.
+    Set either ``cost``, an exact decimal, or ``tokens``, which counts input and output together. Days and months are in
+    UTC. An event is published when usage reaches ``warning_percent``; null disables this event.
     """
 
     description: str
@@ -1463,7 +1486,7 @@ class CreateCollectionBody(TypedDict, total=False):
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """The body of ``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
+    """The body of ``POST /connections/``: a public key for one agent, specified by ID or by key."""
 
     name: str
     agent_id: str | None
@@ -1482,7 +1505,7 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except installation scopes."""
+    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, without the scopes of operators."""
 
     name: str
     scopes: (
@@ -1524,8 +1547,9 @@ class CreateKeyBody(TypedDict, total=False):
 
 
 class CreateKnowledgeBaseBody(TypedDict, total=False):
-    """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine``
-    defaults to the installation's.
+    """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion.
+
+    ``processing_engine`` defaults to the installation's.
     """
 
     name: Required[str]
@@ -1557,7 +1581,7 @@ class EmbeddingConfig(TypedDict, total=False):
 
 
 class ExecuteBody(TypedDict, total=False):
-    """The body of ``POST /runtime/{session_id}/execute/``: non-blank text, or a list of blocks."""
+    """The body of ``POST /runtime/{session_id}/execute/``. ``content`` is non-blank text or a list of blocks."""
 
     content: Required[str | list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]]
     correlation_id: str | None
@@ -1565,7 +1589,7 @@ class ExecuteBody(TypedDict, total=False):
 
 
 class FileBlock(TypedDict, total=False):
-    """An artifact of this session, by ID."""
+    """A file: an artifact of the session, specified by ID."""
 
     type: Required[Literal["file"]]
     source: Required[ArtifactSource]
@@ -1573,8 +1597,9 @@ class FileBlock(TypedDict, total=False):
 
 
 class ForkSessionBody(TypedDict, total=False):
-    """The body of ``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is
-    copied.
+    """The body of ``POST /sessions/{session_id}/fork/``.
+
+    Specify at most one turn; without one, the whole history is copied.
     """
 
     up_to_turn_id: str | None
@@ -1584,7 +1609,8 @@ class ForkSessionBody(TypedDict, total=False):
 class GivenMessage(TypedDict, total=False):
     """A message of an imported conversation.
 
-    An assistant message can request ``tool_calls``. A tool message is the result of the earlier call ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
+    ``tool_call_id``.
     """
 
     role: Required[Literal["user", "assistant", "tool"]]
@@ -1636,7 +1662,7 @@ class HttpToolsetBody(TypedDict, total=False):
 
 
 class ImageBlock(TypedDict, total=False):
-    """An image artifact of this session, by the URL returned on upload."""
+    """An image: an artifact of the session, specified by the URL that the upload returned."""
 
     type: Required[Literal["image"]]
     url: Required[str]
@@ -1667,7 +1693,7 @@ class KnowledgeBaseLink(TypedDict, total=False):
 
 
 class LlmConfig(TypedDict, total=False):
-    """Model settings. ``model`` is ``provider:name``; ``temperature`` is from 0 to 2."""
+    """Model settings. ``model`` has the format ``provider:name``; ``temperature`` is from 0 to 2."""
 
     model: str
     temperature: float | None
@@ -1677,7 +1703,7 @@ class LlmConfig(TypedDict, total=False):
 
 
 class McpToolsetBody(TypedDict, total=False):
-    """The tools of an MCP server, over streamable HTTP. ``allowed_tools`` limits them."""
+    """The tools of an MCP server over streamable HTTP, limited to ``allowed_tools`` if set."""
 
     safe_to_repeat: bool | None
     approval: Literal["never", "always"] | None
@@ -1693,15 +1719,15 @@ class McpToolsetBody(TypedDict, total=False):
 
 
 class NamedTool(TypedDict, total=False):
-    """A tool that the model must call."""
+    """The tool that the model must call, by name."""
 
     name: Required[str]
 
 
 class OpenApiToolsetBody(TypedDict, total=False):
-    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL. ``operations`` limits them.
+    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL, limited to ``operations`` if set.
 
-    Identify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
+    Specify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
     """
 
     safe_to_repeat: bool | None
@@ -1736,8 +1762,8 @@ class ReferencedSession(TypedDict, total=False):
 class ResolveActionBody(TypedDict, total=False):
     """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval; a denial can give a ``reason``. ``output`` and ``error`` are the result of a tool
-    call that you ran. ``output`` can be any JSON value, including null.
+    ``decision`` answers an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
+    tool call that you ran. ``output`` can be any JSON value, including null.
     """
 
     decision: Literal["approve", "deny"] | None
@@ -1770,7 +1796,7 @@ class SearchBody(TypedDict, total=False):
 
 
 class SearchFilters(TypedDict, total=False):
-    """Limits a search to files in these collections, with these IDs, or with these tags."""
+    """Restricts a search to files in these collections, with these IDs, or with these tags."""
 
     collection_ids: list[str]
     file_ids: list[str]
@@ -1784,7 +1810,7 @@ class SetRetentionBody(TypedDict, total=False):
 
 
 class TextBlock(TypedDict, total=False):
-    """A text block."""
+    """A block of text."""
 
     type: Required[Literal["text"]]
     text: Required[str]
@@ -1831,7 +1857,7 @@ class TokenBody(TypedDict, total=False):
 
 
 class ToolPolicy(TypedDict, total=False):
-    """Settings for an agent's calls to matching tools. Omitted settings keep the tool's own values.
+    """Settings for an agent's calls to the tools that match a pattern. Omitted settings keep the tool's own values.
 
     If the tool and the policy disagree on approval, the stricter setting applies.
     """
@@ -1844,9 +1870,9 @@ class ToolPolicy(TypedDict, total=False):
 class TurnOptions(TypedDict, total=False):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop``: the model's output ends before the first of these strings. ``tool_choice`` allows, forbids or requires a
-    tool call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``.
-    ``metadata`` is stored with the turn and doesn't affect it.
+    The model's output ends before the first of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
+    call, and applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
+    is stored with the turn and doesn't affect its execution.
     """
 
     temperature: float | None
@@ -1881,8 +1907,9 @@ class UpdateAgentBody(TypedDict, total=False):
 
 
 class UpdateBudgetBody(TypedDict, total=False):
-    """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and
-    vice versa.
+    """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values.
+
+    Setting ``cost`` clears ``tokens`` and vice versa.
     """
 
     description: str | None
@@ -1899,8 +1926,9 @@ class UpdateCollectionBody(TypedDict, total=False):
 
 
 class UpdateKnowledgeBaseBody(TypedDict, total=False):
-    """The body of ``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply
-    from the next ingestion.
+    """The body of ``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values.
+
+    Changed content and settings take effect with the next ingestion.
     """
 
     name: str | None
@@ -1916,7 +1944,7 @@ class UpdateKnowledgeBaseBody(TypedDict, total=False):
 class UpdateToolsetBody(TypedDict, total=False):
     """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
-    Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
+    The name and type can't be changed. Setting ``document`` clears ``document_url``, and vice versa.
     """
 
     safe_to_repeat: bool | None

@@ -1,4 +1,4 @@
-"""A module per resource: its bodies, views, commands, events and examples.
+"""One module for each resource, with its bodies, views, commands, events and examples.
 
-Services import the modules they use; ``registry`` imports all.
+Services import the modules they use; ``registry`` imports all of them.
 """

@@ -1,4 +1,4 @@
-"""Accounts: the caller and the company's limits."""
+"""The caller's own account and the limits of its company."""
 
 from pydantic import BaseModel
 
@@ -7,8 +7,9 @@ from libs.contracts.timestamps import Timestamp
 
 
 class LimitOfCompany(BaseModel):
-    """A limit of the company. `limit` is null if there's none. `used` is null while the counting service is
-    unavailable.
+    """A limit of the company. `limit` is null if there's none.
+
+    `used` is null while the service that counts it is unavailable.
     """
 
     limit: int | None
@@ -18,8 +19,8 @@ class LimitOfCompany(BaseModel):
 class Me(BaseModel):
     """The caller's user and permissions, and the company's limits with their current use.
 
-    For rates, `used` counts recent requests or turns. A sixtieth of the limit is refilled every second. Each gateway
-    reserves up to a twentieth of a rate in advance, and that share may go unused.
+    For rates, `used` counts recent requests or turns. A sixtieth of the limit becomes available again every second.
+    Each gateway reserves up to a twentieth of the limit in advance, which may go unused.
     """
 
     user_id: str

@@ -1,4 +1,4 @@
-"""Actions: external answers that waiting turns need."""
+"""Actions: the approvals and tool results that waiting turns need."""
 
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class OpenAction(RequiredAction):
-    """An action in ``GET /actions/``, with its waiting turn."""
+    """An open action in ``GET /actions/``, with the turn that is waiting for it."""
 
     session_id: str
     turn_id: str
@@ -26,8 +26,8 @@ class ActionPage(WireModel, ListPage):
 class ResolveActionBody(StrictModel):
     """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
-    ``decision`` answers an approval; a denial can give a ``reason``. ``output`` and ``error`` are the result of a tool
-    call that you ran. ``output`` can be any JSON value, including null.
+    ``decision`` answers an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
+    tool call that you ran. ``output`` can be any JSON value, including null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -53,8 +53,9 @@ class ResolveActionBody(StrictModel):
 
 
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
-    """An answer to an action was accepted. Repeated answers get this event, too. ``turn`` is the turn's resulting
-    state.
+    """An answer to an action was accepted. Repeating an answer publishes this event again.
+
+    ``turn`` is the resulting state.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}
@@ -67,7 +68,7 @@ class ResolveAction(
 ):
     """Answer an open action of a waiting turn: an approval with ``decision``, a tool call with ``output`` or ``error``.
 
-    Without ``decision`` and ``error``, the answer is ``output``, which may be null.
+    If neither ``decision`` nor ``error`` is set, the answer is ``output``, even if it's null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Agents: configurations of models, tools and knowledge, with their versions."""
+"""Agents: versioned configurations of models, tools and knowledge bases."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -16,7 +16,7 @@ AgentType = Literal["llm_agent", "react_agent"]
 
 
 class LlmConfig(StrictModel):
-    """Model settings. ``model`` is ``provider:name``; ``temperature`` is from 0 to 2."""
+    """Model settings. ``model`` has the format ``provider:name``; ``temperature`` is from 0 to 2."""
 
     model: str = Field(default="builtin:extractive", min_length=1, max_length=200)
     temperature: float | None = Field(default=None, ge=0, le=2)
@@ -38,13 +38,13 @@ class KnowledgeBaseLink(StrictModel):
 Text = Annotated[str, Field(max_length=200_000)]
 Approval = Literal["never", "always"]
 CallSeconds = Annotated[float, Field(ge=1, le=600)]
-"""The timeout of one tool call."""
+"""The maximum duration of one tool call."""
 CallRetries = Annotated[int, Field(ge=0, le=5)]
 """Retries of a tool call after connection errors, timeouts, 429 and 5xx, if repeating it is safe."""
 
 
 class ToolPolicy(StrictModel):
-    """Settings for an agent's calls to matching tools. Omitted settings keep the tool's own values.
+    """Settings for an agent's calls to the tools that match a pattern. Omitted settings keep the tool's own values.
 
     If the tool and the policy disagree on approval, the stricter setting applies.
     """
@@ -55,7 +55,7 @@ class ToolPolicy(StrictModel):
 
 
 ToolPattern = Annotated[str, Field(min_length=1, max_length=200)]
-"""A tool's name, ``<toolset>.*``, or ``*`` for every tool."""
+"""Matches tools: a tool's name, ``<toolset>.*`` for a toolset's tools, or ``*`` for every tool."""
 
 
 class ClientTool(StrictModel):
@@ -68,7 +68,7 @@ class ClientTool(StrictModel):
 
 ToolPolicies = Annotated[dict[ToolPattern, ToolPolicy], Field(max_length=64)]
 MOST_CLIENT_TOOLS: Final = 128
-"""The same limit as OpenAI's."""
+"""OpenAI has the same limit."""
 ClientTools = Annotated[list[ClientTool], Field(max_length=MOST_CLIENT_TOOLS)]
 
 
@@ -93,7 +93,7 @@ class AgentConfiguration(StrictModel):
 
 
 class ValidationReport(BaseModel):
-    """The result of a validation. ``config_hash`` is set only if the configuration is valid."""
+    """The result of validating an agent configuration. ``config_hash`` is set only if the configuration is valid."""
 
     valid: bool
     errors: list[ErrorDetail] = []
@@ -102,7 +102,7 @@ class ValidationReport(BaseModel):
 
 
 class AgentSettings(StrictModel):
-    """Settings of a stored agent, apart from its configuration."""
+    """Settings of a stored agent that aren't part of its configuration."""
 
     is_public: bool = False
     is_shared: bool = False
@@ -112,7 +112,7 @@ class AgentSettings(StrictModel):
 
 
 class CreateAgentBody(AgentConfiguration, AgentSettings):
-    """The body of ``POST /agent/``: the configuration and the settings of a stored agent."""
+    """The body of ``POST /agent/``: an agent's configuration and its other settings."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "conversation": {
@@ -245,7 +245,10 @@ class AgentCreated(Event, type="aes.registry.agent.created.v1"):
 
 
 class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
-    """An agent was updated. If its configuration changed, ``version_number`` increases."""
+    """An agent was updated.
+
+    If the configuration changed, the agent has a new version with a higher ``version_number``.
+    """
 
     agent: Agent
 

@@ -14,19 +14,19 @@ ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
 ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
 BYTES_MISSING: Final = "bytes_missing"
-"""The type of the error detail if an artifact's content is lost. An unreachable store is a different error."""
+"""The error detail's type if an artifact's content is lost. An unreachable store leads to a different error."""
 
 
 class ArtifactRecord(BaseModel):
     """A file in a session, without download links. ``size`` is in bytes.
 
-    ``metadata`` holds the results of processing: ``width`` and ``height`` of an image, ``characters`` and ``passages``
-    of a document, ``sheets`` and ``rows`` of tables. ``platform_file_id`` is the ID of its copy among the company's
-    files.
+    ``metadata`` contains the results of processing: an image's ``width`` and ``height``, a document's ``characters``
+    and ``passages``, or the ``sheets`` and ``rows`` of tables. ``platform_file_id`` is the ID of the artifact's copy
+    among the company's files.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of an agent": {
+        "created by an agent": {
             "artifact_id": "01980f52-1a2b-7c3d-8e4f-5a6b7c8d9e0f",
             "session_id": "01980f52-0a31-7c25-9d3e-2b3c4d5e6f05",
             "name": "timetable.csv",
@@ -69,7 +69,7 @@ class ArtifactPage(ListPage):
 
 
 class ArtifactState(BaseModel):
-    """The processing status of an artifact. ``progress`` is a percentage."""
+    """The processing state of an artifact. ``progress`` is a percentage."""
 
     artifact_id: str
     processing_status: ProcessingStatus
@@ -78,14 +78,14 @@ class ArtifactState(BaseModel):
 
 
 class ArtifactUrl(BaseModel):
-    """A signed download link, valid until ``expires_at``."""
+    """A signed link that downloads an artifact until ``expires_at``."""
 
     url: str
     expires_at: Timestamp
 
 
 class Sheet(BaseModel):
-    """A table: the ``headers`` and ``types`` of its columns, its first ``rows``, and its total number of rows."""
+    """A table in a file: its columns' ``headers`` and ``types``, its first ``rows``, and its total number of rows."""
 
     name: str
     headers: list[str]
@@ -95,7 +95,7 @@ class Sheet(BaseModel):
 
 
 class ArtifactPreview(BaseModel):
-    """The tables of an artifact."""
+    """A preview of the tables in an artifact."""
 
     sheets: list[Sheet]
 
@@ -108,7 +108,7 @@ class PlatformCopy(BaseModel):
 
 
 class ArtifactText(BaseModel):
-    """A part of a document's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
+    """A part of a document's extracted text, from ``offset``. ``characters`` is the length of the whole text."""
 
     artifact_id: str
     text: str
@@ -117,7 +117,7 @@ class ArtifactText(BaseModel):
 
 
 class ArtifactSearchBody(StrictModel):
-    """A search in a session's documents, or in those given by ``artifact_ids``."""
+    """A search in all documents of a session, or only in those with these ``artifact_ids``."""
 
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     artifact_ids: Annotated[list[str], Field(max_length=10_000)] | None = None
@@ -137,13 +137,13 @@ class ArtifactPassage(BaseModel):
 
 
 class ArtifactPassages(BaseModel):
-    """Passages, best first."""
+    """The passages found by a search, best first."""
 
     results: list[ArtifactPassage]
 
 
 class ArtifactLinkBody(StrictModel):
-    """A valid or expired download link of an artifact."""
+    """A download link of an artifact, which may have expired."""
 
     url: Annotated[str, Field(min_length=1, max_length=4000)]
 
@@ -164,13 +164,13 @@ class ArtifactEvent(Event):
 class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1"):
     """Processing of an artifact progressed. ``progress`` is a percentage."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"of a document": {"progress": 40}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a document": {"progress": 40}}
 
     progress: int
 
 
 class ArtifactReady(ArtifactEvent, type="aes.artifacts.artifact.ready.v1"):
-    """An artifact was processed. ``metadata`` holds the results, such as the number of sheets, rows or passages."""
+    """An artifact was processed. ``metadata`` contains the results, such as the number of sheets, rows or passages."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a table": {"metadata": {"sheets": 1, "rows": 42}}}
 

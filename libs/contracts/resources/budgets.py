@@ -1,4 +1,4 @@
-"""Budgets: limits on the tokens or cost of turns in a period."""
+"""Budgets, which limit the tokens or cost of turns in a period."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -41,8 +41,8 @@ Description = Annotated[str, Field(max_length=1_000)]
 class CreateBudgetBody(StrictModel):
     """The body of ``POST /budgets/``: a budget of the company, or of one of its users or keys.
 
-    Give either ``cost``, an exact decimal, or ``tokens``, input and output combined. Days and months are in UTC. An
-    event is published when usage reaches ``warning_percent``; null turns it off.
+    Set either ``cost``, an exact decimal, or ``tokens``, which counts input and output together. Days and months are in
+    UTC. An event is published when usage reaches ``warning_percent``; null disables this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -72,8 +72,9 @@ class CreateBudgetBody(StrictModel):
 
 
 class UpdateBudgetBody(StrictModel):
-    """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values. Setting ``cost`` clears ``tokens`` and
-    vice versa.
+    """The body of ``PATCH /budgets/{id}/``. Omitted fields keep their values.
+
+    Setting ``cost`` clears ``tokens`` and vice versa.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a higher limit": {"cost": "400", "warning_percent": 90}}
@@ -102,12 +103,13 @@ class BudgetUse(BaseModel):
 
 
 class Budget(BaseModel):
-    """A budget in its current period. ``renews_at`` is null for ``total``. Without a user and key, the budget is the
-    company's.
+    """A budget with its usage in the current period. ``renews_at`` is null if ``period`` is ``total``.
+
+    A budget without ``user_id`` and ``key_id`` applies to the whole company.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of the company": {
+        "the company's budget": {
             "id": "01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
             "description": "All agents",
             "period": "month",
@@ -176,7 +178,7 @@ class BudgetDeleted(Event, type="aes.runtime.budget.deleted.v1"):
 
 
 class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
-    """Usage of a budget reached its ``warning_percent``."""
+    """The usage of a budget reached its ``warning_percent``."""
 
     budget: Budget
 
@@ -184,16 +186,16 @@ class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
 class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
     """A turn used up the budget. New turns are rejected until the budget renews or you change it."""
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"of the company": {"budget": Budget.EXAMPLES["used up"]}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"the company's budget": {"budget": Budget.EXAMPLES["used up"]}}
 
     budget: Budget
 
 
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit the tokens or cost of turns of the company, a user or a key. The budget's ID is the command's ID.
+    """Create a budget for the tokens or cost of turns of the company, a user or a key. Its ID is the command's ID.
 
-    ``used``: the usage so far in the day or month that started at ``period_started_at``. Later periods ignore it.
-    ``owner_id``: the budget's user or the owner of its key; empty for the company's budgets.
+    ``used`` is the usage so far in the day or month that started at ``period_started_at``. Later periods ignore it.
+    ``owner_id`` is the budget's user or the owner of its key; it's empty for the company's budgets.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -84,7 +84,10 @@ class CollectionFilesBody(StrictModel):
 
 
 class CollectionFilesReply(BaseModel):
-    """Results by file. ``added`` and ``failed`` are counts; files already in the collection count as neither."""
+    """The results by file. ``added`` and ``failed`` are counts.
+
+    Files that are already in the collection count as neither.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "one file": {

@@ -1,4 +1,4 @@
-"""Connections: public keys that web pages use to chat with one agent."""
+"""Connections: public keys with which web pages chat with one agent."""
 
 from typing import Annotated, Any, ClassVar
 
@@ -30,7 +30,7 @@ OriginText = Annotated[
 
 
 class CreateConnectionBody(StrictModel):
-    """The body of ``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
+    """The body of ``POST /connections/``: a public key for one agent, specified by ID or by key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "website help": {
@@ -56,10 +56,10 @@ class CreateConnectionBody(StrictModel):
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests per minute of all end users combined, up to the creator's rate limit, the default.",
+        description="Requests per minute of all end users together. Defaults to the creator's rate limit, the maximum.",
     )
     expires_at: Moment | None = Field(
-        default=None, description="A time in the future. By default, the key doesn't expire."
+        default=None, description="A future time at which the key expires. By default, it doesn't expire."
     )
 
     @model_validator(mode="after")
@@ -90,7 +90,7 @@ class ConnectionPage(ListPage):
 
 
 class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
-    """A connection was created: a public key that web pages use to chat with one agent."""
+    """A connection was created. Its public key lets web pages chat with one agent."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"website help": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}}
 
@@ -100,7 +100,7 @@ class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):
 
 
 class ConnectionDeleted(Event, type="aes.gateway.connection.deleted.v1"):
-    """A connection was revoked. Every gateway removes its key from the cache and ends the streams of its end users."""
+    """A connection was revoked. Every gateway removes its key from the cache and closes its end users' streams."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"website help": {"connection_id": "01980f5a-11d4-7c35-9b1e-3f2a1b0c9d8e"}}
 

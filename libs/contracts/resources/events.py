@@ -1,4 +1,4 @@
-"""Events of the timeline."""
+"""Events in a company's timeline."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TimelineEventView(BaseModel):
-    """An event of the timeline. `position` is its number in the company's timeline.
+    """An event in the timeline. `position` is its number in the company's timeline.
 
-    `type` is the short form, such as `turn.completed` for `aes.runtime.turn.completed.v1`.
+    `type` is the short name, such as `turn.completed` for `aes.runtime.turn.completed.v1`.
     """
 
     id: str
@@ -28,7 +28,7 @@ class TimelineEventView(BaseModel):
 
 
 class EventPage(BaseModel):
-    """A page of the timeline. Pass `next` as `after` to get the following page."""
+    """A page of the timeline. Pass `next` as `after` to get the next page."""
 
     events: list[TimelineEventView]
     has_more: bool

@@ -1,4 +1,4 @@
-"""Files of a company."""
+"""Files that a company has uploaded or copied from sessions."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -19,8 +19,9 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class File(BaseModel):
-    """One of the company's files. ``size`` is in bytes. ``sha256`` identifies the content, which is stored once per
-    company.
+    """One of the company's files. ``size`` is in bytes.
+
+    ``sha256`` identifies the content. Files of a company with the same content share one stored copy.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -67,7 +68,7 @@ class FilePage(ListPage):
 
 
 class FileText(BaseModel):
-    """A part of a file's extracted text. It starts at ``offset``; ``characters`` is the whole text's length."""
+    """A part of a file's extracted text, from ``offset``. ``characters`` is the length of the whole text."""
 
     file_id: str
     text: str
@@ -83,8 +84,9 @@ class UploadedFiles(BaseModel):
 
 
 class BulkParameters(StrictModel):
-    """Parameters of a bulk operation. ``update_tags`` needs ``tags``, which replace all tags. ``change_status`` needs
-    ``status``.
+    """Parameters of a bulk operation. ``update_tags`` requires ``tags``, which replace all tags of the files.
+
+    ``change_status`` requires ``status``.
     """
 
     tags: list[Tag] | None = Field(default=None, max_length=100)
@@ -125,7 +127,7 @@ class BulkBody(StrictModel):
 
 
 class FileResult(BaseModel):
-    """The result for one file. ``error`` is set if ``status`` is ``failed``."""
+    """The result for one file. ``error`` is set only if ``status`` is ``failed``."""
 
     file_id: str
     status: str
@@ -193,7 +195,7 @@ class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDel
 
 
 class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,), subject="file_id"):
-    """Copy an artifact to a new file with this ID. Its content comes from the artifacts service."""
+    """Copy an artifact to a new file with the ID ``file_id``. The content comes from the artifacts service."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a table": {

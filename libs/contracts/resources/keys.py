@@ -1,4 +1,4 @@
-"""API keys."""
+"""API keys and their rotation."""
 
 from typing import Any, ClassVar, Final
 
@@ -14,7 +14,7 @@ EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
 
 
 class CreateKeyBody(StrictModel):
-    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except installation scopes."""
+    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, without the scopes of operators."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "reader": {
@@ -26,7 +26,9 @@ class CreateKeyBody(StrictModel):
 
     name: str = Field(default="", max_length=200)
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
-    expires_at: Moment | None = Field(default=None, description="A time in the future. Defaults to 90 days from now.")
+    expires_at: Moment | None = Field(
+        default=None, description="A future time at which the key expires. Defaults to 90 days from now."
+    )
     rate_limit: int | None = Field(
         default=None,
         ge=1,
@@ -41,14 +43,17 @@ class RotateKeyBody(StrictModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     expires_at: Moment | None = Field(
-        default=None, description="Expiry of the new key. Defaults to the lifetime of the old key."
+        default=None, description="When the new key expires. By default, it gets the same lifetime as the old key."
     )
-    # At least as long as keys are cached, since gateways accept a cached key.
+    # Must be at least as long as gateways cache keys, since they accept a cached key.
     grace_seconds: int = Field(default=86_400, ge=60, le=2_592_000, description="How long the old key stays valid.")
 
 
 class Key(BaseModel):
-    """An API key. ``prefix`` is the start of its secret. ``rate_limit`` is requests per minute; null is unlimited."""
+    """An API key. ``prefix`` is the start of its secret.
+
+    ``rate_limit`` is in requests per minute; null means unlimited.
+    """
 
     id: str
     name: str
@@ -63,7 +68,7 @@ class Key(BaseModel):
 
 
 class IssuedKeyReply(Key):
-    """A new key with its secret, which is shown only once."""
+    """A new API key with its secret, which is shown only once."""
 
     secret: str
 
@@ -73,10 +78,10 @@ class KeyPage(ListPage):
 
 
 class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
-    """An API key was created. ``replaces`` is the key that it rotates out, which expires after the grace period."""
+    """An API key was created. ``replaces`` is the ID of the key it replaces, which expires after the grace period."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "by a rotation": {"prefix": "aes_k3Vd", "replaces": "01980f4e-2d10-7a83-b2c4-5d6e7f8091a3"}
+        "rotation": {"prefix": "aes_k3Vd", "replaces": "01980f4e-2d10-7a83-b2c4-5d6e7f8091a3"}
     }
 
     key_id: str

@@ -1,4 +1,4 @@
-"""Knowledge bases, their ingestion and search."""
+"""Knowledge bases, with their ingestion and search."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -22,9 +22,9 @@ SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "chara
 
 
 class ChunkingStrategy(StrictModel):
-    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
+    """Settings for splitting documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    ``chunk_overlap`` defaults to an eighth of the size, at most 64.
+    ``chunk_overlap`` defaults to an eighth of ``chunk_size``, at most 64.
     """
 
     strategy: Strategy = "recursive"
@@ -53,8 +53,9 @@ class EmbeddingConfig(StrictModel):
 
 
 class CreateKnowledgeBaseBody(StrictModel):
-    """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion. ``processing_engine``
-    defaults to the installation's.
+    """The body of ``POST /knowledge-bases/``. ``ingest: false`` postpones the first ingestion.
+
+    ``processing_engine`` defaults to the installation's.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -80,8 +81,9 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 
 class UpdateKnowledgeBaseBody(StrictModel):
-    """The body of ``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values. New content and settings apply
-    from the next ingestion.
+    """The body of ``PATCH /knowledge-bases/{id}/``. Omitted fields keep their values.
+
+    Changed content and settings take effect with the next ingestion.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
@@ -121,7 +123,7 @@ class DatasourceSnapshot(BaseModel):
 
 
 class DatasourceError(BaseModel):
-    """Why a datasource couldn't be ingested. If ``retryable``, another ingestion may succeed."""
+    """The reason why a file couldn't be ingested. If ``retryable`` is true, another ingestion may succeed."""
 
     code: str
     message: str
@@ -131,8 +133,9 @@ class DatasourceError(BaseModel):
 
 
 class KnowledgeBase(BaseModel):
-    """A searchable set of documents. ``success_rate`` is a percentage. ``processing_metadata`` is empty once ``status``
-    is ``completed``.
+    """A searchable set of documents. ``success_rate`` is a percentage.
+
+    ``processing_metadata`` is empty once ``status`` is ``completed``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -211,7 +214,7 @@ class KnowledgeBasePage(ListPage):
 
 
 class KnowledgeBaseState(BaseModel):
-    """The response to ``check_status``. ``status_updated`` is true if the status changed since your last request."""
+    """The response to a status request. ``status_updated`` is true if the status changed since your last request."""
 
     success: bool = True
     message: str
@@ -220,7 +223,7 @@ class KnowledgeBaseState(BaseModel):
 
 
 class SearchFilters(StrictModel):
-    """Limits a search to files in these collections, with these IDs, or with these tags."""
+    """Restricts a search to files in these collections, with these IDs, or with these tags."""
 
     collection_ids: list[Id] = Field(default=[], max_length=100)
     file_ids: list[Id] = Field(default=[], max_length=1000)
@@ -248,7 +251,7 @@ class SearchBody(StrictModel):
 
 
 class SearchReply(BaseModel):
-    """Passages, best first. ``score`` is from 0 to 1."""
+    """The passages found by a search, best first. ``score`` is from 0 to 1."""
 
     success: bool = True
     query: str
@@ -289,7 +292,7 @@ class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.que
     """An ingestion was queued. ``total_datasources`` may grow while its files are listed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of one file": {"ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc", "total_datasources": 1}
+        "one file": {"ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc", "total_datasources": 1}
     }
 
     total_datasources: int
@@ -324,7 +327,7 @@ class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.p
 
 
 class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.failed.v1"):
-    """A file couldn't be ingested. ``error`` says why."""
+    """A file couldn't be ingested. ``error`` explains why."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "password-protected": {
@@ -346,10 +349,10 @@ class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.f
 
 
 class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.completed.v1"):
-    """An ingestion completed. All its files are searchable."""
+    """An ingestion completed. All files of the knowledge base are searchable."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of ten files": {
+        "ten files": {
             "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
             "datasource_count": 10,
             "chunk_count": 180,
@@ -372,7 +375,7 @@ class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.fai
             "ingestion_id": "01980f4f-8b64-749c-b5b6-a3b4c5d6e7fc",
             "datasource_count": 9,
             "failed_count": 1,
-            "error": {"type": "validation_error", "message": "1 of 10 datasources could not be ingested."},
+            "error": {"type": "validation_error", "message": "1 of 10 files couldn't be ingested."},
         }
     }
 

@@ -1,4 +1,4 @@
-"""Messages of a session, and their content blocks."""
+"""Messages of a session, made up of content blocks."""
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -10,14 +10,14 @@ from libs.contracts.timestamps import Timestamp
 
 
 class TextBlock(StrictModel):
-    """A text block."""
+    """A block of text."""
 
     type: Literal["text"]
     text: Annotated[str, Field(min_length=1)]
 
 
 ImageDetail = Literal["auto", "low", "high", "original"]
-"""The resolution of an image for the model. Providers without this setting ignore it."""
+"""The resolution in which the model sees an image. Providers without this setting ignore it."""
 
 
 class ImageUrl(StrictModel):
@@ -35,13 +35,13 @@ class ImageUrlBlock(StrictModel):
 
 
 class ArtifactSource(StrictModel):
-    """The ID of an artifact."""
+    """A reference to an artifact by ID."""
 
     artifact_id: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class FileBlock(StrictModel):
-    """An artifact of this session, by ID."""
+    """A file: an artifact of the session, specified by ID."""
 
     type: Literal["file"]
     source: ArtifactSource
@@ -49,7 +49,7 @@ class FileBlock(StrictModel):
 
 
 class ImageBlock(StrictModel):
-    """An image artifact of this session, by the URL returned on upload."""
+    """An image: an artifact of the session, specified by the URL that the upload returned."""
 
     type: Literal["image"]
     url: Annotated[str, Field(min_length=1, max_length=4000)]
@@ -78,7 +78,7 @@ MessageBlocks = Annotated[list[ContentBlock], _MOST_BLOCKS, AfterValidator(_no_b
 
 
 class RequestedToolCall(WireModel):
-    """A tool call that the model requested and that hasn't run."""
+    """A tool call that the model has requested and that hasn't run yet."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class RequestedToolCall(WireModel):
 
 
 class SaidFile(FileBlock):
-    """Internal: a file of the session in a message of its history, with details from its record."""
+    """Internal: a session's file in a message of the history, with the properties of its artifact."""
 
     name: str
     content_type: str
@@ -94,12 +94,13 @@ class SaidFile(FileBlock):
 
 
 class HistoryMessage(WireModel):
-    """A message that the session starts with.
+    """A message in the initial history of a session.
 
-    An assistant message can request ``tool_calls``. A tool message is the result of the earlier call ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
+    ``tool_call_id``.
     """
 
-    EXAMPLES: ClassVar[dict[str, Any]] = {"of a user": {"role": "user", "content": "When does the ferry leave?"}}
+    EXAMPLES: ClassVar[dict[str, Any]] = {"user message": {"role": "user", "content": "When does the ferry leave?"}}
 
     role: Literal["user", "assistant", "tool"]
     content: str | list[Annotated[TextBlock | ImageUrlBlock | SaidFile, Field(discriminator="type")]]
@@ -118,7 +119,8 @@ class GivenToolCall(StrictModel):
 class GivenMessage(StrictModel):
     """A message of an imported conversation.
 
-    An assistant message can request ``tool_calls``. A tool message is the result of the earlier call ``tool_call_id``.
+    An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
+    ``tool_call_id``.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -136,26 +138,26 @@ class GivenMessage(StrictModel):
 
 
 class GivenHistory(StrictModel):
-    """The conversation that the session starts with, oldest message first."""
+    """An imported conversation that becomes the session's initial history, oldest message first."""
 
     messages: list[GivenMessage] = Field(default=[], max_length=2_000)
 
 
 class Message(WireModel):
-    """A message of the history. ``content`` joins the text of ``content_blocks``.
+    """A message of the history. ``content`` is the combined text of ``content_blocks``.
 
-    In imported histories, a message with the role ``tool`` is the result of a call; its ``content`` is the output.
+    In imported histories, a message with the role ``tool`` is the result of a tool call; its ``content`` is the output.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of a user": {
+        "user message": {
             "id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07",
             "role": "user",
             "content": "When does the ferry leave?",
             "timestamp": "2026-05-04T08:16:15.239240Z",
             "content_blocks": [{"type": "text", "text": "When does the ferry leave?"}],
         },
-        "of a tool": {
+        "tool result": {
             "id": "01980f52-3b51-7e47-9f50-4d5e6f7a8b08",
             "role": "tool",
             "content": "at nine",

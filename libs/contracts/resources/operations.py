@@ -1,4 +1,4 @@
-"""Operations: states of services and consumers, for operators."""
+"""The state of services and consumers and the dead-lettered messages, for operators."""
 
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class Replica(BaseModel):
-    """A process. ``reason``: what it's waiting for, or why it couldn't be queried."""
+    """A process of a service. ``reason`` is what it's waiting for, or why it couldn't be queried."""
 
     address: str
     status: Literal["ready", "not ready", "unreachable"]
@@ -17,7 +17,7 @@ class Replica(BaseModel):
 
 
 class ServiceState(BaseModel):
-    """A service with ``ready`` of ``total`` replicas. ``replicas`` are listed only for the installation's operators."""
+    """The state of a service: ``ready`` of its ``total`` replicas are ready. Only operators see ``replicas``."""
 
     service: str
     status: Literal["ready", "degraded", "unavailable"]
@@ -62,7 +62,7 @@ class ConsumerStates(BaseModel):
 
 
 class Failure(BaseModel):
-    """An event that reports an internal error. ``cause`` is the type and location of the underlying exception."""
+    """An internal error that an event reports. ``cause`` is the type and location of the underlying exception."""
 
     service: str
     type: str
@@ -81,8 +81,9 @@ class FailureList(BaseModel):
 
 
 class DeadLetterCause(BaseModel):
-    """The cause of a dead-lettered message. ``code`` is the error's name, or ``poison_message`` for an unreadable
-    message.
+    """The reason why a message was dead-lettered.
+
+    ``code`` is the error's name, or ``poison_message`` for an unreadable message.
     """
 
     code: str
@@ -116,8 +117,9 @@ class TopicLetters(BaseModel):
 
 
 class DeadLetterList(BaseModel):
-    """Dead-lettered messages. Pass ``next`` as ``after`` to get the following page; it's null at the end. ``topics`` is
-    for operators only.
+    """Dead-lettered messages. Pass ``next`` as ``after`` to get the next page; it's null on the last one.
+
+    Only operators see ``topics``.
     """
 
     dead_letters: list[DeadLetter]
@@ -127,7 +129,10 @@ class DeadLetterList(BaseModel):
 
 
 class DeadLetterPayload(BaseModel):
-    """A dead-lettered payload. ``value`` is JSON without secrets. If it's hidden, it's null, and ``note`` says why."""
+    """The payload of a dead-lettered message. ``value`` is JSON without secrets.
+
+    If it's hidden, ``value`` is null and ``note`` explains why.
+    """
 
     value: Any
     note: str | None

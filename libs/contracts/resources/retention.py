@@ -1,4 +1,4 @@
-"""Retention: how long a company keeps its sessions."""
+"""Retention settings: how long a company's sessions are kept."""
 
 from typing import Annotated, Any, ClassVar, Final
 
@@ -14,10 +14,10 @@ Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 
 
 class Retention(BaseModel):
-    """A company's retention. Sessions without a turn for ``session_retention_days`` are deleted. null keeps them
-    forever.
+    """A company's retention.
 
-    The value is the company's setting, or the installation's default (``default_session_retention_days``).
+    Sessions are deleted after ``session_retention_days`` without a turn; null keeps them forever. The value is the
+    company's setting, or the installation's default (``default_session_retention_days``).
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -40,8 +40,9 @@ class SetRetentionBody(StrictModel):
 
 
 class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
-    """A company's retention was changed. The company is the subject. Sessions that are already too old are deleted
-    within hours.
+    """A company's retention was changed. The event's subject is the company.
+
+    Sessions that are now too old are deleted within hours.
     """
 
     retention: Retention

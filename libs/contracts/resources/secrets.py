@@ -1,4 +1,4 @@
-"""Secrets: values for the headers of toolsets."""
+"""Secrets, which toolsets send in the headers of their requests."""
 
 from typing import Any, ClassVar, Final
 
@@ -13,7 +13,10 @@ EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-4a10-7b21-8d3e
 
 
 def secret_place(company_id: str, name: str) -> str:
-    """The location that a secret's ciphertext is bound to (``libs.secrets``)."""
+    """Returns the context that a secret's ciphertext is bound to.
+
+    The ciphertext can't be decrypted in any other context.
+    """
     return f"secrets/{company_id}/{name}"
 
 
@@ -26,7 +29,7 @@ class PutSecretBody(StrictModel):
 
 
 class Secret(BaseModel):
-    """A secret without its value, which can't be read back."""
+    """A secret without its value, which can't be retrieved."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "the ticket office's secret": {
@@ -60,7 +63,7 @@ class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
 
 
 class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
-    """Create a secret or replace its value. ``ciphertext`` is base64, bound to ``secret_place``."""
+    """Create a secret or replace its value. ``ciphertext`` is base64 and bound to ``secret_place``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a token": {"name": "TICKETS_TOKEN", "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ="}

@@ -23,8 +23,9 @@ class AgentReference(StrictModel):
 
 
 class ForkSessionBody(StrictModel):
-    """The body of ``POST /sessions/{session_id}/fork/``. Specify at most one turn. Without one, the whole history is
-    copied.
+    """The body of ``POST /sessions/{session_id}/fork/``.
+
+    Specify at most one turn; without one, the whole history is copied.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -52,10 +53,10 @@ class SessionCreatedReply(BaseModel):
 
 
 class Session(BaseModel):
-    """A conversation, with a copy of its agent's configuration. ``forked_from`` is the session that its history was
-    copied from.
+    """A conversation, with a copy of its agent's configuration.
 
-    ``metadata`` is set through the OpenAI API's conversations, and omitted if empty.
+    ``forked_from`` is the ID of the session that the history was copied from. ``metadata`` is set through the OpenAI
+    API's conversations, and omitted if empty.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -117,10 +118,10 @@ CreateSessionBody = ConfiguredSession | ReferencedSession
 
 
 class SessionCreated(Event, type="aes.runtime.session.created.v1"):
-    """A session was created. ``forked_from`` is the session that its history was copied from.
+    """A session was created. ``forked_from`` is the ID of the session that the history was copied from.
 
-    The event has no causation ID if the session was created by its first turn. ``listed`` is omitted unless it's false.
-    Unlisted sessions don't appear in lists, but can be read by ID.
+    If the session was created by its first turn, the event has no causation ID. ``listed`` is omitted unless it's
+    false. Unlisted sessions don't appear in lists but can be read by ID.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -144,7 +145,7 @@ class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "new metadata": {},
-        "a tool's result": {"messages": [Message.EXAMPLES["of a tool"]]},
+        "a tool's result": {"messages": [Message.EXAMPLES["tool result"]]},
     }
 
     session_id: str
@@ -152,16 +153,16 @@ class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
 
 
 class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
-    """A session was deleted with its history. Consumers delete their data about it."""
+    """A session was deleted with its history. Consumers of this event delete the data they have about the session."""
 
     session_id: str
 
 
 class SessionBeginning(WireModel):
-    """A session's validated and normalized agent configuration, and its initial messages.
+    """The settings of a new session: its validated and normalized agent configuration, and its initial messages.
 
-    ``messages`` precede the first turn. Sessions that aren't ``listed`` can only be read by ID. ``expires_after`` is
-    the session's lifetime in seconds. It isn't deleted while a turn is queued or running.
+    ``messages`` precede the first turn. Sessions that aren't ``listed`` don't appear in lists but can be read by ID.
+    ``expires_after`` is the session's lifetime in seconds. The session isn't deleted while a turn is queued or running.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -188,7 +189,7 @@ class SessionBeginning(WireModel):
 
 
 NO_AGENT: Final = ""
-"""The ``config_hash`` of a session without an agent. ``UpdateSession`` sets it later."""
+"""The ``config_hash`` of a session without an agent, whose agent ``UpdateSession`` sets later."""
 
 
 class CreateSession(

@@ -1,4 +1,4 @@
-"""Tokens: short-lived credentials created with a key."""
+"""Tokens: short-lived credentials issued for an API key."""
 
 from typing import Any, ClassVar, Final
 
@@ -23,7 +23,7 @@ class TokenBody(StrictModel):
 
 
 class TokenReply(BaseModel):
-    """A bearer token, which isn't stored. It expires when its key does, if not sooner."""
+    """A new bearer token, which isn't stored. It expires with its key, if not sooner."""
 
     access_token: str
     token_type: str = "Bearer"  # noqa: S105

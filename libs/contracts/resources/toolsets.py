@@ -1,4 +1,4 @@
-"""Toolsets of custom tools."""
+"""Toolsets, which contain custom tools."""
 
 import re
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -58,7 +58,7 @@ class _Body(CallSettings):
 
 
 class McpToolsetBody(_Body):
-    """The tools of an MCP server, over streamable HTTP. ``allowed_tools`` limits them."""
+    """The tools of an MCP server over streamable HTTP, limited to ``allowed_tools`` if set."""
 
     type: Literal["mcp"]
     url: Url
@@ -67,9 +67,9 @@ class McpToolsetBody(_Body):
 
 
 class OpenApiToolsetBody(_Body):
-    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL. ``operations`` limits them.
+    """The operations of an OpenAPI 3.0 or 3.1 document, given inline or by URL, limited to ``operations`` if set.
 
-    Identify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
+    Specify an operation by its ``operationId``, or by method and path, such as ``GET /tickets/{id}``.
     """
 
     type: Literal["openapi"]
@@ -107,7 +107,7 @@ ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
 
 
 class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
-    """The body of ``POST /toolsets/``. ``type`` selects the variant."""
+    """The body of ``POST /toolsets/``. ``type`` determines the other fields."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
@@ -146,7 +146,7 @@ class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="ty
 class UpdateToolsetBody(CallSettings):
     """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
 
-    Name and type can't change. Setting ``document`` clears ``document_url``, and vice versa.
+    The name and type can't be changed. Setting ``document`` clears ``document_url``, and vice versa.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -179,20 +179,20 @@ class ToolsetTool(BaseModel):
 
 
 class ConnectedTool(ToolsetTool):
-    """Internal: a tool created by a connector in the runtime.
+    """Internal: a tool as a connector in the runtime created it.
 
-    ``binding``: the connector's private data for calls, such as the compiled request of an OpenAPI operation.
+    ``binding`` is the connector's own data for calls, such as the compiled request of an OpenAPI operation.
     """
 
     binding: JsonObject | None = None
 
 
 class ConnectedToolset(BaseModel):
-    """Internal: a version of a toolset for the runtime (``GET /internal/toolsets``, discovery, test calls).
+    """Internal: a version of a toolset, as the runtime gets it for turns, discovery and test calls.
 
-    ``config`` contains the fields of the toolset's body except name and type. ``document`` is included only for
-    discovery, since calls use the tools' bindings. ``secrets`` maps the names of secrets in headers to their base64
-    ciphertexts, bound to ``secret_place``. Secrets that don't exist are omitted.
+    ``config`` contains the fields of the toolset's body except the name and type. ``document`` is included only for
+    discovery, since calls use the tools' bindings. ``secrets`` contains the base64 ciphertexts of the secrets used in
+    headers, by name. They're bound to ``secret_place``. Secrets that don't exist are omitted.
     """
 
     name: str
@@ -204,13 +204,13 @@ class ConnectedToolset(BaseModel):
 
 
 class ConnectedToolsets(BaseModel):
-    """Internal: the requested toolsets that exist."""
+    """Internal: the requested toolsets, without those that don't exist."""
 
     toolsets: list[ConnectedToolset]
 
 
 class LeftOutTool(BaseModel):
-    """Internal: a tool that can't be used, with the reason. Its name may be the reason."""
+    """Internal: a tool that was skipped, and the reason why it can't be used. The reason may be an invalid name."""
 
     name: str
     reason: str
@@ -221,7 +221,7 @@ class LeftOutTool(BaseModel):
 
 
 class DiscoveredTools(BaseModel):
-    """Internal: the tools that a target offers or that a document describes.
+    """Internal: the tools that a target offers or that an OpenAPI document describes.
 
     Their settings are the target's defaults. The registry overrides them with the toolset's settings.
     """
@@ -248,7 +248,7 @@ class CallToolBody(StrictModel):
 
 
 class CallToolReply(BaseModel):
-    """The result of a call. ``output`` is the text that a model would receive."""
+    """The result of a tool call. ``output`` is the text that a model would receive."""
 
     status: Literal["completed", "failed"]
     output: str
@@ -256,7 +256,7 @@ class CallToolReply(BaseModel):
 
 
 class _Toolset(_CallSettings):
-    """A version of a toolset. ``refreshed_at`` is when its tools were last fetched.
+    """A version of a toolset. ``refreshed_at`` is the time when its tools were last fetched.
 
     ``warnings`` lists tools of the target that can't be used and were skipped.
     """
@@ -272,7 +272,7 @@ class _Toolset(_CallSettings):
 
 
 class McpToolset(_Toolset):
-    """A toolset of an MCP server."""
+    """A toolset with the tools of an MCP server."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
@@ -320,7 +320,10 @@ class McpToolset(_Toolset):
 
 
 class OpenApiToolset(_Toolset):
-    """A toolset of an OpenAPI document. Only ``GET /toolsets/{name}/`` returns ``document``, which may be large."""
+    """A toolset with the operations of an OpenAPI document.
+
+    Only ``GET /toolsets/{name}/`` returns ``document``, which may be large.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an OpenAPI document": {
@@ -357,7 +360,7 @@ class OpenApiToolset(_Toolset):
 
 
 class HttpToolsetTool(ToolsetTool):
-    """A tool and its HTTP request."""
+    """A tool and the HTTP request that it sends."""
 
     method: str
     url: str
@@ -367,7 +370,7 @@ class HttpToolsetTool(ToolsetTool):
 
 
 class HttpToolset(_Toolset):
-    """A toolset of HTTP requests."""
+    """A toolset whose tools each send one HTTP request."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "HTTP requests": {
@@ -416,7 +419,7 @@ class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
 
 
 class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
-    """A toolset was updated. If the update changed anything, ``version`` increases."""
+    """A toolset was updated. ``version`` increases unless nothing changed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": toolset} for name, toolset in HttpToolset.EXAMPLES.items()}
 
@@ -424,7 +427,7 @@ class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
 
 
 class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
-    """A toolset's tools were fetched again. If they changed, ``version`` increases."""
+    """A toolset's tools were fetched again. ``version`` increases if they changed."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"toolset": toolset} for name, toolset in OpenApiToolset.EXAMPLES.items()
@@ -442,7 +445,7 @@ class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
 
 
 class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
-    """Fetch a toolset's tools and store both. ``toolset`` is a ``CreateToolsetBody``."""
+    """Create a toolset and fetch its tools. ``toolset`` is a ``CreateToolsetBody``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": body} for name, body in CreateToolsetBody.EXAMPLES.items()}
 

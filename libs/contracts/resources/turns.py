@@ -1,6 +1,6 @@
-"""Turns: a message, its execution and its reply.
+"""Turns: a message, the execution of the agent, and its reply.
 
-A turn's ID is the ID of its command. The turn's events have it as their subject and causation ID.
+A turn's ID is the ID of the command that started it. The turn's events have this ID as their subject and causation ID.
 """
 
 import operator
@@ -32,7 +32,7 @@ ActionKind = Literal["approval", "tool_result"]
 
 
 class NamedTool(StrictModel):
-    """A tool that the model must call."""
+    """The tool that the model must call, by name."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -43,11 +43,11 @@ Metadata = Annotated[
     dict[Annotated[str, Field(min_length=1, max_length=64)], Annotated[str, Field(max_length=8000)]],
     Field(max_length=32),
 ]
-"""Custom key-value pairs, stored and returned with the turn."""
+"""Custom key-value pairs that are stored and returned with the turn."""
 
 
 class ModelSettings(StrictModel):
-    """Settings of a request to a model. Where one is None, the model uses its default."""
+    """Settings of a request to a model. If a setting is None, the model's default applies."""
 
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
@@ -58,12 +58,12 @@ class ModelSettings(StrictModel):
     output_schema: JsonObject | None = None
 
     def given(self) -> dict[str, Any]:
-        """The settings with a value."""
+        """Returns the settings that aren't None."""
         return {name: value for name in ModelSettings.model_fields if (value := getattr(self, name)) is not None}
 
     @property
     def forced_call(self) -> Literal["required"] | NamedTool | None:
-        """The tool that the turn must call first, or "required" for any."""
+        """Returns the tool that the turn must call first, "required" if any tool will do, or None."""
         choice = self.tool_choice
         return choice if choice == "required" or isinstance(choice, NamedTool) else None
 
@@ -71,9 +71,9 @@ class ModelSettings(StrictModel):
 class TurnOptions(ModelSettings):
     """Settings of one turn, which override the agent's. ``instructions`` are added to the agent's instructions.
 
-    ``stop``: the model's output ends before the first of these strings. ``tool_choice`` allows, forbids or requires a
-    tool call; it applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``.
-    ``metadata`` is stored with the turn and doesn't affect it.
+    The model's output ends before the first of the ``stop`` strings. ``tool_choice`` allows, forbids or requires a tool
+    call, and applies until the first call. ``output_schema`` is the JSON Schema of the reply's ``output``. ``metadata``
+    is stored with the turn and doesn't affect its execution.
     """
 
     instructions: str | None = Field(default=None, min_length=1, max_length=100_000)
@@ -82,12 +82,12 @@ class TurnOptions(ModelSettings):
 
     @property
     def change_something(self) -> bool:
-        """Returns whether the options change how the agent runs."""
+        """Returns whether any option affects the execution of the turn. Metadata doesn't."""
         return any(value is not None for name, value in self if name != "metadata")
 
 
 class ExecuteBody(StrictModel):
-    """The body of ``POST /runtime/{session_id}/execute/``: non-blank text, or a list of blocks."""
+    """The body of ``POST /runtime/{session_id}/execute/``. ``content`` is non-blank text or a list of blocks."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
@@ -109,10 +109,11 @@ class ExecuteBody(StrictModel):
 
 
 class RequiredAction(WireModel):
-    """An external answer that a waiting turn needs before it can resume.
+    """An approval or tool result that a waiting turn needs before it can resume.
 
-    ``approval``: a user decides whether the call runs with exactly these arguments. ``tool_result``: the caller runs
-    the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn resumes.
+    For an ``approval``, a user decides whether the call may run with exactly these arguments. For a ``tool_result``,
+    the caller runs the tool and returns its result. If there's no answer by ``expires_at``, the call fails and the turn
+    resumes.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -138,10 +139,10 @@ class BlockedBy(WireModel):
 
 
 class TurnAccepted(WireModel):
-    """The body of a 202 response. The turn continues; ``Location`` is its URL.
+    """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
 
-    ``required_actions`` are the open actions of a waiting turn. ``blocked_by`` is the waiting turn that blocks a queued
-    one.
+    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that it's
+    queued behind, if any.
     """
 
     success: bool = True
@@ -161,7 +162,7 @@ class TurnToolset(WireModel):
 
 
 class Turn(WireModel):
-    """A turn with its ``reply`` if it completed, its ``error`` if it failed, and its open ``required_actions``.
+    """A turn. ``reply`` is set if it completed, ``error`` if it failed, and ``required_actions`` while it's waiting.
 
     ``blocked_by`` is set while the turn is queued behind a waiting turn.
     """
@@ -207,16 +208,16 @@ class Turn(WireModel):
     required_actions: list[RequiredAction] = []
     blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=operator.not_)
-    """The agent's toolsets. Omitted if there are none, and until the first step is recorded."""
+    """The versions of the agent's toolsets. Omitted if there are none, and until the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
-    """The turn's ``TurnOptions``. Omitted if there were none."""
+    """The turn's ``TurnOptions``. Omitted if the request had none."""
     created_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
 
 
 class TurnPage(ListPage):
-    """Internal: turns with an agent."""
+    """Internal: a page of turns, each with its agent."""
 
     turns: list[Turn]
 
@@ -231,9 +232,9 @@ class TurnCancelledReply(BaseModel):
 
 
 class WatchedTurn(WireModel):
-    """Internal: a turn whose text is being streamed. ``sequence`` is its latest event's number.
+    """Internal: a turn whose text is being streamed. ``sequence`` is the number of its latest event.
 
-    ``texts``: the text of each recorded step that requested tools, by step number. Empty texts are omitted.
+    ``texts`` contains the text of each recorded step that requested tools, by step number. Empty texts are omitted.
     """
 
     status: TurnStatus
@@ -242,7 +243,7 @@ class WatchedTurn(WireModel):
 
 
 class TurnEvent(Event):
-    """An event about a turn."""
+    """An event about a turn. Its subject is the turn."""
 
     session_id: str
     turn_id: str
@@ -256,7 +257,7 @@ class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "behind another turn": {"position": 2, "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07"}
+        "queued behind another turn": {"position": 2, "user_message_id": "01980f52-3b50-7e47-9f50-4d5e6f7a8b07"}
     }
 
     position: int
@@ -276,7 +277,7 @@ class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
 
 
 class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
-    """Another worker took over the turn. Discard the text of steps after ``resumed_from_step``."""
+    """Another worker took over the turn. Discard any text received for steps after ``resumed_from_step``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"after the first step": {"attempt": 2, "resumed_from_step": 1}}
 
@@ -285,7 +286,7 @@ class TurnRestarted(TurnEvent, type="aes.runtime.turn.restarted.v1"):
 
 
 class TurnCompleted(Event, ExecuteReply, type="aes.runtime.turn.completed.v1"):
-    """A turn completed with a reply. The payload is the same as the response body of ``execute``."""
+    """A turn completed with a reply. The payload is the same as the body of a response to ``execute``."""
 
 
 class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
@@ -293,9 +294,9 @@ class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "model error": {
-            **Attribution.EXAMPLES["of a user's key"],
+            **Attribution.EXAMPLES["a user's key"],
             "error": {"type": "model_error", "message": "The model provider returned 529 four times."},
-            "usage": Usage.EXAMPLES["of two model calls"],
+            "usage": Usage.EXAMPLES["two model calls"],
         }
     }
 
@@ -310,10 +311,10 @@ class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "by the caller": {
-            **Attribution.EXAMPLES["of a user's key"],
+        "requested": {
+            **Attribution.EXAMPLES["a user's key"],
             "reason": "requested",
-            "usage": Usage.EXAMPLES["of two model calls"],
+            "usage": Usage.EXAMPLES["two model calls"],
         }
     }
 
@@ -322,18 +323,19 @@ class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"
 
 
 TURN_ENDS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
-"""Every turn ends with exactly one of these events."""
+"""The terminal events of a turn. Every turn ends with exactly one of them."""
 
 
 class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
-    """A request to cancel a turn was accepted. The turn itself ends with ``turn.cancelled``."""
+    """A request to cancel a turn was accepted. ``turn.cancelled`` follows once the turn has ended."""
 
     status: str = "cancelled"
 
 
 class ToolCallStarted(TurnEvent, type="aes.runtime.turn.tool_call.started.v1"):
-    """The model requested a tool call. For a step's first call, ``text_length`` is the length of the step's text in
-    characters.
+    """The model requested a tool call.
+
+    For the first call of a step, ``text_length`` is the length of the step's text in characters.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -366,7 +368,7 @@ class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1
 
 
 class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
-    """A tool call failed, or its outcome is unknown after a crash. The model receives ``reason`` as the result."""
+    """A tool call failed, or a crash left its outcome unknown. The model receives ``reason`` as the call's result."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a calculation": {
@@ -384,8 +386,9 @@ class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
 
 
 class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
-    """A turn is waiting for an answer to this action. A turn can wait for several actions and resumes when all are
-    resolved.
+    """A turn is waiting for an answer to this action.
+
+    A turn can wait for several actions and resumes when all are resolved.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"an approval": {"step": 1}}
@@ -395,10 +398,11 @@ class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
 
 
 class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
-    """An action was answered, or it expired. ``decision`` is null for a tool result; ``by`` is empty after expiry.
+    """An action was answered, or it expired.
 
-    ``tool_call.completed`` or ``tool_call.failed`` follows: after an approval once the call has run, otherwise
-    immediately. If the turn ends first, its open actions close without this event.
+    ``decision`` is null for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
+    ``tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn ends
+    first, its open actions are closed without this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -419,8 +423,9 @@ class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
 
 
 class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
-    """The model's response doesn't match the output schema, so the model is called again. ``text_length`` is the length
-    of the response's text.
+    """The model's response doesn't match the output schema, so the model is called again.
+
+    ``text_length`` is the length of the response's text in characters.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -437,7 +442,7 @@ class OutputInvalid(TurnEvent, type="aes.runtime.turn.output_invalid.v1"):
 
 
 class CitationAdded(TurnEvent, type="aes.runtime.turn.citation.added.v1"):
-    """A passage was cited."""
+    """The reply cites a passage."""
 
     citation: Citation
 
@@ -454,7 +459,7 @@ class OutputTextDelta(TurnEvent, type="aes.runtime.turn.output_text.delta.v1", t
 
 
 class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", topic=RUNTIME_DELTAS):
-    """A step's text is complete. ``length`` is its length in characters."""
+    """The text of a step is complete. ``length`` is its length in characters."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"the reply": {"attempt": 1, "step": 2, "length": 13}}
 
@@ -464,18 +469,18 @@ class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", top
 
 
 COMPANY_BACKLOG_FULL: Final = "company_backlog_full"
-"""The type of the error detail when the company has reached its maximum number of unfinished turns."""
+"""The error detail's type if the company has reached its maximum number of unfinished turns."""
 CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
-"""The type of the error detail when a turn with ``whole_history`` exceeds the model's context."""
+"""The error detail's type if the conversation of a turn with ``whole_history`` exceeds the model's context."""
 SESSION_MOVED_ON: Final = "session_moved_on"
-"""The type of the error detail when a turn's ``position`` doesn't match."""
+"""The error detail's type if a turn's ``position`` isn't its actual number in the session."""
 
 
 class ClientCalls(WireModel):
-    """For callers that keep the conversation themselves. The turn ends with client tool calls instead of waiting for
-    them.
+    """Settings for callers that keep the conversation themselves.
 
-    ``answered`` follows the turn's message. It contains the calls of earlier turns and their results.
+    The turn ends with client tool calls and doesn't wait. ``answered`` contains the calls of earlier turns and their
+    results. These messages follow the turn's own message.
     """
 
     answered: list[HistoryMessage] = []
@@ -484,13 +489,13 @@ class ClientCalls(WireModel):
 class TurnRequest(WireModel):
     """The caller's request for a turn, apart from the message.
 
-    The turn stores it without fields that have their default values, so defaults must never change.
+    The request is stored with the turn, without fields that have their default values. So defaults must never change.
 
-    ``stream`` publishes deltas of the text. ``options`` override the agent's settings. Without ``client_calls``, the
-    turn waits for the results of client tools. ``position`` is the turn's expected number, from 0. On a mismatch, the
-    command is rejected as a conflict (``session_moved_on``). If the conversation exceeds the model's context,
-    ``whole_history`` fails the turn (``context_length_exceeded``). Without it, the oldest messages are dropped with a
-    warning.
+    ``stream`` publishes the reply's text as deltas. ``options`` override the agent's settings. Without
+    ``client_calls``, the turn waits for the results of client tools. ``position`` is the expected number of the turn in
+    the session, from 0. If it doesn't match, the command is rejected as a conflict (``session_moved_on``). If the
+    conversation exceeds the model's context, ``whole_history`` fails the turn (``context_length_exceeded``). Otherwise,
+    the oldest messages are dropped with a warning.
     """
 
     stream: bool = False
@@ -501,9 +506,9 @@ class TurnRequest(WireModel):
 
 
 class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS, subject="session_id"):
-    """Add a message to a session and reply to it. The turn's ID is the command's ID.
+    """Add a message to a session and generate a reply. The turn's ID is the command's ID.
 
-    ``begins`` creates the session if it doesn't exist.
+    ``begins`` contains the settings with which the session is created if it doesn't exist.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"with deltas": {"content": "What is 17 * 23?", "request": {"stream": True}}}

@@ -1,4 +1,4 @@
-"""Usage: totals over finished turns."""
+"""Usage reports: totals over finished turns."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class UsageGroup(StrEnum):
-    """The dimension that usage is grouped by."""
+    """A dimension that usage can be grouped by."""
 
     DAY = "day"
     AGENT = "agent"
@@ -40,7 +40,7 @@ class UsageItem(UsageTotals):
 
 
 class UsageReport(BaseModel):
-    """Usage ``from`` a time up to but excluding ``to``. ``total`` is the number of groups."""
+    """The usage between ``from``, inclusive, and ``to``, exclusive. ``total`` is the number of groups."""
 
     model_config = ConfigDict(populate_by_name=True)
 

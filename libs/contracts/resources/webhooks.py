@@ -20,7 +20,7 @@ _EVENT_TYPE: Final = r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?"
 
 
 def _recorded_types() -> set[str]:
-    """Returns the types of all events and rejections. Requires that every resource is imported."""
+    """Returns the types of all events and rejections. All resources must be imported first."""
     events = {name for name, event in event_models().items() if event.TOPIC.kind is TopicKind.EVENTS}
     rejections = {command.rejected_type() for command in command_models().values()}
     return set(map(public_name, events | rejections))
@@ -88,7 +88,8 @@ class UpdateWebhookBody(StrictModel):
     event_types: EventTypes | None = None
     description: str | None = Field(default=None, max_length=1000)
     status: Status | None = Field(
-        default=None, description="A re-enabled webhook receives the recorded events since it was disabled."
+        default=None,
+        description="A webhook that is enabled again also receives the events it missed.",
     )
 
 
@@ -98,14 +99,18 @@ class RotateWebhookBody(StrictModel):
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
     grace_seconds: int = Field(
-        default=_DAY, ge=0, le=30 * _DAY, description="How long deliveries are also signed with the previous secret."
+        default=_DAY,
+        ge=0,
+        le=30 * _DAY,
+        description="How long deliveries are also signed with the previous secret.",
     )
 
 
 class Webhook(BaseModel):
-    """A webhook. If ``company_wide``, it receives events of all users' private sessions, like its creator.
+    """A webhook. If it's ``company_wide``, it also receives events of other users' private sessions.
 
-    ``failing_since``: the first failed attempt since the last success, or null.
+    Its creator can see those sessions, too. ``failing_since`` is the time of the first failed attempt since the last
+    success, or null.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -138,7 +143,7 @@ class Webhook(BaseModel):
 
 
 class IssuedWebhookReply(Webhook):
-    """A webhook with its newest secret, which is shown only once."""
+    """A webhook with its newest signing secret, which is shown only once."""
 
     secret: str
 
@@ -148,9 +153,9 @@ class WebhookPage(ListPage):
 
 
 class Delivery(BaseModel):
-    """A delivery of an event to a webhook.
+    """The delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response``:
+    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response`` is
     the start of the last response, or the reason why there was none.
     """
 
@@ -170,7 +175,10 @@ class DeliveryPage(ListPage):
 
 
 def secret_place(webhook_id: str, secret_id: str) -> str:
-    """Returns the location that a secret's ciphertext is bound to."""
+    """Returns the context that a signing secret's ciphertext is bound to.
+
+    The ciphertext can't be decrypted in any other context.
+    """
     return f"webhook_secrets/{webhook_id}/{secret_id}"
 
 
@@ -193,7 +201,10 @@ class WebhookCreated(Event, type="aes.timeline.webhook.created.v1"):
 
 
 class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
-    """A webhook's URL, event types, description or status changed, or it has a new secret, ``secret_id``."""
+    """A webhook's URL, event types, description, status or signing secret changed.
+
+    ``secret_id`` identifies a new secret.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"other events": {"event_types": ["turn.*"], "status": "enabled"}}
 
@@ -205,7 +216,7 @@ class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
 
 
 class WebhookDisabled(Event, type="aes.timeline.webhook.disabled.v1"):
-    """A webhook was disabled. It receives nothing until it's enabled again.
+    """A webhook was disabled. It receives no events until it's enabled again.
 
     ``reason`` is ``gone``, ``unreachable``, ``key_revoked`` or ``requested``.
     """
@@ -225,7 +236,7 @@ class WebhookDeleted(Event, type="aes.timeline.webhook.deleted.v1"):
 
 
 class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_requested.v1"):
-    """A test event or a redelivery was requested. It's sent at ``due_at``."""
+    """A test event or a redelivery was requested. It will be sent at ``due_at``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a test": {
@@ -243,10 +254,10 @@ class WebhookDeliveryRequested(Event, type="aes.timeline.webhook.delivery_reques
 
 
 class SealedSecret(BaseModel):
-    """An encrypted signing secret. ``ciphertext`` is base64, bound to ``secret_place``."""
+    """An encrypted signing secret. ``ciphertext`` is base64 and bound to ``secret_place``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
-        "of a webhook": {
+        "a webhook's secret": {
             "id": "01980f5a-1c3d-7c44-8e52-3a7b9d1c8f24",
             "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ=",
         }
@@ -276,7 +287,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
 
 
 class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,), subject="webhook_id"):
-    """Update a webhook. null keeps a field's value."""
+    """Update a webhook. Fields that are null keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"other events, enabled": {"event_types": ["turn.*"], "status": "enabled"}}
 
@@ -296,7 +307,10 @@ class DeleteWebhook(Command, type="aes.timeline.delete_webhook.v1", outcomes=(We
 class RotateWebhookSecret(
     Command, type="aes.timeline.rotate_webhook_secret.v1", outcomes=(WebhookUpdated,), subject="webhook_id"
 ):
-    """Sign with a new secret. For ``grace_seconds``, deliveries are also signed with the previous secret."""
+    """Replace a webhook's signing secret.
+
+    For ``grace_seconds``, deliveries are also signed with the previous secret.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"one hour of overlap": {"grace_seconds": 3600}}
 
@@ -308,13 +322,13 @@ class RotateWebhookSecret(
 class SendTestEvent(
     Command, type="aes.timeline.send_test_event.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"
 ):
-    """Deliver a ``webhook.test`` event once."""
+    """Deliver a ``webhook.test`` event to a webhook, without retries."""
 
     webhook_id: str
 
 
 class Redeliver(Command, type="aes.timeline.redeliver.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"):
-    """Deliver an event again."""
+    """Deliver an event to a webhook again."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"a failed delivery": {"delivery_id": "01980f60-3e5f-7d55-9f63-4b8cae2d9035"}}
 

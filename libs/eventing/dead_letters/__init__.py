@@ -1,4 +1,4 @@
-"""Dead-lettered messages, which failed permanently. They're stored with the reason for operators to replay."""
+"""Messages that failed permanently. They're dead-lettered with the reason, and operators can replay them."""
 
 from libs.eventing.dead_letters._letter import DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
 from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken

@@ -1,4 +1,4 @@
-"""Dead-letter topics, their messages, and the record of replays."""
+"""Dead-letter topics, dead-lettered messages, and the record of which messages were replayed."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ MARK: Final = "dlq_"
 # The inbox retains rows for eight days. Afterwards, a consumer would process the message again. By default, a broker
 # retains committed offsets, which record replays, for at least seven days.
 MAX_AGE: Final = timedelta(days=7)
-# The broker's default limit for an offset's metadata.
+# Brokers limit an offset's metadata to this size by default.
 _MAX_METADATA_LENGTH: Final = 4096
 _SHOWN: Final = frozenset(
     {
@@ -24,7 +24,7 @@ _SHOWN: Final = frozenset(
 
 @dataclass(frozen=True)
 class DeadLetterTopic:
-    """A dead-letter topic: its declared name, its source topic, and the consumer that writes to it."""
+    """A dead-letter topic, with its declared name, its source topic, and the consumer that writes to it."""
 
     name: str
     source: str
@@ -34,17 +34,17 @@ class DeadLetterTopic:
 @dataclass(frozen=True)
 class DeadLetter:
     offset: int
-    """Offset in the dead-letter topic's only partition."""
+    """The offset in the dead-letter topic's only partition."""
     key: str
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
     arrived: datetime
     """When the broker stored the message."""
     dropped_bytes: int = 0
-    """Size of the payload that ``without_payload`` dropped."""
+    """The size of the payload that ``without_payload`` has removed."""
 
     def without_payload(self) -> "DeadLetter":
-        """Returns a copy without the payload, for lists."""
+        """Returns a copy without the payload, for use in lists."""
         return replace(self, value=b"", dropped_bytes=len(self.value))
 
     @property
@@ -53,7 +53,7 @@ class DeadLetter:
 
     @property
     def company_id(self) -> str | None:
-        """The message's company. None if the message specifies none or several."""
+        """Returns the ID of the message's company, or None if the headers specify none or several."""
         named = {value for name, value in self.headers if name == "ce_companyid"}
         return named.pop().decode(errors="replace") or None if len(named) == 1 else None
 
@@ -63,18 +63,21 @@ class DeadLetter:
 
     @property
     def original_headers(self) -> list[tuple[str, bytes]]:
-        """Headers of the message before it was dead-lettered."""
+        """Returns the headers that the message had before it was dead-lettered."""
         return [(name, value) for name, value in self.headers if not name.startswith(MARK)]
 
     @property
     def original_position(self) -> tuple[int, int] | None:
-        """Partition and offset of the original message, if its payload was too large to copy."""
+        """Returns the partition and offset of the original message if its payload was too large to copy."""
         if self.header("dlq_omitted_bytes") is None:
             return None
         return number_in(self.header("dlq_partition")) or 0, number_in(self.header("dlq_offset")) or 0
 
     def is_too_old(self, now: datetime) -> bool:
-        """Returns whether consumers may have deleted the inbox row that prevents processing the message twice."""
+        """Returns whether the message is so old that consumers may have deleted its inbox row.
+
+        Without that row, a replay could process the message a second time.
+        """
         return now - self._made() > MAX_AGE
 
     def _made(self) -> datetime:
@@ -96,7 +99,7 @@ class DeadLetter:
         }
 
     def as_json(self, replayed: bool) -> dict[str, Any]:
-        """Renders everything except the payload.
+        """Returns everything except the payload as JSON-ready data.
 
         Headers that may contain a secret, such as the signed identity, are replaced by their size.
         """
@@ -112,12 +115,12 @@ class DeadLetter:
 
 
 class MetadataTooLong(Exception):
-    """Too many messages were skipped. Each gap takes space in the committed offset's metadata."""
+    """The replayed offsets don't fit into a commit's metadata, since too many messages between them were skipped."""
 
 
 @dataclass(frozen=True)
 class ReplayOffsets:
-    """Replayed offsets: all before ``position``, and those in ``beyond``."""
+    """The offsets of replayed messages: all those before ``position``, and those in ``beyond``."""
 
     position: int = 0
     beyond: frozenset[int] = frozenset()
@@ -126,7 +129,7 @@ class ReplayOffsets:
         return offset < self.position or offset in self.beyond
 
     def with_offset(self, offset: int, first: int) -> "ReplayOffsets":
-        """Adds an offset. ``first`` is the topic's oldest retained offset."""
+        """Returns these offsets plus another one. ``first`` is the topic's oldest retained offset."""
         done = {*self.beyond, offset}
         position = max(self.position, first)
         while position in done:
@@ -134,12 +137,12 @@ class ReplayOffsets:
         return ReplayOffsets(position, frozenset(offset for offset in done if offset > position))
 
     def count(self, first: int, end: int) -> int:
-        """Counts the replayed offsets from ``first`` up to, but not including, ``end``."""
+        """Counts the replayed messages from the offset ``first`` up to, but not including, ``end``."""
         before = max(0, min(self.position, end) - first)
         return before + sum(1 for offset in self.beyond if max(first, self.position) <= offset < end)
 
     def metadata(self) -> str:
-        """Renders ``beyond`` as ranges, such as ``7,9-12``. Raises ``MetadataTooLong``."""
+        """Formats ``beyond`` as ranges, such as ``7,9-12``. Raises ``MetadataTooLong``."""
         ranges: list[list[int]] = []
         for offset in sorted(self.beyond):
             if ranges and offset == ranges[-1][1] + 1:
@@ -153,7 +156,7 @@ class ReplayOffsets:
 
     @classmethod
     def read(cls, position: int, metadata: str) -> "ReplayOffsets":
-        """Parses a committed offset and its metadata. Offset -1 means that nothing has been committed."""
+        """Parses a committed offset and its metadata. The offset -1 means that nothing has been committed."""
         beyond: set[int] = set()
         for part in filter(None, metadata.split(",")):
             first, _, last = part.partition("-")
@@ -162,7 +165,7 @@ class ReplayOffsets:
 
 
 def number_in(text: str | None) -> int | None:
-    """Parses a header's number. Returns None if it has none."""
+    """Returns the number in a header, or None if the header is missing or isn't a number."""
     return int(text) if text and text.isascii() and text.isdigit() else None
 
 

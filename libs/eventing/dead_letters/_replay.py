@@ -1,4 +1,4 @@
-"""Replays each dead-lettered message once to its source topic."""
+"""Replays dead-lettered messages to their source topics, each of them once."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 class ReplayOutcome:
     offset: int
     refusal: str = ""
-    """Why the message wasn't replayed; empty on success."""
+    """The reason why the message wasn't replayed. It's empty on success."""
     repeated: bool = False
     """An earlier replay has already sent the message."""
 
@@ -34,11 +34,11 @@ class ReplayOutcome:
 
 
 class ReplayOvertaken(Conflict):
-    """Another replay of the topic has started. This replay's current message wasn't sent."""
+    """Another replay of the topic has started. This replay didn't send its current message."""
 
 
 class Replay:
-    """Sends each message and records its replay in a single Kafka transaction.
+    """A replay of a topic's messages. Each message is sent and recorded as replayed in one Kafka transaction.
 
     A later replay of the same topic fences this one, which then raises ``ReplayOvertaken``.
     """
@@ -53,7 +53,7 @@ class Replay:
         self._replayed = content.replayed
 
     async def send(self, offset: int) -> ReplayOutcome:
-        """Replays one message. Raises ``NotFound``, and ``Conflict`` if too many earlier messages were skipped."""
+        """Replays one message. Raises ``NotFound``, or ``Conflict`` if too many earlier messages were skipped."""
         if offset in self._replayed:
             return ReplayOutcome(offset, "It was already replayed.", repeated=True)
         message = await self._session.message(self._topic, offset)
@@ -65,7 +65,7 @@ class Replay:
         return ReplayOutcome(offset, refusal)
 
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
-        """Returns the message's payload, or the reason why it can't be sent."""
+        """Returns the complete payload of the message, or the reason why the message can't be sent."""
         if message.is_too_old(datetime.now(UTC)):
             return b"", "It's more than 7 days old, so consumers might process it twice."
         if message.original_position is None:
@@ -100,7 +100,10 @@ class Replay:
 async def open_producer(
     connection: KafkaConnection, *, transactional_id: str, client_id: str
 ) -> AsyncIterator[AIOKafkaProducer]:
-    """Initializing the transactional ID aborts another replay's open transaction and reveals what it committed."""
+    """Opens the producer of a topic's replays.
+
+    Initializing its transactional ID aborts another replay's open transaction and reveals what it has committed.
+    """
     producer = AIOKafkaProducer(
         **connection.options(),
         client_id=client_id,

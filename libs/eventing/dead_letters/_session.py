@@ -1,4 +1,4 @@
-"""Reads and replays an installation's dead-lettered messages."""
+"""Reads and replays the dead-lettered messages of an installation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,13 +21,13 @@ from libs.retry import RetryPolicy
 
 _SECONDS: Final = 30.0
 _RETRIES: Final = RetryPolicy(first=0.2, longest=0.2)
-# The number of records per read. Each can be 2 MiB, and all of them are in memory together.
+# The number of records per read. Each can have 2 MiB, and all of them are in memory at once.
 _BATCH: Final = 10
 
 
 @dataclass(frozen=True)
 class TopicContent:
-    """The offsets in the topic's only partition: from ``first`` up to, but not including, ``end``."""
+    """The offsets in a topic's only partition, from ``first`` up to, but not including, ``end``."""
 
     first: int
     end: int
@@ -51,7 +51,7 @@ def dead_letter_topics(topics: Sequence[Topic] = TOPICS) -> list[DeadLetterTopic
 
 
 def dead_letter_topic_named(name: str) -> DeadLetterTopic:
-    """Returns the topic with this name. Raises ``NotFound``."""
+    """Returns the dead-letter topic with this name. Raises ``NotFound``."""
     for topic in dead_letter_topics():
         if topic.name == name:
             return topic
@@ -76,7 +76,7 @@ class DeadLetterSession:
         self._client_id = client_id
 
     async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """Returns the content of each wanted topic that exists."""
+        """Returns the content of each of these topics that exists."""
         existing = set(await self._admin.list_topics())
         partitions = {topic: self.partition(topic.name) for topic in wanted if self.prefix + topic.name in existing}
         if not partitions:
@@ -90,7 +90,7 @@ class DeadLetterSession:
         }
 
     async def content(self, topic: DeadLetterTopic) -> TopicContent:
-        """Returns the topic's content. Raises ``NotFound`` if the topic was never created."""
+        """Returns the content of a topic. Raises ``NotFound`` if the topic was never created."""
         found = await self.contents([topic])
         if topic not in found:
             raise NotFound(f"The topic {self.prefix}{topic.name} doesn't exist.")
@@ -104,7 +104,7 @@ class DeadLetterSession:
         return _letter(record)
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> list[DeadLetter]:
-        """Returns messages from ``first`` up to, but not including, ``end``, oldest first, without payloads."""
+        """Returns the messages from ``first`` up to, but not including, ``end``, oldest first and without payloads."""
         partition = self.partition(topic.name)
         self._go_to(partition, first)
         found: list[DeadLetter] = []
@@ -117,7 +117,7 @@ class DeadLetterSession:
         return found
 
     async def record(self, topic: str, partition: int, offset: int) -> Any:
-        """Reads a record. Returns None if it has expired or doesn't exist yet."""
+        """Reads the record at an offset. Returns None if it has expired or doesn't exist yet."""
         at = self.partition(topic, partition)
         first = (await self._consumer.beginning_offsets([at]))[at]
         end = (await self._consumer.end_offsets([at]))[at]
@@ -129,17 +129,17 @@ class DeadLetterSession:
         return record if record.offset == offset else None
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Replays a message to its source topic, unless it was already replayed.
+        """Replays a message to its source topic, unless it has already been replayed.
 
-        Raises ``ReplayOvertaken`` if another process starts a replay of the topic. The message wasn't sent in this
-        case.
+        Raises ``ReplayOvertaken`` if another process starts a replay of the topic. In this case, the message isn't
+        sent.
         """
         async with self.replaying(topic) as replay:
             return await replay.send(offset)
 
     @asynccontextmanager
     async def replaying(self, topic: DeadLetterTopic) -> AsyncIterator[Replay]:
-        """Replays several messages of a topic. Raises ``NotFound`` if the topic was never created."""
+        """Opens a replay of several messages of a topic. Raises ``NotFound`` if the topic was never created."""
         name = f"{self.prefix}{REPLAY_GROUP}-{topic.name}"
         async with open_producer(self._connection, transactional_id=name, client_id=self._client_id) as producer:
             yield Replay(self, producer, topic, await self.content(topic))

@@ -1,4 +1,4 @@
-"""Dead-letters messages that can't be processed."""
+"""Writes messages that can't be processed to dead-letter topics."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ _log = structlog.get_logger("eventing.dead_letters")
 
 
 class DeadLetters:
-    """Writes a consumer's dead-lettered messages."""
+    """Writes the messages that a consumer can't process to its dead-letter topics."""
 
     def __init__(self, producer: Producer, *, consumer: str) -> None:
         self._producer = producer
         self._consumer = consumer
 
     def expect(self, topics: Sequence[str]) -> None:
-        """Initializes the counters of these topics to 0."""
+        """Initializes the counters of these topics to 0, so that Prometheus sees their first increase."""
         for topic in topics:
             metrics.dead_letters(self._consumer, topic)
 

@@ -1,4 +1,4 @@
-"""Alembic's environment. Runs each pending revision in its own transaction."""
+"""Alembic's environment, which runs each pending revision in its own transaction."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ url = context.config.attributes["url"]
 
 
 def record_origin(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Records a digest of the first revision, in that revision's transaction."""
+    """Records a digest of the first revision, in the transaction that runs this revision."""
     if step.down_revision_ids or ctx.connection is None:
         return
     ctx.connection.execute(text("ALTER TABLE alembic_version ADD COLUMN origin text"))
@@ -34,7 +34,8 @@ def limit_waits(connection: Connection) -> None:
 
 
 with engine.connect() as connection:
-    # One transaction per revision: locks kept while the next revision waits would deadlock with the running release.
+    # Each revision has its own transaction: locks kept while the next revision waits would deadlock with the running
+    # release.
     context.configure(
         connection=connection,
         target_metadata=MetaData(naming_convention=NAMING_CONVENTION),

@@ -1,4 +1,4 @@
-"""Reads sessions from the runtime, and documents from ingestion, over their internal APIs."""
+"""Reads sessions from the runtime, and document texts from ingestion, over their internal APIs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.artifacts.domain.artifacts import KnownSession
 
-# Shorter than the timeouts of this service's callers.
+# Must be shorter than the timeouts of this service's callers.
 _DEADLINE_SECONDS = 4.0
 
 
 class HttpDocuments:
-    """Reads documents from ingestion, which indexes them. Raises ``ServiceUnavailable``."""
+    """Reads the texts of documents from ingestion, which indexes them. Raises ``ServiceUnavailable``."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""Artifacts of sessions: records and processing strategies."""
+"""Artifacts of sessions: their records, and the strategies for processing them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ _INLINE: Final = frozenset(
 
 
 class ArtifactNotFound(NotFound):
-    """The artifact doesn't exist or is invisible to the caller."""
+    """The artifact doesn't exist, or the caller can't see it."""
 
     def __init__(self) -> None:
         super().__init__("There is no artifact with this ID.")
@@ -57,7 +57,7 @@ class BytesMissing(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class KnownSession:
-    """The fields of a session that artifacts depend on."""
+    """The properties of a session that artifacts depend on."""
 
     id: str
     company_id: str
@@ -73,7 +73,7 @@ class KnownSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
-    """An artifact whose bytes are in the object store. ``metadata`` is final if ``status`` is ready."""
+    """A new artifact whose bytes are in the object store. ``metadata`` is final if ``status`` is ready."""
 
     id: str
     session_id: str
@@ -92,11 +92,11 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """A stored artifact. ``size`` is in bytes, and ``progress`` is in percent of processing."""
+    """An artifact as it's stored. ``size`` is in bytes; ``progress`` is the percentage of processing that is done."""
 
     id: str
     blob_id: str
-    """The object that contains its bytes. Empty if the artifact is deleted but its copy is still being followed."""
+    """The blob that contains the artifact's bytes. Empty if the artifact is deleted but its copy is still followed."""
     session_id: str
     company_id: str
     owner_id: str
@@ -115,7 +115,7 @@ class StoredArtifact:
     updated_at: datetime
 
     def record(self) -> ArtifactRecord:
-        """Returns the artifact as shown in events."""
+        """Returns the artifact in the form that events contain."""
         return ArtifactRecord(
             artifact_id=self.id,
             session_id=self.session_id,
@@ -140,7 +140,7 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """A claimed artifact whose tables should be read.
+    """A claimed job: an artifact whose tables are to be read.
 
     ``lease`` is required to record the result. ``attempt`` counts from 1.
     """
@@ -152,12 +152,12 @@ class TableJob:
 
 
 def strategy_of(content_type: str) -> ProcessingStrategy:
-    """Returns the processing strategy for this content type."""
+    """Returns the processing strategy for a content type."""
     if content_type.startswith("image/"):
         return "vision"
     return "structural_parsing" if content_type in _TABLES else "rag_indexing"
 
 
 def is_safe_inline(content_type: str) -> bool:
-    """Returns whether a browser may display this type instead of saving the file."""
+    """Returns whether a browser may display files of this type instead of saving them."""
     return content_type in _INLINE

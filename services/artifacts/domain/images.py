@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 HEAD_BYTES: Final = 512 * 1024
-"""Covers a JPEG with a camera's preview image before its dimensions."""
+"""Large enough for a JPEG that has a camera's preview image before its dimensions."""
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
 _WITHOUT_LENGTH: Final = frozenset({0x01, *range(0xD0, 0xD8)})
 
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """An image's size in pixels."""
+    """The size of an image in pixels."""
 
     width: int
     height: int
@@ -24,7 +24,7 @@ class Dimensions:
 
 
 def dimensions(content_type: str, head: bytes) -> Dimensions | None:
-    """Returns the dimensions, or None if the file is corrupt or isn't an image of this kind."""
+    """Returns the image's dimensions, or None if the file is corrupt or isn't an image of this kind."""
     try:
         width, height = _READERS[content_type](head)
     except (struct.error, IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""Signed links. Each gives access to one artifact, without a credential, until it expires."""
+"""Signed links. A link gives access to one artifact until it expires, without a credential."""
 
 import hmac
 import re
@@ -14,23 +14,23 @@ _EXPIRES: Final = "expires"
 _SIGNATURE: Final = "signature"
 _PURPOSE: Final = b"links to artifacts"
 LINK_LABEL: Final = "x-label"
-"""Parameter of an S3 server's link that contains its label."""
+"""The parameter of an S3 server's link that contains the link's label."""
 Parameters = Sequence[tuple[str, str]]
-"""Query parameters in order, including repetitions."""
+"""The query parameters in order, including repeated ones."""
 
 
 class LinkSigner:
-    """Signs and checks links.
+    """Signs links and checks their signatures.
 
-    The signature covers the artifact and every parameter, so none can be changed, added or removed. Links signed with a
-    secret in ``accepted`` (the next and previous secrets) are valid, too.
+    The signature covers the artifact and every parameter, so that none can be changed, added or removed. Links that are
+    signed with a secret in ``accepted`` (the next and previous secrets) are valid, too.
     """
 
     def __init__(self, secret: str, *accepted: str) -> None:
         self._keys = [hmac.digest(one.encode(), _PURPOSE, "sha256") for one in (secret, *accepted)]
 
     def query(self, artifact_id: str, expires: int) -> str:
-        """Returns a link's query. ``expires`` is in seconds since 1970."""
+        """Returns the query of a signed link. ``expires`` is in Unix seconds."""
         parameters = [(_EXPIRES, str(expires))]
         return urlencode([*parameters, (_SIGNATURE, _signature(self._keys[0], artifact_id, parameters))])
 
@@ -52,14 +52,14 @@ def _signature(key: bytes, artifact_id: str, parameters: Parameters) -> str:
 
 
 def link_path(artifact_id: str) -> str:
-    """Returns the path, below the public address, of a link served by this service."""
+    """Returns the path of a link that this service serves, below the public address."""
     return f"/api/v1/artifacts/{artifact_id}/content/"
 
 
 def artifact_of(url: str) -> str | None:
-    """Returns the artifact's ID from a link, even an expired one.
+    """Returns the ID of the artifact that a link refers to, even if the link has expired.
 
-    The ID is in the path, or in the label if the object store serves the link.
+    The ID is in the link's path, or in its label if the object store serves the link.
     """
     try:
         parts = urlsplit(url)

@@ -1,7 +1,7 @@
-"""Copies of artifacts in the company's files, which ingestion stores.
+"""Copies of artifacts among the company's files, which ingestion stores.
 
-An artifact is ``copying`` or ``removing`` from the commit that records the command to ingestion until ingestion has
-answered.
+The state of a copy is ``copying`` or ``removing`` from the commit that records the command to ingestion until ingestion
+has answered.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ PlatformState = Literal["none", "copied"] | InFlightState
 class CopyState:
     """An artifact and the state of its copy.
 
-    ``file_id``: the ID of the copy, even after its removal.
+    ``file_id`` is the ID of the copy. It's kept after the copy has been removed.
     """
 
     artifact: StoredArtifact
@@ -29,7 +29,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundCommand:
-    """An unanswered command to ingestion. ``copy.state`` tells which command."""
+    """A command to ingestion that isn't answered yet. ``copy.state`` determines whether it's a copy or a removal."""
 
     command_id: str
     copy: CopyState

@@ -1,4 +1,4 @@
-"""Runs periodic work for the lifetime of the service."""
+"""Runs periodic work for as long as the service runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ _COMMIT_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class PeriodicWork:
-    """Repeats ``work`` until it finds nothing, then runs it every ``seconds`` and whenever ``wake`` is called."""
+    """Work that repeats until there's nothing left to do, and then runs every ``seconds`` and whenever it's woken."""
 
     name: str
     work: Callable[[], Awaitable[int]]
@@ -25,14 +25,14 @@ class PeriodicWork:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
-        """Wakes the work. Call it in a transaction that leaves work to do."""
+        """Makes the work run soon. Call this in the transaction that creates something to do."""
         asyncio.get_running_loop().call_later(_COMMIT_SECONDS, self._woken.set)
 
     async def run(self) -> None:
         await repeat_when_woken(self._until_done, self._woken, self.seconds)
 
     async def once(self) -> int:
-        """Runs the work once. Returns how much it found."""
+        """Runs the work once. Returns how many items it processed."""
         try:
             return await self.work()
         except StoreUnavailable as problem:

@@ -1,4 +1,4 @@
-"""Finds sessions and artifacts that the caller may use. All others count as missing."""
+"""Finds the sessions and artifacts that the caller may use. All others count as missing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,20 +14,23 @@ from services.artifacts.domain.links import LinkSigner, Parameters
 
 @dataclass(frozen=True, slots=True)
 class SessionAccess:
-    """Finds sessions. Each is looked up only once: its owner never changes, and an event reports its deletion."""
+    """Finds sessions.
+
+    Each session is looked up only once, since its owner never changes and an event reports its deletion.
+    """
 
     known: PostgresSessions
     owner: HttpSessions
 
     async def readable(self, session_id: str, caller: Identity) -> KnownSession:
-        """Returns a session that the caller may read. Raises ``SessionNotFound``."""
+        """Returns the session if the caller may read it. Raises ``SessionNotFound`` if not."""
         session = await self._find(session_id, caller)
         if not session.readable_by(caller):
             raise SessionNotFound
         return session
 
     async def writable(self, session_id: str, caller: Identity) -> KnownSession:
-        """Returns a session that the caller may write to. Raises ``SessionNotFound``."""
+        """Returns the session if the caller may write to it. Raises ``SessionNotFound`` if not."""
         session = await self._find(session_id, caller)
         if not session.writable_by(caller):
             raise SessionNotFound
@@ -52,10 +55,9 @@ class ArtifactAccess:
     clock: Callable[[], float]
 
     async def readable(self, caller: Identity, artifact_id: str, session_id: str | None = None) -> StoredArtifact:
-        """Returns an artifact that the caller may read.
+        """Returns the artifact if the caller may read it.
 
-        Raises ``ArtifactNotFound`` if the artifact doesn't exist, is invisible to the caller, or belongs to another
-        session.
+        Raises ``ArtifactNotFound`` if it doesn't exist, the caller can't see it, or it belongs to another session.
         """
         artifact = await self.artifacts.get(artifact_id) if is_id(artifact_id) else None
         if artifact is None or not artifact.session.readable_by(caller):
@@ -65,7 +67,7 @@ class ArtifactAccess:
         return artifact
 
     async def by_link(self, artifact_id: str, parameters: Parameters) -> StoredArtifact:
-        """Returns the artifact of a valid link, without a caller. Raises ``AuthenticationFailed``."""
+        """Returns the artifact that a valid link refers to. No caller is needed. Raises ``AuthenticationFailed``."""
         self.signer.check(artifact_id, parameters, self.clock())
         artifact = await self.artifacts.get(artifact_id)
         if artifact is None:

@@ -1,6 +1,6 @@
-"""Copies an agent's artifact to the company's files, and removes the copy.
+"""Copies artifacts that agents created to the company's files, and removes these copies.
 
-Both commands send a command to ingestion and end when ingestion has answered.
+Both use cases send a command to ingestion. The caller's command ends when ingestion has answered.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ _AT_ONCE: Final = 100
 
 
 async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
-    """Copies an artifact. Ends immediately if there is already a copy.
+    """Starts copying an artifact. If there's already a copy, the command ends immediately.
 
     Raises ``ArtifactNotFound`` and ``Conflict``.
     """
@@ -52,7 +52,7 @@ async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlat
 async def remove_from_platform(
     transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
 ) -> None:
-    """Removes a copy. Ends immediately if there is no copy.
+    """Starts removing the copy of an artifact. If it has already been removed, the command ends immediately.
 
     Raises ``ArtifactNotFound`` and ``Conflict``.
     """
@@ -78,7 +78,7 @@ async def finish_copy(transaction: Transaction, event: FileUploaded, _: Envelope
 
 
 async def finish_removal(transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
-    """Handles the deletion of a file, whether or not this service requested it."""
+    """Records that a copy was deleted, whether this service or a user deleted it."""
     writer = PostgresPlatformWriter(transaction)
     copy = await writer.lock_file(event.file_id)
     if copy is None or copy.state == "none":
@@ -93,7 +93,7 @@ async def finish_removal(transaction: Transaction, event: FileDeleted, envelope:
 
 
 async def handle_rejection(transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
-    """Handles the rejection of a command to ingestion. Rejects the commands that are waiting for it."""
+    """Handles the rejection of a command to ingestion, and rejects the callers' commands that are waiting for it."""
     if envelope.causation_id is None:
         return
     writer, error = PostgresPlatformWriter(transaction), event.error
@@ -114,12 +114,12 @@ async def handle_rejection(transaction: Transaction, event: CommandRejected, env
 
 @dataclass(frozen=True, slots=True)
 class ResendCommands:
-    """Resends unanswered commands under their IDs. Ingestion executes each command once and repeats its answer."""
+    """Sends unanswered commands again with the same ID. Ingestion executes each command once and repeats its answer."""
 
     outbox: Outbox
 
     async def __call__(self) -> int:
-        """Returns the number of resent commands."""
+        """Sends the commands again and returns their number."""
         async with self.outbox.transaction() as transaction:
             commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
             for command in commands:

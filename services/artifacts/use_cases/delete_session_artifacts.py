@@ -16,9 +16,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DeleteSessionArtifacts:
-    """Deletes a session's artifacts.
+    """Deletes the artifacts of a session.
 
-    ``on_deleted`` is called if there are objects to remove.
+    ``on_deleted`` is called if the object store has bytes to delete.
     """
 
     on_deleted: Callable[[], None]

@@ -1,4 +1,4 @@
-"""Packs all artifacts of a session into a ZIP archive while sending it."""
+"""Packs the artifacts of a session into a ZIP archive while it's being sent."""
 
 import io
 import time
@@ -18,7 +18,7 @@ from services.artifacts.use_cases.read_contents import OpenContent
 
 
 class _ZipOutput(io.RawIOBase):
-    """Buffers the archive's output until it's sent."""
+    """A buffer for the archive's bytes until they're sent."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -44,7 +44,7 @@ class PackArtifacts:
     open_content: OpenContent
 
     async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:
-        """Streams the archive's bytes. Raises errors before the first byte."""
+        """Returns the stream of the archive's bytes. Errors are raised before the first byte."""
         await self.sessions.readable(session_id, caller)
         pieces = self._pieces(await self.artifacts.all(session_id))
         # Detect an unreachable store while an error can still be returned.

@@ -14,7 +14,7 @@ from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReade
 from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 
-# Slightly shorter than the gateway's timeout.
+# Must be slightly shorter than the gateway's timeout.
 _WAIT_SECONDS: Final = 4.0
 _POLL_SECONDS: Final = 0.1
 
@@ -24,7 +24,7 @@ class OpenContent:
     store: ObjectStore
 
     async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
-        """Opens the artifact's content. The caller must close it.
+        """Opens the content of an artifact. The caller must close it.
 
         Raises ``StoreUnavailable`` and ``BytesMissing``.
         """
@@ -40,9 +40,9 @@ class PreviewTables:
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
-        """Returns the first rows of each table.
+        """Returns the first rows of each table in an artifact.
 
-        Raises ``UnsupportedMediaType`` for files without tables, and ``Conflict`` until they have been read.
+        Raises ``UnsupportedMediaType`` if the file contains no tables, and ``Conflict`` if they haven't been read yet.
         """
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
@@ -62,7 +62,7 @@ class PreviewTables:
         return found
 
     async def _processed(self, caller: Identity, artifact_id: str, session_id: str) -> StoredArtifact:
-        """Waits until processing has finished. Raises ``Conflict`` on timeout."""
+        """Waits until the artifact has been processed. Raises ``Conflict`` if that takes too long."""
         left = _WAIT_SECONDS
         while True:
             artifact = await self.access.readable(caller, artifact_id, session_id)
@@ -82,7 +82,7 @@ class ReadText:
     async def __call__(
         self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
     ) -> ArtifactText:
-        """Returns a document's text.
+        """Returns a part of a document's text.
 
         Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if it has no text or isn't
         processed yet.
@@ -102,7 +102,7 @@ class SearchDocuments:
     documents: HttpDocuments
 
     async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Searches the session's documents that are ready. Omits other documents."""
+        """Searches those documents of the session that are ready. Other documents are ignored."""
         await self.sessions.readable(session_id, caller)
         names = {
             each.id: each.name

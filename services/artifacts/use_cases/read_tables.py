@@ -31,9 +31,9 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTables:
-    """Reads waiting files, at most ``at_once`` of a company at a time.
+    """Reads the tables of waiting files, at most ``at_once`` files of a company at a time.
 
-    Files are leased: another process takes over when the lease expires.
+    Files are claimed with a lease, so that another process takes over when the lease expires.
     """
 
     jobs: PostgresTableJobs
@@ -44,7 +44,7 @@ class ReadTables:
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Reads until no file is waiting. Returns the number of attempts."""
+        """Reads files until none are waiting. Returns the number of attempts."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, self.lease_seconds),
             renew=lambda jobs: self.jobs.renew([job.lease for job in jobs], self.lease_seconds),
@@ -55,7 +55,7 @@ class ReadTables:
         )()
 
     async def _read(self, job: TableJob) -> None:
-        """Reads one file. Never raises, so that the other files continue."""
+        """Reads one file. Never raises an error, so that the other files continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             record = await self._outcome(job)
@@ -66,7 +66,7 @@ class ReadTables:
                 _log.exception("tables.not_recorded", artifact_id=job.artifact.id)
 
     async def _outcome(self, job: TableJob) -> Callable[[], Awaitable[None]]:
-        """Reads the file. Returns the transaction that records the outcome."""
+        """Reads the tables of the file. Returns a function that records the outcome in a transaction."""
         artifact_id, is_last = job.artifact.id, job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return partial(self._fail, job, "The file couldn't be read: the reader process crashed on each attempt.")
@@ -76,7 +76,7 @@ class ReadTables:
         except DocumentUnreadable as problem:
             return partial(self._fail, job, str(problem))
         except ObjectMissing:
-            # The session was just deleted, or the content is lost.
+            # The session has just been deleted, or the content is lost.
             if is_last:
                 return partial(self._fail, job, "The file's content is missing from the object store.")
             _log.warning("tables.bytes_missing", artifact_id=artifact_id)

@@ -1,6 +1,6 @@
-"""Records ingestion's reports on documents.
+"""Records what ingestion reports about the indexing of documents.
 
-A redelivered event, or an event about a deleted artifact, changes nothing.
+Redelivered events and events about deleted artifacts change nothing.
 """
 
 from libs.contracts.messages import Envelope

@@ -29,7 +29,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Upload limits. ``max_bytes`` applies to each artifact and ``max_pixels`` to each image."""
+    """The limits of uploads: ``max_bytes`` for each artifact and ``max_pixels`` for each image."""
 
     max_bytes: int
     max_pixels: int
@@ -37,7 +37,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """The context of an upload. ``key``: idempotency key, with which the upload can be retried."""
+    """The context of an upload. ``key`` is an idempotency key, with which the upload can be retried."""
 
     session_id: str
     caller: Identity
@@ -50,7 +50,7 @@ class Upload:
 class UploadArtifact:
     """Stores uploaded artifacts.
 
-    ``on_stored`` is called after the transaction, to start processing.
+    ``on_stored`` is called after the transaction, to start the processing.
     """
 
     access: SessionAccess
@@ -62,10 +62,10 @@ class UploadArtifact:
     on_stored: Callable[[], None]
 
     async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
-        """Stores the single file of a request body.
+        """Stores the only file in a request's body.
 
         Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded``,
-        ``StoreUnavailable`` and the errors of ``parts``.
+        ``StoreUnavailable``, and the errors of ``parts``.
         """
         await self.access.writable(what.session_id, what.caller)
         part = await anext(parts, None)

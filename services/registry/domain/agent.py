@@ -19,7 +19,7 @@ from services.registry.domain.configuration import (
 
 
 class AgentNotFound(NotFound):
-    """The agent doesn't exist or is invisible to the caller."""
+    """The agent doesn't exist, or the caller can't see it."""
 
     def __init__(self) -> None:
         super().__init__("There is no agent with this ID or key.")
@@ -46,13 +46,14 @@ class StoredAgent:
 
     @property
     def usable_in_web_pages(self) -> bool:
-        """Returns whether web pages on any origin may use the agent by its key."""
+        """Returns whether web pages of any origin may use the agent by its key."""
         return self.is_public and bool(self.allowed_origins)
 
     def visible_to(self, caller: Identity) -> bool:
         """Returns whether the caller can see the agent.
 
-        The owner and keys with ``company:read`` can see a private agent. The whole company can see any other agent.
+        A private agent is visible to its owner and to keys with ``company:read``. The whole company can see any other
+        agent.
         """
         if self.company_id != caller.company_id:
             return False
@@ -60,16 +61,16 @@ class StoredAgent:
 
     @property
     def visible_only_to(self) -> str | None:
-        """Returns the owner of a private agent, or None if the whole company can see the agent."""
+        """Returns the ID of the owner if the agent is private, or None if the whole company can see it."""
         return None if self.is_public or self.is_shared else self.owner_id
 
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration.model_validate(self.system_config)
 
     def changed(self, changes: UpdateAgentBody, now: datetime) -> "StoredAgent":
-        """Returns a copy with the changes, or this object if nothing changes.
+        """Returns a copy of the agent with the changes, or the agent itself if they change nothing.
 
-        If the hash differs, the copy is a new version.
+        If the hash of the configuration differs, the copy is a new version.
         """
         given = {name: getattr(changes, name) for name in changes.model_fields_set}
         parts = {name: value for name, value in given.items() if name in CONFIGURATION_FIELDS}
@@ -83,7 +84,7 @@ class StoredAgent:
         return self if after == self else replace(after, updated_at=now)
 
     def public(self) -> Agent:
-        """Returns the agent as shown in the API and in events."""
+        """Returns the agent in the form that the API and events contain."""
         return Agent(
             id=self.id,
             agent_key=self.agent_key,
@@ -106,7 +107,7 @@ class StoredAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredVersion:
-    """An immutable version of an agent's configuration. ``created_by`` is a user ID."""
+    """An immutable version of an agent's configuration. ``created_by`` is the ID of a user."""
 
     version_number: str
     config_hash: str
@@ -119,14 +120,17 @@ class StoredVersion:
 
 
 def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
-    """Returns the agent. Raises ``AgentNotFound`` if the caller can't see it."""
+    """Returns the agent if the caller can see it. Raises ``AgentNotFound`` if not."""
     if agent is None or not agent.visible_to(caller):
         raise AgentNotFound()
     return agent
 
 
 def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
-    """Returns the agent. Raises ``AgentNotFound``, or ``PermissionDenied`` if the caller can see but not change it."""
+    """Returns the agent if the caller can change it.
+
+    Raises ``PermissionDenied`` if the caller can only see it, and ``AgentNotFound`` if not even that.
+    """
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):
         raise PermissionDenied("Only the agent's owner or a key with company:write can change an agent.")
@@ -134,7 +138,7 @@ def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent
 
 
 def new_agent(*, agent_id: str, agent_key: str, body: CreateAgentBody, owner: Identity, now: datetime) -> StoredAgent:
-    """Creates an agent in its first version, owned by the caller."""
+    """Returns a new agent in its first version, owned by the caller."""
     system_config = normalised(body)
     return StoredAgent(
         id=agent_id,

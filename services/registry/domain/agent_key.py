@@ -1,4 +1,4 @@
-"""Public key of an agent: a slug of its name, unique across all companies."""
+"""The public key of an agent: a slug of its name, unique across all companies."""
 
 import re
 import secrets
@@ -11,13 +11,13 @@ _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _APOSTROPHES: Final = re.compile(r"['`]")
 _MAX_LENGTH: Final = 60
 _NO_SLUG: Final = "agent"
-# Excludes vowels, so that no words occur, and characters that are easily confused.
+# The alphabet excludes vowels, so that no words occur, and characters that are easily confused.
 _SUFFIX_ALPHABET: Final = "bcdfghjkmnpqrstvwxz23456789"
 _SUFFIX_LENGTH: Final = 6
 
 
 def slug(name: str) -> str:
-    """Converts the name to lowercase ASCII words joined by hyphens. Transliterates other scripts."""
+    """Converts a name to lowercase ASCII words joined by hyphens. Other scripts are transliterated."""
     ascii_name = _APOSTROPHES.sub("", anyascii(name)).lower()
     words = _SEPARATORS.sub("-", ascii_name).strip("-")
     return words[:_MAX_LENGTH].rstrip("-") or _NO_SLUG
@@ -26,8 +26,8 @@ def slug(name: str) -> str:
 def candidates(name: str) -> Iterator[str]:
     """Yields an endless series of keys for a new agent: the slug of its name with a random suffix.
 
-    Every key has a suffix. If it only appeared when another company has the bare slug, it would reveal that fact; a
-    counter would reveal how many companies have it (docs/decisions/0008).
+    Every key has a suffix. If only some had one, the suffix would reveal that another company uses the slug, and a
+    counter would reveal how many do (docs/decisions/0008).
     """
     base = slug(name)
     while True:

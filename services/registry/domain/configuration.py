@@ -1,4 +1,4 @@
-"""Normalizes and hashes configurations."""
+"""Normalizes and hashes agent configurations."""
 
 import hashlib
 from typing import Any, Final
@@ -19,8 +19,8 @@ def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
     """Returns the normal form of a configuration, which is stored and hashed.
 
     Equivalent configurations have the same hash. Defaults are filled in, and optional fields without a value are
-    dropped. Tools are deduplicated, and a knowledge base with default settings becomes its ID. Empty policies, client
-    tools and output schemas are dropped.
+    dropped, as are empty policies, client tools and output schemas. Tools are deduplicated. A knowledge base with
+    default settings is replaced by its ID.
     """
     return {
         "name": configuration.name,
@@ -46,12 +46,12 @@ def _optional_parts(configuration: AgentConfiguration) -> dict[str, Any]:
 
 
 def config_hash(system_config: dict[str, Any]) -> str:
-    """Returns the SHA-256, in hex, of a normalized configuration's canonical JSON (RFC 8785)."""
+    """Returns the hash of a normalized configuration: the SHA-256 of its canonical JSON (RFC 8785), in hexadecimal."""
     return hashlib.sha256(rfc8785.dumps(system_config)).hexdigest()
 
 
 def next_version(version_number: str) -> str:
-    """Increments the patch number: ``1.0.0`` → ``1.0.1``."""
+    """Returns the version number with its patch number incremented: ``1.0.0`` → ``1.0.1``."""
     *series, last = version_number.split(".")
     return ".".join([*series, str(int(last) + 1)])
 

@@ -1,4 +1,4 @@
-"""Checks that everything a configuration references exists and that its parts fit together."""
+"""Checks that everything a configuration refers to exists, and that its parts fit together."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from services.registry.domain.json_schemas import object_schema_errors, schema_e
 from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 
 ToolNames = Mapping[str, Sequence[str]]
-"""Tool names by toolset, for all toolsets of a company."""
+"""The names of the tools of each toolset of a company, by the name of the toolset."""
 BUILTIN_TOOLS: Final = "builtin_tools"
-"""Returns the subset of ``tools`` that no toolset has."""
+"""Returns those of the ``tools`` that no toolset contains."""
 _MODEL: Final[Loc] = ("llm_config", "model")
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Models, tools and knowledge bases available to a company's agents.
+    """The models, tools and knowledge bases that are available to a company's agents.
 
-    ``catalogue`` is None if the runtime didn't respond. ``knowledge_bases`` is None if this installation has none.
+    ``catalogue`` is None if the runtime didn't respond. ``knowledge_bases`` is None if this installation has no
+    ingestion service.
     """
 
     catalogue: RuntimeCatalogue | None
@@ -32,7 +33,7 @@ class World:
 
 
 def check(configuration: AgentConfiguration, world: World, parts: Collection[str] | None = None) -> Iterator[Finding]:
-    """Yields findings about these parts, or about all parts if None."""
+    """Yields findings about these parts of a configuration, or about all parts if ``parts`` is None."""
     for each, concerns in _CHECKS.items():
         if concerned(parts, concerns):
             yield from each(configuration, world)
@@ -87,7 +88,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
 
 
 def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks tool names without a dot."""
+    """Checks the built-in tools, whose names contain no dot."""
     if world.catalogue is None:
         return
     known, toolsets = world.catalogue.tools, world.toolsets
@@ -111,7 +112,7 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks tool names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
+    """Checks the tools of toolsets, whose names contain a dot: ``<toolset>.<tool>`` or ``<toolset>.*``."""
     toolsets = world.toolsets
     for index, tool in enumerate(configuration.tools):
         toolset, dot, name = tool.partition(".")
@@ -125,9 +126,9 @@ def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[
 
 
 def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Checks that each policy applies to a tool.
+    """Checks that each policy applies to a tool of the agent.
 
-    A policy for a tool that the agent lacks is an error, because the intended tool would run without it.
+    A policy for a tool that the agent lacks is an error, since the tool it was meant for would run without the policy.
     """
     tools = _written_out(configuration.tools, world.toolsets)
     clients = {tool.name for tool in configuration.client_tools}
@@ -198,13 +199,13 @@ _CHECKS: Final[Mapping[Callable[[AgentConfiguration, World], Iterator[Finding]],
     _output_schema: frozenset({"output_schema"}),
     _knowledge_bases: frozenset({"knowledge_bases"}),
 }
-"""Parts that each check needs. If a part changes, all checks that need it run again."""
+"""The parts that each check needs. If a part changes, all checks that need it run again."""
 RUNTIME_PARTS: Final = _CHECKS[_runtime]
 TOOL_PARTS: Final = _CHECKS[_use_of_tools] | _CHECKS[_tool_policies]
 
 
 def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
-    """Returns the agent's tools. Replaces ``<toolset>.*`` with the toolset's tools."""
+    """Returns the names of the agent's tools, with ``<toolset>.*`` replaced by the names of the toolset's tools."""
     found: list[str] = []
     for tool in tools:
         toolset, _, name = tool.partition(".")
@@ -213,7 +214,10 @@ def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
 
 
 def _meant(tool: str, toolsets: ToolNames) -> str | None:
-    """Returns a hint for a bare toolset name, or for the bare name of a tool in a toolset."""
+    """Returns a suggestion if the name is that of a toolset, or of a tool without its toolset.
+
+    Returns None otherwise.
+    """
     if tool in toolsets:
         return f"did you mean {tool}.*?"
     owners = [f"{toolset}.{tool}" for toolset, tools in toolsets.items() if tool in tools]

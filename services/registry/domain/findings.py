@@ -1,4 +1,4 @@
-"""Findings of the checks."""
+"""The findings of configuration checks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def warning(loc: Loc, kind: str, message: str, hint: str | None = None) -> Findi
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Errors make a configuration invalid; warnings don't."""
+    """The errors and warnings about a configuration. Only errors make it invalid."""
 
     errors: list[ErrorDetail]
     warnings: list[ErrorDetail]

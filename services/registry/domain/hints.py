@@ -1,4 +1,4 @@
-"""Hints on how to fix findings."""
+"""Hints on how to fix the findings of configuration checks."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -54,18 +54,18 @@ _TYPES: Final = {
 _BOUNDS: Final = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dict_type")
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
-# A name is only suggested along with the best one if its similarity differs by less than this.
+# Another name is suggested along with the best one only if its similarity is lower by less than this.
 _CLOSE_CALL: Final = 0.15
-# Field names need more similarity: two common letters, as in `foo` and `tools`, aren't enough.
+# Field names need a higher similarity: two common letters, as in `foo` and `tools`, aren't enough.
 _FIELD_LIKENESS: Final = 0.55
 
 Loc = tuple[str | int, ...]
 
 
 def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float = 0.5) -> str | None:
-    """Returns ``did you mean …?`` with the known names closest to the word, or None if none reaches ``likeness``.
+    """Returns ``did you mean …?`` with the known names that are closest to the word, or None.
 
-    ``prefix`` precedes each name.
+    Names whose similarity is below ``likeness`` are ignored. ``prefix`` is prepended to each name.
     """
     by_folded = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=likeness)
@@ -79,7 +79,7 @@ def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float =
 def hint_for(
     model: type[BaseModel], loc: Loc, error_type: str, context: Mapping[str, Any], value: object
 ) -> str | None:
-    """Explains how to fix Pydantic's error at ``loc`` in a document of that model."""
+    """Returns a hint on how to fix Pydantic's error at ``loc`` in a document of this model."""
     field = next((step for step in reversed(loc) if isinstance(step, str)), "")
     if error_type == "extra_forbidden":
         return _unknown_field(model, loc)
@@ -100,7 +100,7 @@ def hint_for(
 
 
 def _owner(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """Returns the model that contains the last field in ``loc``."""
+    """Returns the model that declares the last field in ``loc``."""
     return _NESTED[str(loc[0])] if len(loc) > 1 and loc[0] in _NESTED else model
 
 

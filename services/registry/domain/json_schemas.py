@@ -1,4 +1,4 @@
-"""Checks JSON Schemas in requests."""
+"""Checks the JSON Schemas in requests."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -14,7 +14,7 @@ _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type"
 
 
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Explains why a value isn't a self-contained JSON Schema. Doesn't follow references to other documents."""
+    """Returns the errors that explain why a value isn't a self-contained JSON Schema. Doesn't fetch other documents."""
     for place in _large_integers(schema, loc):
         message = f"Integers can't exceed {_LARGEST_INTEGER}"
         return [found(place, "number_out_of_range", message, "remove the limit")]
@@ -27,9 +27,9 @@ def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
 
 
 def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Like ``schema_errors``, for a tool's arguments, which must be an object.
+    """Returns the errors of ``schema_errors`` for a tool's parameters, which must be described as an object.
 
-    An empty schema means that the tool has no arguments.
+    An empty schema means that the tool has no parameters.
     """
     if schema and schema.get("type") != "object":
         message = "The parameters of a tool must be a JSON Schema for an object"

@@ -10,26 +10,26 @@ from services.registry.domain.agent import StoredAgent, StoredVersion
 
 
 class AgentReader(Protocol):
-    """Reads committed agents, except deleted ones."""
+    """Reads committed agents that aren't deleted."""
 
     async def get(self, agent_id: str) -> StoredAgent | None: ...
 
     async def get_by_key(self, agent_key: str) -> StoredAgent | None: ...
 
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
-        """Returns agents visible to the caller, newest first."""
+        """Returns a page of the agents that the caller can see, newest first."""
 
     async def versions(
         self, agent_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredVersion]:
-        """Returns a page of versions, newest first."""
+        """Returns a page of an agent's versions, newest first."""
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider. ``configured``: whether this installation has credentials for it."""
+    """A model provider. ``configured`` is true if this installation has credentials for it."""
 
     name: str
     configured: bool
@@ -39,7 +39,7 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeCatalogue:
-    """The runtime's model providers and tools, each by name."""
+    """The model providers and tools of the runtime, by name."""
 
     providers: Mapping[str, Provider]
     tools: tuple[str, ...]
@@ -53,9 +53,9 @@ class RuntimeCatalogues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCheck:
-    """The result of a check.
+    """The result of checking whether knowledge bases exist.
 
-    ``missing``: knowledge bases that the company doesn't have. ``unchecked``: those about which ingestion didn't
+    ``missing`` contains those that the company doesn't have, and ``unchecked`` those about which ingestion didn't
     respond.
     """
 
@@ -66,12 +66,12 @@ class KnowledgeBaseCheck:
 class KnowledgeBases(Protocol):
     @property
     def available(self) -> bool:
-        """Returns whether this installation includes ingestion."""
+        """Returns whether this installation includes the ingestion service."""
 
     async def check(self, caller: Identity, ids: Sequence[str]) -> KnowledgeBaseCheck:
-        """Checks whether the knowledge bases exist. Never raises."""
+        """Checks whether the knowledge bases exist. Never raises an error."""
 
 
 class ToolsetTools(Protocol):
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """Returns the tool names of each toolset."""
+        """Returns the names of each toolset's tools, by the name of the toolset."""

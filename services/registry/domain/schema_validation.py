@@ -1,4 +1,4 @@
-"""Validates a document's types, ranges and field names against its schema. Each finding has a hint."""
+"""Validates the types, ranges and field names in a document against its schema. Each finding has a hint."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ def is_configuration_like(document: object) -> bool:
 
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
-    """Parses the document or returns all findings. Doesn't coerce types."""
+    """Parses the document with strict types. Returns the result, or None and all errors."""
     errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
     if issubclass(model, UpdateAgentBody):
         errors += _explicit_nulls(model, document)
@@ -43,9 +43,9 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
 
 
 def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
-    """Returns the configuration without the fields in ``errors``, and the names of these fields.
+    """Returns the configuration without the fields that have ``errors``, and the names of these fields.
 
-    Fills in a missing name or type. Returns None if the rest is invalid, too.
+    If the name or type is missing, a placeholder is filled in. Returns None if the rest is invalid, too.
     """
     kept: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
     removed = set()
@@ -76,14 +76,14 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
 
 
 def _printable(loc: Loc) -> Loc:
-    """Makes a location safe to return. Field names come from the caller and may contain anything."""
+    """Makes a location safe to return. It contains field names from the caller, which can be any text."""
     return tuple(
         step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc
     )
 
 
 def _is_link_branch(loc: Loc) -> bool:
-    """Returns whether Pydantic's location names one of the two forms of a ``knowledge_bases`` item."""
+    """Returns whether Pydantic's location includes which of the two forms of a ``knowledge_bases`` item was tried."""
     return loc[:1] == ("knowledge_bases",) and len(loc) >= 3
 
 
@@ -92,7 +92,7 @@ def _item(document: Any, loc: Loc) -> object:
 
 
 def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
-    """Yields errors for texts with U+0000, which PostgreSQL can't store."""
+    """Yields errors for texts that contain U+0000, which PostgreSQL can't store."""
     if isinstance(value, str) and "\x00" in value:
         message = "Text can't contain the null character (U+0000)"
         yield found(_printable(loc), "null_character", message, "remove the character")
@@ -107,7 +107,7 @@ def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
 
 
 def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorDetail]:
-    """Yields errors for fields set to null, which a change doesn't allow. Omitted fields stay unchanged."""
+    """Yields errors for fields that are null, which isn't allowed in a change. Omitted fields keep their values."""
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
             hint = "omit the field to keep its value, or send a new one"

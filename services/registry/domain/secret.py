@@ -1,4 +1,4 @@
-"""A stored secret: ciphertext and times. This service can't decrypt it."""
+"""A stored secret with its times. This service can't decrypt it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,11 +9,11 @@ from libs.contracts.resources.secrets import Secret
 from libs.contracts.timestamps import format_time
 
 MOST_SECRETS: Final = 200
-"""Maximum number of secrets per company."""
+"""The maximum number of secrets of a company."""
 
 
 class SecretNotFound(NotFound):
-    """The caller's company doesn't have this secret."""
+    """The caller's company has no secret with this name."""
 
     def __init__(self) -> None:
         super().__init__("There is no secret with this name.")

@@ -1,4 +1,4 @@
-"""A stored toolset: its configuration, its target's tools, and its versions."""
+"""A stored toolset: its configuration, the tools of its target, and its versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from libs.contracts.resources.toolsets import (
 from libs.contracts.timestamps import format_time
 
 MOST_TOOLSETS: Final = 100
-"""Maximum number of toolsets per company."""
+"""The maximum number of toolsets of a company."""
 _TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
 _SETTINGS: Final = tuple(CallSettings.model_fields)
 _APART: Final = frozenset({"name", "type"})
 
 
 class ToolsetNotFound(NotFound):
-    """The caller's company doesn't have this toolset."""
+    """The caller's company has no toolset with this name."""
 
     def __init__(self) -> None:
         super().__init__("There is no toolset with this name.")
@@ -37,10 +37,10 @@ class ToolsetNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToolset:
-    """One version of a toolset, normally the current one.
+    """A version of a toolset, usually the current one.
 
-    ``config``: the fields of the body except name and type. ``tools``: the target's tools with the settings for their
-    calls. ``warnings``: about the target's latest list of tools. Times have a time zone.
+    ``config`` contains the fields of the body except the name and type. ``tools`` are the target's tools with their
+    call settings. ``warnings`` are about the latest list of tools from the target. Times have a time zone.
     """
 
     id: str
@@ -63,7 +63,7 @@ class StoredToolset:
     def changed(
         self, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime, warnings: Sequence[ErrorDetail] = ()
     ) -> "StoredToolset":
-        """Returns a copy with this configuration and these tools. It's a new version if either differs."""
+        """Returns a copy with this configuration and these tools. If either differs, the copy is a new version."""
         config, found = config_of(body), settled(tools, body)
         refreshed = replace(self, refreshed_at=now, warnings=tuple(warnings))
         if (config, found) == (dict(self.config), self.tools):
@@ -71,7 +71,7 @@ class StoredToolset:
         return replace(refreshed, config=config, tools=found, version=self.version + 1, updated_at=now)
 
     def merged(self, changes: UpdateToolsetBody) -> dict[str, Any]:
-        """Returns the body with the changes applied. Null removes a field."""
+        """Returns the toolset's body with the changes applied. A field that is changed to null is removed."""
         given = changes.model_dump(mode="json", exclude_unset=True)
         body = {**self.body, **given}
         for one, other in (("document", "document_url"), ("document_url", "document")):
@@ -80,7 +80,7 @@ class StoredToolset:
         return {name: value for name, value in body.items() if value is not None}
 
     def public(self, *, with_document: bool = False) -> Toolset:
-        """Returns the toolset as shown in the API and in events."""
+        """Returns the toolset in the form that the API and events contain."""
         parsed = CreateToolsetBody.model_validate(self.body).root
         described = parsed.model_dump(mode="json")
         if not with_document:
@@ -105,7 +105,10 @@ class StoredToolset:
         )
 
     def connected(self, secrets: Mapping[str, str]) -> ConnectedToolset:
-        """Returns the toolset as the runtime needs it for calls. ``secrets``: ciphertexts in Base64, by name."""
+        """Returns the toolset in the form that the runtime needs for calls.
+
+        ``secrets`` contains Base64 ciphertexts by name.
+        """
         config = {name: value for name, value in self.config.items() if name != "document"}
         return ConnectedToolset(
             name=self.name,
@@ -126,7 +129,7 @@ def new_toolset(
     now: datetime,
     warnings: Sequence[ErrorDetail] = (),
 ) -> StoredToolset:
-    """Creates the first version of a toolset."""
+    """Returns a new toolset in its first version."""
     return StoredToolset(
         id=toolset_id,
         company_id=company_id,
@@ -143,12 +146,12 @@ def new_toolset(
 
 
 def config_of(body: ToolsetBody) -> dict[str, Any]:
-    """Returns the fields that are set, except name and type."""
+    """Returns the body's fields that are set, except the name and type."""
     return body.model_dump(mode="json", exclude=set(_APART), exclude_unset=True, exclude_none=True)
 
 
 def settled(tools: Sequence[ConnectedTool], body: ToolsetBody) -> tuple[ConnectedTool, ...]:
-    """Applies the toolset's settings to its tools. Settings of a single tool override those of all tools."""
+    """Returns the tools with the toolset's settings applied. Settings of a single tool override those of all tools."""
     own: Mapping[str, CallSettings] = {tool.name: tool for tool in body.tools} if body.type == "http" else {}
     return tuple(_settled(tool, (own.get(tool.name), body.tool_settings.get(tool.name), body)) for tool in tools)
 
@@ -162,7 +165,7 @@ def _settled(tool: ConnectedTool, sources: Sequence[CallSettings | None]) -> Con
 
 
 def secret_names(config: Mapping[str, Any]) -> list[str]:
-    """Returns the secrets that headers reference, without duplicates."""
+    """Returns the names of the secrets that the headers refer to, without duplicates."""
     headers = [config.get("headers", {}), *(tool.get("headers", {}) for tool in config.get("tools", ()))]
     values = [value for each in headers for value in each.values()]
     return list(dict.fromkeys(name for value in values for name in SECRET_REFERENCE.findall(value)))

@@ -1,4 +1,4 @@
-"""Checks a toolset's body beyond its types: placeholders, addresses, headers and schemas."""
+"""Checks what the types of a toolset's body don't cover: placeholders, addresses, headers and schemas."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -35,12 +35,12 @@ _OF_THE_CLIENT: Final = frozenset(
 
 
 def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDetail]:
-    """Checks a well-formed body. ``secrets``: the names of the company's secrets."""
+    """Returns the errors in a well-formed body. ``secrets`` contains the names of the company's secrets."""
     return list(islice(_errors(body, secrets), _MOST_FINDINGS))
 
 
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
-    """Returns warnings about the target's tools that can't be used."""
+    """Returns a warning for each tool of the target that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
     hint = f"fix its server, or list only the tools you need in {choice}"
     return [
@@ -66,7 +66,7 @@ def _errors(body: ToolsetBody, secrets: Collection[str]) -> Iterator[ErrorDetail
 
 
 def _place_of(body: ToolsetBody, secret: str) -> Loc:
-    """Returns the location of the first header that references the secret."""
+    """Returns the location of the first header that refers to the secret."""
     places: list[tuple[Loc, Mapping[str, str]]]
     if isinstance(body, HttpToolsetBody):
         places = [(("tools", index, "headers"), tool.headers) for index, tool in enumerate(body.tools)]
@@ -88,7 +88,7 @@ def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail
     for name, value in headers.items():
         place: Loc = (*loc, name)
         if name.lower() in _OF_THE_CLIENT:
-            yield found(place, "header_reserved", "The service sets this header", "remove it")
+            yield found(place, "header_reserved", "The service sets this header itself", "remove it")
         if name.lower() in seen:
             yield found(place, "header_repeated", "This header is repeated", "list it once")
         seen.add(name.lower())
@@ -104,7 +104,7 @@ def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
     except ValueError:
         parts, bad_port = None, True
     if parts is None or bad_port or not parts.hostname:
-        yield found(loc, "url_invalid", "Not an http or https URL")
+        yield found(loc, "url_invalid", "The address isn't an http or https URL")
         return
     if "@" in parts.netloc:
         message = "A URL can't contain credentials, because everyone who can see the toolset can read it"
@@ -176,7 +176,7 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 
 def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
-    """Yields the first error in a target's tools."""
+    """Yields the first error in the tools that a target offers, if any."""
     names: set[str] = set()
     if not tools:
         yield _unusable("The target doesn't offer any tools", "check allowed_tools or operations, if given")
@@ -199,7 +199,7 @@ def _unusable(message: str, hint: str | None = None) -> ErrorDetail:
 
 
 def settings_errors(body: ToolsetBody, names: Collection[str]) -> Iterator[ErrorDetail]:
-    """Yields errors for settings of tools that don't exist."""
+    """Yields an error for each tool that has settings but doesn't exist."""
     for name in body.tool_settings:
         if name not in names:
             yield found(

@@ -32,7 +32,7 @@ class Agents:
     configurations: Configurations
 
     async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
-        """Checks a new agent. Raises ``InvalidConfiguration``."""
+        """Checks the configuration of a new agent. Raises ``InvalidConfiguration``."""
         if not is_id(command.agent_id):
             raise InvalidRequest("Invalid agent_id. Use a UUID.")
         body = parse_or_reject(CreateAgentBody, command.agent)
@@ -42,7 +42,7 @@ class Agents:
     async def create(
         self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
     ) -> None:
-        """Stores the agent under the first free key. Raises ``Conflict`` if its ID is taken."""
+        """Stores a new agent under the first key that is free. Raises ``Conflict`` if its ID is taken."""
         agents, keys, now = PostgresAgentWriter(transaction), candidates(body.name), datetime.now(UTC)
         for _ in range(_KEYS_TO_TRY):
             agent = new_agent(
@@ -54,9 +54,10 @@ class Agents:
         raise Conflict("No agent key is available for this name. Choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
-        """Checks only the changed parts, so that an agent can be renamed even if one of its tools has disappeared.
+        """Checks an update.
 
-        Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
+        Only the changed parts are checked, so that an agent whose tool has disappeared can be renamed. Raises
+        ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
         """
         agent = require_writable(await self.reader.get(command.agent_id), context.identity)
         changes = parse_or_reject(UpdateAgentBody, command.changes)
@@ -67,7 +68,7 @@ class Agents:
     async def update(
         self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
     ) -> None:
-        """Applies the changes to the agent's current state, which may be newer than the checked one."""
+        """Applies the changes to the current state of the agent, which may be newer than the one that was checked."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         after = agent.changed(changes, datetime.now(UTC))
@@ -76,7 +77,10 @@ class Agents:
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
     async def delete(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
-        """Deletes an agent. Its sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
+        """Deletes an agent. Its sessions keep their copy of the configuration.
+
+        Raises ``AgentNotFound`` or ``PermissionDenied``.
+        """
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
         await agents.delete(agent, datetime.now(UTC))

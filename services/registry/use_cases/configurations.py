@@ -1,4 +1,4 @@
-"""Validates configurations, and resolves the configuration of a new session."""
+"""Validates agent configurations, and finds the configuration for a new session."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -52,7 +52,7 @@ class InvalidConfiguration(ValidationFailed):
 
 
 class NormalizedConfiguration(BaseModel):
-    """A valid configuration in normal form. ``agent_id`` is set if it belongs to a stored agent."""
+    """A valid configuration in normal form. ``agent_id`` is set if it's that of a stored agent."""
 
     agent_config: dict[str, Any]
     config_hash: str
@@ -60,7 +60,7 @@ class NormalizedConfiguration(BaseModel):
 
 
 def parse_or_reject(model: type[M], document: object) -> M:
-    """Parses the document. Raises ``InvalidConfiguration`` with all of its schema violations."""
+    """Parses the document. Raises ``InvalidConfiguration`` with all errors if it doesn't match the model."""
     parsed, errors = parse(model, document)
     if parsed is None:
         raise InvalidConfiguration(errors)
@@ -75,7 +75,10 @@ class Configurations:
     toolsets: ToolsetTools
 
     async def validate(self, document: object, caller: Identity) -> ValidationReport:
-        """Returns all findings. Raises ``NotAConfiguration`` if the document isn't recognizable as a configuration."""
+        """Returns all findings about a configuration.
+
+        Raises ``NotAConfiguration`` if the document doesn't look like one.
+        """
         if not is_configuration_like(document):
             raise NotAConfiguration(
                 "The body isn't an agent configuration. Send an object with at least name and agent_type."
@@ -102,7 +105,7 @@ class Configurations:
         )
 
     async def normalize(self, document: object, caller: Identity) -> NormalizedConfiguration:
-        """Returns the given configuration or that of a stored agent.
+        """Returns the given configuration, or that of a stored agent, in normal form.
 
         Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``.
         """
@@ -121,9 +124,9 @@ class Configurations:
         return NormalizedConfiguration(agent_config=system_config, config_hash=config_hash(system_config))
 
     async def require(self, configuration: AgentConfiguration, caller: Identity, parts: Parts = None) -> None:
-        """Raises ``InvalidConfiguration`` if one of these parts references something that doesn't exist.
+        """Raises ``InvalidConfiguration`` if one of these parts refers to something that doesn't exist.
 
-        If ``parts`` is None, checks all parts.
+        If ``parts`` is None, all parts are checked.
         """
         findings = await self._findings(configuration, caller, parts)
         if findings.errors:
@@ -139,7 +142,10 @@ class Configurations:
         return await self.agents.get_by_key(reference.agent_key or "")
 
     async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> Findings:
-        """Queries the other services concurrently, and only about these parts."""
+        """Returns findings about these parts.
+
+        Queries the other services concurrently, and only those that the parts need.
+        """
         world = await asyncio.gather(
             self._catalogue(caller, parts),
             self._tool_names(configuration, caller, parts),

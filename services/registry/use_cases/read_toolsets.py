@@ -1,4 +1,4 @@
-"""Reads toolsets for the runtime, and makes single calls of their tools."""
+"""Reads toolsets for the runtime and for callers, and calls single tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ class ReadToolsets:
     runtime: HttpToolsetRuntime
 
     async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
-        """Returns toolsets with everything needed to call their tools. Omits missing toolsets."""
+        """Returns toolsets with everything that is needed to call their tools. Missing toolsets are omitted."""
         found = await self.toolsets.versions(company_id, wanted)
         names = dict.fromkeys(name for toolset in found for name in secret_names(toolset.config))
         secrets = await self.secrets.ciphertexts(company_id, list(names))
         return [toolset.connected(secrets) for toolset in found]
 
     async def try_tool(self, caller: Identity, toolset: str, tool: str, arguments: dict[str, Any]) -> CallToolReply:
-        """Calls a tool at most once, without approval, for at most two minutes.
+        """Calls a tool at most once and without approval. The call may take up to two minutes.
 
-        Raises ``ToolsetNotFound``, or ``NotFound`` if the toolset lacks the tool.
+        Raises ``ToolsetNotFound``, or ``NotFound`` if the toolset doesn't have the tool.
         """
         for found in await self.connected(caller.company_id, [(toolset, None)]):
             chosen = [_bounded(each) for each in found.tools if each.name == tool]
@@ -57,7 +57,7 @@ class ReadToolsets:
     async def tools(self, caller: Identity, *, limit: int, offset: int) -> ToolPage:
         """Returns the built-in tools, followed by those of the company's toolsets.
 
-        Raises ``ServiceUnavailable`` if the runtime doesn't return its tools.
+        Raises ``ServiceUnavailable`` if the runtime can't be asked for its tools.
         """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:

@@ -17,7 +17,10 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
-    """Stores a secret. A new one gets the command's ID. Raises ``Conflict`` if there are too many."""
+    """Stores a secret. If it's new, its ID is the command's ID.
+
+    Raises ``Conflict`` if the company has too many secrets.
+    """
     if not _NAME.fullmatch(command.name):
         raise InvalidRequest("Invalid secret name.")
     try:
@@ -32,7 +35,7 @@ async def put_secret(transaction: Transaction, command: PutSecret, context: Comm
 
 
 async def delete_secret(transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
-    """Deletes a secret. Calls of tools that need it will fail. Raises ``SecretNotFound``."""
+    """Deletes a secret. Calls of tools that need the secret will fail. Raises ``SecretNotFound``."""
     secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
     secret = await secrets.delete(company_id, command.name, datetime.now(UTC))
     if secret is None:

@@ -1,4 +1,4 @@
-"""Creates, changes, refreshes and deletes toolsets. Reads the target's tools before the transaction."""
+"""Creates, updates, refreshes and deletes toolsets. The target's tools are read before the transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ from services.registry.use_cases.configurations import InvalidConfiguration, par
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """A checked body with its target's tools, and warnings about skipped tools.
+    """A toolset's checked body, the tools of its target, and warnings about tools that were skipped.
 
-    ``based_on``: the toolset's version when it was read.
+    ``based_on`` is the version of the toolset when it was read.
     """
 
     body: ToolsetBody
@@ -51,7 +51,7 @@ class FoundTools:
 
 @dataclass(frozen=True, slots=True)
 class Toolsets:
-    """Creates, changes, refreshes and deletes toolsets.
+    """Creates, updates, refreshes and deletes toolsets.
 
     ``permits`` limits concurrent calls of targets and shares them fairly among companies.
     """
@@ -62,7 +62,10 @@ class Toolsets:
     permits: FairSemaphore
 
     async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
-        """Checks a new toolset. Raises ``Conflict`` if the name is taken, and the errors of ``_find``."""
+        """Checks a new toolset and reads its target's tools.
+
+        Raises ``Conflict`` if the name is taken, and the errors of ``_find``.
+        """
         name = command.toolset.get("name")
         if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
             raise Conflict(f"A toolset named {name!r} already exists.")
@@ -71,7 +74,7 @@ class Toolsets:
     async def create(
         self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
     ) -> None:
-        """Stores a toolset under the command's ID. Raises ``Conflict``."""
+        """Stores a new toolset, whose ID is the command's ID. Raises ``Conflict``."""
         toolset = new_toolset(
             toolset_id=context.command_id,
             company_id=context.identity.company_id,
@@ -102,7 +105,7 @@ class Toolsets:
         context: CommandContext,
         found: FoundTools,
     ) -> None:
-        """Stores the result, as a new version if anything differs.
+        """Stores an update or refresh, as a new version if the configuration or the tools differ.
 
         Raises ``ToolsetNotFound``, or ``Conflict`` if the toolset was changed after it was read.
         """
@@ -125,10 +128,11 @@ class Toolsets:
     async def _find(
         self, document: Mapping[str, Any], caller: Identity, *, based_on: int, check_settings: bool
     ) -> FoundTools:
-        """Checks a toolset's document and reads its target's tools.
+        """Checks the body of a toolset and reads its target's tools.
 
-        ``check_settings``: whether settings for tools that the target lacks are an error. Raises
-        ``InvalidConfiguration``, ``RateLimited``, the target's error, or an outage of the runtime.
+        If ``check_settings`` is true, settings of tools that the target doesn't have are an error. Raises
+        ``InvalidConfiguration``, ``RateLimited``, the target's error, or an outage error if the runtime doesn't
+        respond.
         """
         body = parse_or_reject(_model_of(document), document)
         _reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
@@ -154,7 +158,7 @@ def _reject(errors: list[ErrorDetail]) -> None:
 
 
 def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
-    """Returns the model for the document's type. Locations in findings refer to it."""
+    """Returns the model for the type in the document. Locations in findings refer to this model."""
     known: dict[str, type[ToolsetBody]] = {
         "mcp": McpToolsetBody,
         "openapi": OpenApiToolsetBody,

@@ -1,4 +1,4 @@
-"""Artifacts in PostgreSQL: reads, creation, and changes during processing."""
+"""Stores artifacts in PostgreSQL: reads, creation, and changes during processing."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -30,7 +30,7 @@ _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_ti
 
 
 class PostgresArtifactReader:
-    """Reads artifacts, except deleted ones. Doesn't check access."""
+    """Reads artifacts that aren't deleted. Doesn't check whether the caller may see them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class PostgresArtifactReader:
     async def page(
         self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredArtifact]:
-        """Returns a page of artifacts, newest first, and the total number."""
+        """Returns a page of the session's artifacts, newest first, and their total number."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
@@ -62,7 +62,7 @@ class PostgresArtifactReader:
 class PostgresArtifactWriter:
     """Changes artifacts in the caller's transaction.
 
-    Changes of an artifact that isn't pending do nothing and return False.
+    If an artifact isn't pending, the methods that change its state return False and change nothing.
     """
 
     def __init__(self, transaction: Transaction) -> None:
@@ -96,7 +96,7 @@ class PostgresArtifactWriter:
         )
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
-        """Marks the session and its artifacts as deleted. Returns the artifacts' IDs."""
+        """Marks the session and its artifacts as deleted. Returns the IDs of the artifacts."""
         await self._connection.execute(
             """INSERT INTO sessions AS s (id, company_id, owner_id, deleted_at) VALUES (%s, %s, '', now())
                ON CONFLICT (id) DO UPDATE SET deleted_at = coalesce(s.deleted_at, now())""",
@@ -139,7 +139,7 @@ class PostgresNewArtifacts:
         self._amounts = amounts
 
     async def lock_session(self, session_id: str) -> None:
-        """Locks the session, so that its deletion waits for this transaction and finds the new artifacts.
+        """Locks the session, so that a deletion of the session waits for this transaction and finds the new artifacts.
 
         Raises ``SessionNotFound``.
         """
@@ -148,7 +148,7 @@ class PostgresNewArtifacts:
             raise SessionNotFound
 
     async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
-        """Adds an artifact. Raises ``QuotaExceeded``."""
+        """Stores a new artifact. Raises ``QuotaExceeded``."""
         await self._amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
         await self._connection.execute(
             """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,

@@ -1,4 +1,4 @@
-"""Copies of artifacts in their company's files, stored in PostgreSQL."""
+"""Stores the state of artifacts' copies among the company's files, in PostgreSQL."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +14,7 @@ from services.artifacts.domain.platform import CopyState, InFlightState, Outboun
 
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"
 _COPY = f"SELECT {COLUMNS}, a.platform_state AS copy_state, a.platform_file_id AS file_id {_FROM}"
-# Follow a sent command to its end, even if the session is deleted in the meantime.
+# A command that was sent is followed to its end, even if the session is deleted in the meantime.
 _FOLLOWED = "(a.deleted_at IS NULL OR a.platform_state IN ('copying', 'removing'))"
 _UNANSWERED = f"""
     WITH found AS (
@@ -32,21 +32,21 @@ _UNANSWERED = f"""
 
 
 class PostgresPlatformWriter:
-    """Changes copies in the caller's transaction."""
+    """Changes the state of copies in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def lock(self, artifact_id: str) -> CopyState | None:
-        """Locks an artifact that isn't deleted until the end of the transaction."""
+        """Locks an artifact until the end of the transaction. Returns None if it doesn't exist or is deleted."""
         return await self._locked("a.deleted_at IS NULL AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> CopyState | None:
-        """Locks the artifact of which this file is a copy."""
+        """Locks the artifact whose copy is this file. Returns None if there's none."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)
 
     async def lock_command(self, command_id: str) -> CopyState | None:
-        """Locks the artifact for which this command was sent."""
+        """Locks the artifact for which this command to ingestion was sent. Returns None if there's none."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_command_id = %s", command_id)
 
     async def _locked(self, condition: str, value: str) -> CopyState | None:
@@ -54,7 +54,7 @@ class PostgresPlatformWriter:
         return _copy_state(rows[0]) if rows else None
 
     async def begin(self, command: OutboundCommand) -> None:
-        """Records that this transaction sends the command."""
+        """Records that this transaction sends a command to ingestion."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = %s, platform_identity = %s,
@@ -71,7 +71,7 @@ class PostgresPlatformWriter:
         )
 
     async def settle(self, artifact_id: str, state: Literal["none", "copied"], file_id: str | None) -> None:
-        """Records that the command has been answered."""
+        """Records the state of the copy once ingestion has answered the command."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = NULL, platform_identity = NULL,
@@ -81,7 +81,7 @@ class PostgresPlatformWriter:
         )
 
     async def wait(self, artifact_id: str, state: InFlightState, context: MessageContext) -> None:
-        """Registers the command with this context, to be ended when the answer arrives."""
+        """Registers a caller's command, given by its context, that ends when ingestion answers."""
         await self._connection.execute(
             """INSERT INTO platform_requests (command_id, artifact_id, state, company_id, correlation_id, traceparent)
                VALUES (%s, %s, %s, %s, %s, %s)""",
@@ -89,7 +89,7 @@ class PostgresPlatformWriter:
         )
 
     async def take_waiting(self, artifact_id: str) -> list[tuple[InFlightState, MessageContext]]:
-        """Returns and unregisters the commands that waited for the answer."""
+        """Removes and returns the callers' commands that waited for ingestion's answer."""
         found = await self._connection.execute(
             """DELETE FROM platform_requests WHERE artifact_id = %s
                RETURNING state, company_id, correlation_id, command_id, traceparent""",
@@ -98,9 +98,9 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
-        """Returns commands last sent at least ``seconds`` ago, and records them as sent again.
+        """Returns the commands to ingestion that were last sent at least ``seconds`` ago, to be sent again now.
 
-        Returns each command to one caller only.
+        Concurrent callers get different commands.
         """
         return [
             OutboundCommand(

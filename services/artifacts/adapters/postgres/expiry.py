@@ -1,6 +1,6 @@
-"""Tables with expiring rows.
+"""The tables whose rows expire.
 
-Artifacts are deleted before their session.
+An artifact's row is deleted before its session's row.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Sessions of artifacts, stored in PostgreSQL."""
+"""Stores what this service knows about sessions, in PostgreSQL."""
 
 from libs.persistence import Database
 from services.artifacts.domain.artifacts import KnownSession
@@ -7,7 +7,7 @@ _GET = "SELECT id, company_id, owner_id, deleted_at IS NOT NULL FROM sessions WH
 
 
 class PostgresSessions:
-    """Sessions that were looked up before, including deleted sessions."""
+    """The sessions that were looked up before, including deleted ones."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -17,7 +17,7 @@ class PostgresSessions:
         return KnownSession(*rows[0]) if rows else None
 
     async def remember(self, session: KnownSession) -> KnownSession:
-        """Stores the session. Returns its stored state, since it may have been deleted in the meantime."""
+        """Stores the session. Returns it as stored, since it may have been deleted in the meantime."""
         async with self._database.connection() as connection:
             await connection.execute(
                 "INSERT INTO sessions (id, company_id, owner_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",

@@ -1,4 +1,4 @@
-"""Queue of artifacts whose tables are waiting to be read, stored in PostgreSQL."""
+"""The queue of artifacts whose tables are waiting to be read, in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -31,7 +31,7 @@ _CLAIM = f"""
 
 
 class PostgresTableJobs:
-    """Artifacts whose tables are waiting to be read. Each method has its own transaction.
+    """The queue of artifacts whose tables are waiting to be read. Each method runs in its own transaction.
 
     ``holder`` returns this process's number, or None until the process has announced it.
     """
@@ -50,9 +50,9 @@ class PostgresTableJobs:
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
-        """Releases the claim and retries the artifact after ``seconds``.
+        """Releases the claim, so that the artifact is tried again after ``seconds``.
 
-        ``counts``: whether this counts as an attempt.
+        ``counts`` is true if this counts as an attempt.
         """
         await self._database.execute(
             """UPDATE artifacts SET lease = NULL, holder = NULL, attempts = attempts - %s,

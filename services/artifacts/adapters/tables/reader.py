@@ -1,4 +1,4 @@
-"""Reads tables in a separate process, so that a malicious file can only kill that process."""
+"""Reads tables in a separate process, so that a malicious file can harm only that process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ _log: Final = structlog.get_logger(__name__)
 class TableProcesses:
     """Reads tables in separate processes.
 
-    Each file is limited to ``seconds`` of wall-clock time and ``memory_bytes``.
+    Each file may take ``seconds`` of wall-clock time and ``memory_bytes`` of memory.
     """
 
     seconds: float

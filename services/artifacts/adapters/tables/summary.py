@@ -1,4 +1,4 @@
-"""Summarizes a file's tables in a separate process: column types, sample rows and row count."""
+"""Summarizes the tables of a file in a separate process: column types, sample rows and the number of rows."""
 
 import datetime
 import json
@@ -23,7 +23,7 @@ _WIDER: Final = {
 
 
 def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns ``sheets``: the tables of the file at ``path``, or None if it contains none.
+    """Returns an object whose ``sheets`` are the tables of the file at ``path``, or None if it contains no tables.
 
     Raises ``DocumentUnreadable``.
     """
@@ -40,7 +40,7 @@ def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
 
 
 class SampleBudget:
-    """Limits the characters kept from one file, across all of its tables."""
+    """The number of characters that can still be kept of a file, across all of its tables."""
 
     def __init__(self, characters: int = 2_000_000) -> None:
         self.left = characters
@@ -93,7 +93,7 @@ def _wider(one: str, other: str) -> str:
 
 
 def _kept(cell: Any) -> Any:
-    """Converts a cell to a JSON value. Truncates long text."""
+    """Converts a cell to a JSON value and truncates long text."""
     if is_empty(cell):
         return None
     if isinstance(cell, bool):

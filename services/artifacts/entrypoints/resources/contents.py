@@ -1,4 +1,4 @@
-"""Reads of artifacts' contents: tables, texts and passages."""
+"""Routes that read the contents of artifacts: tables, texts and passages."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Creates artifacts, the sessions known to this service, and copies to the platform."""
+"""Creates the tables of artifacts, of the sessions known to this service, and of copies to the company's files."""
 
 from alembic import op
 

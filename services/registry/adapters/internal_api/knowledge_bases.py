@@ -13,14 +13,17 @@ from libs.service_defaults import UpstreamClient
 from services.registry.domain.ports import KnowledgeBaseCheck
 
 _AT_ONCE: Final = 8
-# Well below the timeout of the registry's callers, so that the warning still reaches them.
+# Must be well below the timeout of the registry's callers, so that the warning still reaches them.
 _DEADLINE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
 class HttpKnowledgeBases:
-    """Asks ingestion every time, since a knowledge base is often validated right after its creation or deletion."""
+    """Checks whether knowledge bases exist. Results aren't cached.
+
+    Agents are often validated right after one of their knowledge bases was created or deleted.
+    """
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""Reads the runtime's models and tools, and calls the targets of toolsets through it."""
+"""Reads the runtime's models and tools, and reaches the targets of toolsets through the runtime."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,8 @@ from libs.service_defaults.internal_calls import checked
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
-# Well below the timeout of the registry's callers, so that a response without the runtime's data still reaches them.
+# Must be well below the timeout of the registry's callers, so that a response without the runtime's data still reaches
+# them.
 _DEADLINE_SECONDS: Final = 2.0
 # While the runtime is down, only one validation per interval waits for a timeout.
 _SILENCE_SECONDS: Final = 2.0
@@ -29,7 +30,10 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpRuntimeCatalogues:
-    """Caches one catalogue for all callers for half a minute, since a runtime offers every company the same."""
+    """Reads the runtime's catalogue of models and tools, and caches it for half a minute.
+
+    All callers share one copy, since a runtime offers the same to every company.
+    """
 
     def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:
         self._calls = calls
@@ -83,18 +87,18 @@ def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogu
 
 
 class HttpToolsetRuntime:
-    """Calls toolsets' targets through the runtime, the only service that calls them."""
+    """Reaches the targets of toolsets through the runtime, the only service that calls them."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
-        """Reads the target's tools. Raises ``ValidationFailed`` with the target's error, or an outage."""
+        """Returns the target's tools. Raises ``ValidationFailed`` with the target's error, or an outage error."""
         found = await self._post("/internal/toolsets/discover", toolset, caller, deadline=_DISCOVERY_SECONDS)
         return DiscoveredTools.model_validate_json(found)
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Calls a tool at most once."""
+        """Calls a tool, at most once."""
         reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)
         return CallToolReply.model_validate_json(reply)
 

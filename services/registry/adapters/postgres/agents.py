@@ -1,4 +1,4 @@
-"""Agents and their versions in PostgreSQL."""
+"""Stores agents and their versions in PostgreSQL."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -28,7 +28,7 @@ _VERSION_COLUMNS: Final = "version_number, config_hash, system_config, created_b
 
 
 class PostgresAgentReader:
-    """Reads committed agents. Every read is a single statement, so it sees one snapshot."""
+    """Reads committed agents. Every read is a single statement, so that it sees one snapshot."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,7 +90,7 @@ class PostgresAgentWriter:
     async def add(self, agent: StoredAgent) -> bool:
         """Stores a new agent with its first version. Returns False if its key is taken.
 
-        Waits for a transaction that is about to take the same key. Raises ``Conflict`` if the ID is taken.
+        Waits for a concurrent transaction that takes the same key. Raises ``Conflict`` if the ID is taken.
         """
         origin = {each: getattr(agent, each) for each in ("id", "agent_key", "company_id", "owner_id", "created_at")}
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
@@ -100,7 +100,7 @@ class PostgresAgentWriter:
         return False
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
-        """Locks the agent until the end of the transaction."""
+        """Locks the agent until the end of the transaction. Returns None if there's no such agent."""
         if "\x00" in agent_id:
             return None
         await self._agents.lock("id = %(id)s", {"id": agent_id})
@@ -108,19 +108,19 @@ class PostgresAgentWriter:
         return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
-        """Stores the new state of a locked agent, and a new version if its version number has changed."""
+        """Stores the new state of a locked agent. If its version number has changed, also stores a new version."""
         version = _version_row(after, changed_by)
         await self._agents.save(after.id, _head_of(after), version, before=before.version_number)
 
     async def delete(self, agent: StoredAgent, now: datetime) -> None:
-        """Deletes a locked agent and its versions. Its key stays reserved, since web pages may contain it."""
+        """Deletes a locked agent and its versions. The agent's key stays reserved, since web pages may contain it."""
         no_origins: list[str] = []
         gone = {"deleted_at": now, "origin_url": None, "allowed_origins": no_origins, "entry_point": ""}
         await self._agents.delete(agent.id, gone)
 
 
 def _head_of(agent: StoredAgent) -> dict[str, Any]:
-    """Returns the columns that may change, except the version number."""
+    """Returns the values of the head row's columns that can change, except the version number."""
     names = ("is_public", "is_shared", "origin_url", "entry_point", "updated_at")
     return {**{name: getattr(agent, name) for name in names}, "allowed_origins": list(agent.allowed_origins)}
 

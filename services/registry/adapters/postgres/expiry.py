@@ -1,4 +1,4 @@
-"""Tables with expiring rows."""
+"""The tables whose rows expire."""
 
 from typing import Final
 

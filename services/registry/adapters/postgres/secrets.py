@@ -1,4 +1,4 @@
-"""Secrets in PostgreSQL, stored as ciphertexts. This service has no key for them."""
+"""Stores the ciphertexts of secrets in PostgreSQL. This service has no key to decrypt them."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ _DELETE: Final = f"""
 
 
 class PostgresSecretReader:
-    """Reads a company's secrets, except deleted ones."""
+    """Reads those secrets of a company that aren't deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class PostgresSecretReader:
         return StoredSecret(**rows[0]) if rows else None
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredSecret]:
-        """Returns a page of secrets, ordered by name."""
+        """Returns a page of secrets, sorted by name."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, _COLUMNS, _LIVE, _BY_NAME, {"company": company_id},
@@ -55,7 +55,7 @@ class PostgresSecretReader:
         return frozenset(name for (name,) in rows)
 
     async def ciphertexts(self, company_id: str, names: Sequence[str]) -> Mapping[str, str]:
-        """Returns the ciphertexts of those named secrets that exist, in Base64."""
+        """Returns the Base64 ciphertexts of the secrets with these names. Secrets that don't exist are omitted."""
         if not names:
             return {}
         rows = await self._database.execute(
@@ -74,7 +74,7 @@ class PostgresSecretWriter:
     async def put(
         self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
     ) -> StoredSecret:
-        """Stores a secret under this ID, or a new value if the name already exists.
+        """Stores a secret under this ID. If the name already exists, replaces the value of that secret.
 
         Raises ``Conflict`` if the company already has the maximum number of secrets.
         """
@@ -87,7 +87,7 @@ class PostgresSecretWriter:
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
-        """Deletes the ciphertext. Returns None if there is no such secret."""
+        """Deletes a secret's ciphertext. Returns None if there's no such secret."""
         if "\x00" in name:
             return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))

@@ -1,4 +1,4 @@
-"""Toolsets and their versions in PostgreSQL."""
+"""Stores toolsets and their versions in PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ _BY_NAME: Final = Order(("t.name",), ("text",), descending=False)
 
 
 class PostgresToolsetReader:
-    """Reads a company's toolsets, except deleted ones."""
+    """Reads those toolsets of a company that aren't deleted."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,7 +45,10 @@ class PostgresToolsetReader:
         return _toolset_of(rows[0]) if rows else None
 
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
-        """Returns those named toolsets that exist, in the given version or the current one."""
+        """Returns the toolsets with these names, each in the given version or the current one.
+
+        Missing ones are omitted.
+        """
         named = [(name, version) for name, version in wanted if "\x00" not in name]
         if not named:
             return []
@@ -56,7 +59,7 @@ class PostgresToolsetReader:
         return [_toolset_of(row) for row in rows]
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
-        """Returns a page of toolsets without their documents, ordered by name."""
+        """Returns a page of toolsets without their documents, sorted by name."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, f"{_HEAD}, {_WITHOUT_DOCUMENT}, v.tools", _LIVE, _BY_NAME, {"company": company_id},
@@ -65,7 +68,7 @@ class PostgresToolsetReader:
         return page.map(_toolset_of)
 
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
-        """Returns the tool names of each toolset."""
+        """Returns the names of each toolset's tools, by the name of the toolset."""
         rows = await self._database.execute(f"SELECT t.name, v.tool_names {_LIVE}", {"company": company_id})
         return {name: tuple(tools) for name, tools in rows}
 
@@ -74,7 +77,7 @@ class PostgresToolsetReader:
         return int(await self._database.value(query, {"company": company_id}))
 
     async def tools(self, company_id: str, *, limit: int, offset: int) -> list[tuple[str, ConnectedTool]]:
-        """Returns the tools of all toolsets with their toolset's name, ordered by that name."""
+        """Returns the tools of all toolsets, each with the name of its toolset, sorted by that name."""
         rows = await self._database.execute(
             f"""SELECT live.name, tool.value FROM (SELECT t.name, v.tools {_LIVE}) AS live
                 CROSS JOIN LATERAL json_array_elements(live.tools) WITH ORDINALITY AS tool (value, position)
@@ -92,7 +95,7 @@ class PostgresToolsetWriter:
         self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
     async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
-        """Stores a toolset.
+        """Stores a new toolset.
 
         Raises ``Conflict`` if its name is taken or the company has the maximum number of toolsets.
         """
@@ -103,7 +106,7 @@ class PostgresToolsetWriter:
         await require_room(self._connection, "toolsets", toolset.company_id, most)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
-        """Locks the toolset until the end of the transaction."""
+        """Locks the toolset until the end of the transaction. Returns None if there's no such toolset."""
         if "\x00" in name:
             return None
         given = {"company": company_id, "name": name}
@@ -112,7 +115,7 @@ class PostgresToolsetWriter:
         return _toolset_of(rows[0]) if rows else None
 
     async def save(self, before: StoredToolset, after: StoredToolset, changed_by: str) -> None:
-        """Stores the new state of a locked toolset, and a new version if its version number has changed."""
+        """Stores the new state of a locked toolset. If its version number has changed, also stores a new version."""
         superseded = {"superseded_at": after.updated_at}
         version = _version_row(after, changed_by)
         await self._toolsets.save(after.id, _head_of(after), version, before=before.version, superseded=superseded)
@@ -123,7 +126,7 @@ class PostgresToolsetWriter:
 
 
 def _head_of(toolset: StoredToolset) -> dict[str, Any]:
-    """Returns the columns that may change, except the version number."""
+    """Returns the values of the head row's columns that can change, except the version number."""
     warnings = Json([warning.model_dump() for warning in toolset.warnings])
     return {"updated_at": toolset.updated_at, "refreshed_at": toolset.refreshed_at, "warnings": warnings}
 

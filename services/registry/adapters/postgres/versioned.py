@@ -1,4 +1,4 @@
-"""Versioned entities. A head row refers to the current version, and each version has a row."""
+"""Stores versioned entities. A head row refers to the current version, and each version has its own row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """Changes versioned entities in a connection's transaction.
+    """Changes versioned entities in the transaction of a connection.
 
-    ``reference``: the column that links a version to its head. ``number``: the version number's column in both tables.
+    ``reference`` is the column that links a version to its head. ``number`` is the column of the version number in both
+    tables.
     """
 
     connection: Connection
@@ -24,23 +25,24 @@ class Versioned:
     number: str
 
     async def add(self, head: Row, version: Row) -> bool:
-        """Adds an entity. Returns False if its ID or name is taken."""
+        """Stores a new entity. Returns False if its ID or name is taken."""
         added = await self._insert(self.heads, {**head, self.number: version[self.number]})
         if added:
             await self._insert(self.versions, {self.reference: head["id"], **version})
         return added
 
     async def lock(self, condition: str, given: Row) -> None:
-        """Locks the head row.
+        """Locks the head row of an entity.
 
-        Read it in a separate statement: a join that waited for the lock would miss a version added in the meantime.
+        Read the entity in a separate statement: a join that waited for the lock would miss a version added in the
+        meantime.
         """
         await self.connection.execute(f"SELECT 1 FROM {self.heads} WHERE {condition} FOR UPDATE", given)
 
     async def save(self, thing_id: str, head: Row, version: Row, *, before: Any, superseded: Row | None = None) -> None:
-        """Stores the new state of a locked entity, and a version if its number differs from ``before``.
+        """Stores the new state of a locked entity, and a new version if the version number differs from ``before``.
 
-        ``superseded``: values to set on the previous version.
+        ``superseded`` contains values to set on the previous version.
         """
         number = version[self.number]
         if number != before:
@@ -50,7 +52,7 @@ class Versioned:
         await self._update(self.heads, {**head, self.number: number}, {"id": thing_id})
 
     async def delete(self, thing_id: str, tombstone: Row) -> None:
-        """Deletes the versions. The head stays as a tombstone."""
+        """Deletes the versions of an entity. Its head row stays as a tombstone."""
         await self.connection.execute(f"DELETE FROM {self.versions} WHERE {self.reference} = %s", (thing_id,))
         await self._update(self.heads, tombstone, {"id": thing_id})
 
@@ -70,13 +72,16 @@ class Versioned:
 async def lock_company(connection: Connection, table: str, company_id: str) -> None:
     """Locks the company until the end of the transaction.
 
-    Otherwise, two creations could both see a count below the limit.
+    Without the lock, two concurrent creations could both find the count below the limit.
     """
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{table} of {company_id}",))
 
 
 async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
-    """Raises ``Conflict`` if the company has more than ``most``. The caller holds the company's lock."""
+    """Raises ``Conflict`` if the table has more than ``most`` rows of the company.
+
+    The caller must hold the company's lock.
+    """
     query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
     if await fetch_value(connection, query, (company_id,)) > most:
         raise Conflict(f"Your company already has {most} {table}, which is the maximum. Delete one first.")

@@ -1,1 +1,1 @@
-"""Entry points by resource: commands and reads."""
+"""The HTTP routes and command handlers, one module for each resource."""

@@ -1,4 +1,4 @@
-"""Commands and reads of agents and configurations."""
+"""Routes and command handlers of agents and their configurations."""
 
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ Document = Annotated[Any, Body()]
 
 
 class AgentVersionPage(ListPage):
-    """A page of versions, newest first."""
+    """A page of an agent's versions, newest first."""
 
     versions: list[AgentVersion]
 
@@ -47,9 +47,9 @@ def _reads(agents: AgentReader) -> APIRouter:
     async def list_agents(
         who: Caller, limit: Annotated[int | None, Query(ge=1, le=201)] = None, offset: Offset = 0
     ) -> list[Agent]:
-        """Lists agents.
+        """Returns a page of agents.
 
-        ``limit`` may exceed the longest page by one, for callers that check whether there is a next page.
+        ``limit`` may exceed the maximum length of a page by one, so that callers can check whether there's a next page.
         """
         return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
 
@@ -59,7 +59,10 @@ def _reads(agents: AgentReader) -> APIRouter:
 
     @router.get("/public/{agent_key}")
     async def get_public_agent(agent_key: str, _: Caller, in_web_pages: bool = True) -> Agent:
-        """Returns an agent by key. ``in_web_pages``: only if web pages may use it by its key."""
+        """Returns a public agent by its key.
+
+        With ``in_web_pages``, web pages must be allowed to use the agent by its key.
+        """
         agent = await agents.get_by_key(agent_key)
         if agent is None or not (agent.usable_in_web_pages if in_web_pages else agent.is_public):
             raise AgentNotFound()

@@ -1,4 +1,4 @@
-"""Commands and reads of secrets."""
+"""Routes and command handlers of secrets."""
 
 from fastapi import APIRouter, FastAPI
 

@@ -1,4 +1,4 @@
-"""Commands and reads of toolsets and their tools."""
+"""Routes and command handlers of toolsets and their tools."""
 
 from typing import Annotated, Final
 
@@ -39,7 +39,7 @@ def serve_toolsets(
 
 
 def for_the_runtime(reading: ReadToolsets) -> APIRouter:
-    """Returns the route through which the runtime reads a turn's toolsets. No other service receives ciphertexts."""
+    """Returns the route with which the runtime reads the toolsets of a turn. No other service receives ciphertexts."""
     router = APIRouter()
 
     @router.get("/internal/toolsets")

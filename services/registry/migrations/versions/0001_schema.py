@@ -1,4 +1,4 @@
-"""Creates agents and toolsets with their versions, and secrets."""
+"""Creates the tables of agents and toolsets, of their versions, and of secrets."""
 
 from alembic import op
 
@@ -53,7 +53,7 @@ AGENTS = (
     """,
 )
 TOOLSETS = (
-    # warnings: about the tools in the target's latest list.
+    # warnings: the warnings about the tools in the target's latest list.
     """
     CREATE TABLE toolsets (
         id text CONSTRAINT pk_toolsets PRIMARY KEY,

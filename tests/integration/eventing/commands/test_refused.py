@@ -158,7 +158,7 @@ async def test_an_undecodable_command_is_poison_and_ends_in_a_rejection(
     owner: EventOwner, router: CommandRouter
 ) -> None:
     record = command_record(COMMAND, value=b'{"note_id": 7}')
-    with pytest.raises(PoisonMessage, match=r"not a aes\.notes\.take_note\.v1"):
+    with pytest.raises(PoisonMessage, match=r"isn't a valid aes\.notes\.take_note\.v1"):
         await router.deliver(record)
     await router.give_up(record, "not readable")
     assert (await rejection(owner)).error.type is ErrorKind.INTERNAL
