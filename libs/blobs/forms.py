@@ -43,9 +43,9 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """Returns the boundary that separates the form's parts.
+    """Returns the boundary that separates the parts of a multipart form.
 
-    Raises ``UnsupportedMediaType`` if the body isn't such a form.
+    Raises ``UnsupportedMediaType`` if the body isn't a multipart form.
     """
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))

@@ -179,8 +179,8 @@ class CommandRouter:
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
         """Records several commands in the transaction of their effects.
 
-        For ``handle_raw`` handlers that process batches. If the result's ``check`` raises, roll the transaction back
-        and execute each command separately.
+        Handlers registered with ``handle_raw`` use this for batches. If the result's ``check`` raises, roll the
+        transaction back and execute each command separately.
         """
         given = [(command.command_id, command.identity.company_id) for command in commands]
         return await inbox.enter_all(transaction.connection, _CONSUMER, given)

@@ -110,7 +110,7 @@ class _Reading:
 
 
 def _assigned(members: Sequence[Any]) -> set[str]:
-    """Returns the topics of which members have partitions. A member that has just joined has none yet."""
+    """Returns the topics in which the members have partitions. A member that has just joined has none yet."""
     assignments = [ConsumerProtocolMemberAssignment.decode(given) for *_, given in members if given]
     return {topic for each in assignments for topic, _ in each.assignment}
 

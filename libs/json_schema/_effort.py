@@ -117,7 +117,7 @@ def _target(root: Any, reference: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """Returns the number of values in a value, including itself, and their nesting depth."""
+    """Returns how many values a value contains, including itself, and how deeply they're nested."""
     count, depth, level = 0, 0, [value]
     while level:
         count += len(level)

@@ -17,7 +17,7 @@ _LONGEST_KEY: Final = 900
 class InvalidKey(ValueError):
     """The key isn't valid.
 
-    It must consist of names joined by slashes, of ``A-Za-z0-9._-`` and without a leading dot.
+    It must consist of names joined by slashes. A name contains only ``A-Za-z0-9._-`` and doesn't start with a dot.
     """
 
 

@@ -192,7 +192,7 @@ class Presence:
             self._call_back()
 
     def _missed(self, reason: str) -> None:
-        """Logs that the lock was lost, once until it's regained."""
+        """Logs the loss of the lock, but only once until it's regained."""
         if not self._is_missed:
             self._is_missed = True
             _log.warning(

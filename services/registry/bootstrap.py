@@ -45,7 +45,7 @@ def build(settings: RegistrySettings) -> Service:
 
 
 def _asking_targets() -> FairSemaphore:
-    """Returns the permits for concurrent calls of targets.
+    """Returns the permits for concurrent calls to targets.
 
     They keep one company's slow targets from blocking all calls.
     """

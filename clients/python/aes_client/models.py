@@ -1486,7 +1486,7 @@ class CreateCollectionBody(TypedDict, total=False):
 
 
 class CreateConnectionBody(TypedDict, total=False):
-    """The body of ``POST /connections/``: a public key for one agent, specified by ID or by key."""
+    """The body of ``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     name: str
     agent_id: str | None

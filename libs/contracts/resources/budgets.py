@@ -154,7 +154,7 @@ class Budget(BaseModel):
 
 
 class BudgetPage(ListPage):
-    """Budgets, newest first."""
+    """A page of budgets, newest first."""
 
     budgets: list[Budget]
 

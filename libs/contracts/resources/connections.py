@@ -30,7 +30,7 @@ OriginText = Annotated[
 
 
 class CreateConnectionBody(StrictModel):
-    """The body of ``POST /connections/``: a public key for one agent, specified by ID or by key."""
+    """The body of ``POST /connections/``: a public key for one agent. Specify the agent by ID or key."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "website help": {

@@ -300,7 +300,7 @@ class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.que
 
 
 class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.progress.v1"):
-    """An ingestion progressed. Published at most once per second.
+    """An ingestion progressed. This event is published at most once per second.
 
     ``metadata`` contains ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
     """

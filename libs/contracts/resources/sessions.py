@@ -211,7 +211,7 @@ class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(Ses
 
 
 class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,), subject="session_id"):
-    """Add messages to a session's history between turns. Rejected while a turn is in progress."""
+    """Add messages to a session's history between turns. The command is rejected while a turn is in progress."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a tool's result": {

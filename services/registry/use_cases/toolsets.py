@@ -53,7 +53,7 @@ class FoundTools:
 class Toolsets:
     """Creates, updates, refreshes and deletes toolsets.
 
-    ``permits`` limits concurrent calls of targets and shares them fairly among companies.
+    ``permits`` limits concurrent calls to targets and shares them fairly among companies.
     """
 
     reader: PostgresToolsetReader
