@@ -1,4 +1,4 @@
-"""``python -m services.gateway all|api|migrate``"""
+"""The gateway's command line: ``python -m services.gateway all|api|migrate``."""
 
 import gc
 

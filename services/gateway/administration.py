@@ -1,6 +1,6 @@
 """Lets operators manage companies, users and keys directly in the gateway's database.
 
-Events are stored in the outbox, from which a running gateway publishes them.
+The resulting events are stored in the outbox, from which a running gateway publishes them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -44,7 +44,7 @@ _ADD_USER: Final = (
 
 
 class Administration:
-    """Manages all companies. Companies and users are identified by name or ID."""
+    """Manages companies, users and keys for an operator. Companies and users are given by name or ID."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -53,7 +53,10 @@ class Administration:
         self._keys = Keys(self._store, _now)
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
-        """``rate_limit``: requests per minute and key, None for no limit. Raises ``Conflict`` for a name in use."""
+        """Creates a company. Raises ``Conflict`` if the name is already in use.
+
+        ``rate_limit``: the default for its keys, in requests per minute, or None for no limit.
+        """
         company = Company(id=new_id(), name=_name(name), rate_limit=rate_limit, created_at=_now())
         await self._add(
             _ADD_COMPANY, asdict(company), f"A company named '{company.name}' already exists. Choose another name."
@@ -70,7 +73,7 @@ class Administration:
         return Company(**rows[0])
 
     async def create_user(self, company: str, name: str) -> User:
-        """Raises ``Conflict`` if the company already has a user with this name."""
+        """Creates a user. Raises ``Conflict`` if the company already has a user with this name."""
         owner = await self.company(company)
         user = User(id=new_id(), company_id=owner.id, name=_name(name), created_at=_now())
         await self._add(
@@ -99,7 +102,10 @@ class Administration:
         name: str = "",
         rate_limit: int | None = None,
     ) -> IssuedKey:
-        """Without ``expires_at``, the key never expires. ``rate_limit`` defaults to the company's."""
+        """Creates a key for a user. The key never expires unless ``expires_at`` is set.
+
+        ``rate_limit`` defaults to the company's.
+        """
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:
             raise ValidationFailed(f"Unknown scopes: {', '.join(unknown)}.")
@@ -127,7 +133,9 @@ class Administration:
                 return keys
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
-        """Replaces a key. The old key stays valid for the grace period. Raises ``Conflict`` if it can't be rotated."""
+        """Replaces a key. The old one stays valid for the grace period. Raises ``Conflict`` if the key can't be
+        rotated.
+        """
         write = await self._write_to(key_id)
         return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
@@ -144,7 +152,10 @@ class Administration:
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
     async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
-        """Adds scopes to a key. Gateways that have cached the key apply them once the entry expires."""
+        """Replaces a key's scopes.
+
+        Gateways that have cached the key apply the change when their cache entry expires.
+        """
         await self._store.change_scopes(key, scopes)
 
     async def _add(self, statement: str, values: dict[str, Any], taken: str) -> None:
@@ -162,7 +173,7 @@ class Administration:
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[Administration]:
-    """Connects to a gateway's database, which must be migrated."""
+    """Connects to a gateway's database, whose migrations must have been applied."""
     database = Database(database_url, name="gateway-administration", max_size=2, prepare=False)
     await database.open()
     try:
@@ -172,11 +183,10 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 
 
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
-    """Returns the secret of a key of the development company. The key has all scopes, including an operator's, and
-    neither a rate limit nor an expiry.
+    """Returns the secret of a key for the development company, and creates the key if necessary.
 
-    Returns ``existing`` if it's valid, or else the secret of a new key, which the caller has to store. An existing key
-    gains the scopes introduced by an upgrade.
+    The key has all scopes, including an operator's, and neither a rate limit nor an expiry. If ``existing`` is still
+    valid, it's returned, and the key gains any scopes that an upgrade introduced. The caller must store the result.
     """
     async with administration(database_url) as gateway:
         key = await gateway.valid_key(existing) if existing is not None else None
@@ -205,7 +215,7 @@ def _name(text: str) -> str:
 
 
 def _write(company_id: str, user_id: str = "operator") -> Write:
-    """Returns an operator's write, which may change anything in the company."""
+    """Returns a write by an operator, who may change anything in the company."""
     identity = Identity(company_id=company_id, user_id=user_id, key_id="operator", scopes=ALL_SCOPES)
     return Write(identity=identity, correlation_id=new_id())
 

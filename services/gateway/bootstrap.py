@@ -1,4 +1,4 @@
-"""Wires the gateway together."""
+"""Builds the gateway's parts and connects them."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ from web import assets as studio_assets
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections"))
-"""Tables with the subjects of the service's events."""
+"""The tables that contain the subjects of the service's events."""
 _PURGE_SECONDS: Final = 60.0
 _OPERATIONS: Final = "aes-gateway-operations"
 
@@ -78,7 +78,7 @@ def _serve(service: Service, api: PublicApi) -> None:
     async def drain() -> None:
         # A request accepted after this point would be cut off when the process exits.
         service.stop_accepting()
-        # Timeline streams never end on their own, so waiting for them would be in vain.
+        # Timeline streams never end on their own, so there's no point in waiting for them.
         api.feeds.stop()
         await api.in_flight.drain(service.seconds_to_stop() * 0.8)
 

@@ -51,7 +51,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
         return self
 
     def replica_addresses(self) -> list[tuple[str, str]]:
-        """Returns pairs of a service and the address of a process. A service can have several processes."""
+        """Returns the addresses of all processes, each with its service, which may have several processes."""
         known = {**self.addresses()}
         if not known["gateway"] and self.port:
             known["gateway"] = f"http://127.0.0.1:{self.port}"

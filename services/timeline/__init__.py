@@ -1,1 +1,1 @@
-"""The numbered log of every company's events, webhooks, and the usage of turns."""
+"""The timeline service: the numbered log of every company's events, webhooks, and the usage of turns."""

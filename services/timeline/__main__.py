@@ -1,4 +1,4 @@
-"""``python -m services.timeline all|api|log|webhooks|migrate``"""
+"""The timeline's command line: ``python -m services.timeline all|api|log|webhooks|migrate``."""
 
 import gc
 

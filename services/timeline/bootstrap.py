@@ -1,4 +1,4 @@
-"""Wires the timeline together."""
+"""Builds the timeline's parts and connects them."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -36,7 +36,7 @@ from services.timeline.use_cases.webhooks import Webhooks
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 ENTITIES: Final = (EntityTable("webhooks", is_uuid=True),)
-"""Tables with the subjects of the service's events."""
+"""The tables that contain the subjects of the service's events."""
 LOG: Final = "log"
 WEBHOOKS: Final = "webhooks"
 _CLEANING_SECONDS: Final = 3600.0
@@ -46,7 +46,7 @@ _now: Final = partial(datetime.now, UTC)
 
 
 def build(settings: TimelineSettings) -> Service:
-    """Builds the service. Role ``api`` serves pages and usage."""
+    """Builds the whole service. Only processes with the role ``api`` or ``all`` serve the log and usage."""
     service = _service(settings)
     serve_events(service.http, PostgresTimeline(service.database))
     serve_usage(service.http, PostgresUsage(service.database))
@@ -57,14 +57,14 @@ def build(settings: TimelineSettings) -> Service:
 
 
 def build_log(settings: TimelineSettings) -> Service:
-    """Builds a process that fills the log."""
+    """Builds a process with the role ``log``, which fills the log."""
     service = _service(settings)
     _fill_log(service, settings)
     return service
 
 
 def build_webhooks(settings: TimelineSettings) -> Service:
-    """Builds a process that handles webhooks' commands and delivers events."""
+    """Builds a process with the role ``webhooks``, which handles webhooks' commands and delivers events."""
     service = _service(settings)
     _serve_webhooks(service, settings)
     return service
@@ -86,7 +86,10 @@ def _fill_log(service: Service, settings: TimelineSettings) -> None:
 
 
 def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
-    """Serves webhooks in role ``api``. Handles commands, key events and deliveries in role ``webhooks``."""
+    """Serves reads of webhooks in the role ``api``.
+
+    Handles commands, key events and deliveries in the role ``webhooks``.
+    """
     metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
     client = HttpWebhookClient(settings.allowed_addresses())
     webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)

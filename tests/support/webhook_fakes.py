@@ -63,7 +63,7 @@ class FakeWebhooks:
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         if sum(row.webhook.company_id == webhook.company_id for row in self.rows.values()) >= most:
-            raise Conflict(f"Your company already has {most} webhooks, which is the maximum.")
+            raise Conflict(f"Your company already has {most} webhooks, which is the maximum. Delete one first.")
         self.rows[webhook.id] = _Row(webhook, await self.timeline.head(webhook.company_id), [secret])
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:

@@ -426,7 +426,7 @@ class Collections(Resource[R]):
     def delete(self, collection_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a collection.
 
-        Its files remain.
+        The files themselves remain.
 
         Requires the scope `files:write`.
         """
@@ -536,7 +536,7 @@ class KnowledgeBases(Resource[R]):
     ) -> Request[schemas.KnowledgeBase]:
         """Update a knowledge base.
 
-        New content and settings apply from the next ingestion.
+        New content and settings take effect with the next ingestion.
 
         Requires the scope `knowledge:write`.
         """
@@ -667,7 +667,7 @@ class Toolsets(Resource[R]):
     def delete(self, name: str, *, idempotency_key: str | None = None) -> Request[None]:
         """Delete a toolset.
 
-        Agents that reference its tools continue without them. Their turns list this in `warnings`.
+        Agents that reference its tools continue without them. Their turns report this in `warnings`.
 
         Requires the scope `toolsets:write`.
         """
@@ -829,7 +829,7 @@ class Connections(Resource[R]):
     def delete(self, connection_id: str) -> Request[None]:
         """Delete a connection.
 
-        Its key stops working immediately, and open streams of its end users close. Sessions remain.
+        The key stops working immediately, and the end users' open streams close. Sessions remain.
 
         Requires the scope `keys:write`.
         """
@@ -845,7 +845,7 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.IssuedWebhookReply]:
         """Create a webhook.
 
-        Sends the URL new events of these types, if you can see them. Requests are signed according to [Standard
+        Sends new events of these types to the URL, if you can see them. Requests are signed according to [Standard
         Webhooks](https://www.standardwebhooks.com). The secret is returned only once and stored encrypted.
 
         Requires the scope `webhooks:write`.
@@ -967,8 +967,8 @@ class Budgets(Resource[R]):
         """Create a budget.
 
         Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in total. Once
-        it's used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue and count. A daily or
-        monthly budget starts with the usage of the current day or month.
+        the budget is used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue and count. A
+        daily or monthly budget starts with the usage of the current day or month.
 
         Requires the scope `budgets:write`.
         """

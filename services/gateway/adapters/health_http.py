@@ -1,4 +1,4 @@
-"""Checks over HTTP whether each process of each service is ready."""
+"""Checks over HTTP whether every process of each service is ready."""
 
 import asyncio
 import socket
@@ -19,9 +19,10 @@ _LONGEST_REASON: Final = 1000
 
 
 async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Mapping[str, Sequence[Replica]]:
-    """``addresses``: pairs of a service and the base URL of its processes.
+    """Asks every process for its health, and returns the results by service.
 
-    If a host name has several addresses, such as that of a scaled container, asks each of them.
+    ``addresses`` pairs each service with the base URL of its processes. If a host name resolves to several addresses,
+    such as that of a scaled container, each of them is asked.
     """
     found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
     by_service: defaultdict[str, list[Replica]] = defaultdict(list)
@@ -54,7 +55,9 @@ async def _ask(service: str, url: str) -> Replica:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """Returns one URL per address of the host, or the URL itself for TLS, whose certificate is for the host name."""
+    """Returns one URL per address of the host. A URL with TLS stays as it is, because its certificate covers only the
+    host name.
+    """
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         return [url]

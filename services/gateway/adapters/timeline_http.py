@@ -1,4 +1,4 @@
-"""Reads the timeline over its service's internal API."""
+"""Reads the timeline through the timeline service's internal API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ _NARROWED: Final = ("correlation_id", "session_id", "turn_id")
 class HttpTimeline:
     """Reads events on behalf of a user or a company.
 
-    Every method raises ``ServiceUnavailable`` if the service doesn't answer.
+    Every method raises ``ServiceUnavailable`` if the timeline service doesn't respond.
     """
 
     def __init__(self, upstreams: UpstreamClient) -> None:
@@ -54,7 +54,7 @@ class HttpTimeline:
 
 
 def _reader(company_id: str, user_id: str | None = None) -> Identity:
-    """Returns an identity that sees the user's events, or those of the whole company."""
+    """Returns an identity that sees one user's events or, without a user, those of the whole company."""
     scopes = frozenset[str]() if user_id is not None else frozenset({Scope.COMPANY_READ})
     return Identity(company_id=company_id, user_id=user_id or "gateway", key_id="gateway", scopes=scopes)
 
@@ -79,7 +79,7 @@ def _page(reply: bytes) -> TimelinePage:
 
 
 def _read(reply: bytes) -> tuple[list[TimelineEvent], dict[str, Any]]:
-    """Parses a page: one line with the metadata of all events, followed by their payloads."""
+    """Parses a response: a line with the metadata of all events, followed by the events' payloads."""
     line, _, payloads = reply.partition(b"\n")
     facts: dict[str, Any] = orjson.loads(line)
     events, begin = [], 0

@@ -1,4 +1,4 @@
-"""Companies, users, API keys, bearer tokens, and the principal of a request."""
+"""Companies, users, API keys and bearer tokens, and the principal of a request."""
 
 import hashlib
 import re
@@ -13,11 +13,11 @@ from libs.contracts.timestamps import parse_time
 from services.gateway.domain.connections import PublicUse
 
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope if scope not in INSTALLATION_SCOPES)
-"""Scopes within a single company."""
+"""All scopes that apply within a single company."""
 OPERATOR_SCOPES: Final = ALL_SCOPES | frozenset(scope.value for scope in INSTALLATION_SCOPES)
-"""All scopes within a company, plus those for the whole installation."""
+"""All scopes, including those for the whole installation."""
 DEFAULT_RATE_LIMIT: Final = 600
-"""Requests per minute."""
+"""The rate limit of new companies, in requests per minute."""
 LONGEST_LIFETIME: Final = timedelta(days=3650)
 _MARK: Final = "aes_"
 _PREFIX_LENGTH: Final = len(_MARK) + 8
@@ -26,7 +26,7 @@ _FORM: Final = re.compile(r"aes_[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Company:
-    """A company. ``rate_limit``: the default for new keys, in requests per minute, or None for no limit."""
+    """A customer's company. ``rate_limit``: the default for new keys in requests per minute, or None for no limit."""
 
     id: str
     name: str
@@ -44,9 +44,9 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key without its secret. ``rate_limit``: requests per minute, or None for no limit.
+    """An API key without its secret. ``rate_limit``: requests per minute, or None for no limit.
 
-    A rotated key has a ``successor_id``, and expires at the end of the grace period.
+    A key that has been rotated has a ``successor_id``, and expires at the end of the grace period.
     """
 
     id: str
@@ -69,7 +69,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOwner:
-    """A key, together with the names of its company and user."""
+    """An API key, together with the names of its company and user."""
 
     key: ApiKey
     company_name: str
@@ -78,7 +78,7 @@ class KeyOwner:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A new secret. Only the ``digest`` is stored, and the ``prefix``, by which people recognize the key."""
+    """A newly generated secret. Only its ``digest`` is stored, with a ``prefix`` by which people recognize the key."""
 
     text: str
     prefix: str
@@ -86,7 +86,7 @@ class Secret:
 
 
 def new_secret() -> Secret:
-    """Generates a secret of 256 random bits, so that its digest needs neither salt nor a slow hash."""
+    """Generates a secret with 256 random bits, so that its digest needs neither a salt nor a slow hash function."""
     text = _MARK + secrets.token_urlsafe(32)
     return Secret(text, text[:_PREFIX_LENGTH], digest_of(text))
 
@@ -96,18 +96,18 @@ def digest_of(text: str) -> bytes:
 
 
 def is_secret(text: str) -> bool:
-    """Returns whether the text is an API key rather than a token."""
+    """Returns whether the text is an API key rather than a bearer token."""
     return text.startswith(_MARK)
 
 
 def has_form(text: str) -> bool:
-    """Returns whether the text looks like a secret. Other texts are rejected without a database query."""
+    """Returns whether the text looks like an API key. Other texts are rejected without a database query."""
     return _FORM.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenGrant:
-    """A bearer token's rights: a subset of its key's current rights. They end when the key expires, or earlier."""
+    """The rights of a bearer token: a subset of its key's current scopes, until the token or its key expires."""
 
     key_id: str
     scopes: frozenset[str]
@@ -115,20 +115,26 @@ class TokenGrant:
 
 
 def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> None:
-    """Raises ``PermissionDenied``, with the refusal and the missing scopes, if callers grant scopes that they lack."""
+    """Raises ``PermissionDenied`` if callers try to grant scopes that they lack.
+
+    The message starts with ``refusal``.
+    """
     if beyond := sorted(wanted - own):
         raise PermissionDenied(f"{refusal}: {', '.join(beyond)}.")
 
 
 def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
-    """Returns a new credential's limit, by default its creator's. Raises ``PermissionDenied`` for a higher one."""
+    """Returns the rate limit of a new credential, which defaults to its creator's.
+
+    Raises ``PermissionDenied`` for a limit above the creator's. The message starts with ``refusal``.
+    """
     if own is not None and wanted is not None and wanted > own:
-        raise PermissionDenied(f"{refusal}, {own} a minute.")
+        raise PermissionDenied(f"{refusal}: {own} requests per minute.")
     return own if wanted is None else wanted
 
 
 def expiry(text: str | None, now: datetime) -> datetime | None:
-    """Parses ``expires_at``. Raises ``ValidationFailed`` if it's in the past or more than ten years away."""
+    """Parses ``expires_at``. Raises ``ValidationFailed`` for a time in the past or more than ten years away."""
     if text is None:
         return None
     moment = parse_time(text)
@@ -143,8 +149,8 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
 class Principal:
     """The authenticated caller of a request. Requests with the same key share one cached object.
 
-    ``expires_at`` and ``rate_limit`` are the key's. ``public`` is set for a public principal: anyone who opens a web
-    page that contains a public key.
+    ``expires_at`` and ``rate_limit`` are those of the key. ``public`` is set for a public principal, which is anyone
+    who opens a web page that contains a public key.
     """
 
     identity: Identity

@@ -13,7 +13,7 @@ _FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """A public key for one agent. ``quota``: requests per minute, across everyone who uses the key."""
+    """A public key for one agent. ``quota``: requests per minute, shared by everyone who uses the key."""
 
     id: str
     company_id: str
@@ -40,7 +40,7 @@ class ConnectionOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicUse:
-    """A public key's restrictions. Its sessions are opened as ``sees_as``, an identity that can see the agent."""
+    """The restrictions of a public key. Sessions are opened as ``sees_as``, an identity that can see the agent."""
 
     agent_id: str
     agent_key: str
@@ -48,7 +48,7 @@ class PublicUse:
     sees_as: Identity
 
     def names_own_agent(self, wanted: dict[str, object]) -> bool:
-        """Returns whether the body of a new session specifies this agent, or no agent."""
+        """Returns whether the body of a new session specifies this agent, or no agent at all."""
         own: tuple[dict[str, object], ...] = ({}, {"agent_id": self.agent_id}, {"agent_key": self.agent_key})
         return wanted in own
 

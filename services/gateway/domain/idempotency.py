@@ -1,4 +1,4 @@
-"""Writes, and the records by which their retries are recognized."""
+"""Write requests, and the records by which their retries are recognized."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,10 @@ from services.gateway.domain.inline_images import InlineImages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotentRequest:
-    """A write with an ``Idempotency-Key``. Its ``body_hash`` distinguishes a retry from a different request."""
+    """A write with an ``Idempotency-Key``.
+
+    The ``body_hash`` tells a retry from a different request with the same key.
+    """
 
     company_id: str
     principal_id: str
@@ -21,9 +24,9 @@ class IdempotentRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Write:
-    """A request that changes something. A retry gets the ``correlation_id`` of the first attempt.
+    """A request that changes something. A retry uses the ``correlation_id`` of the first attempt.
 
-    ``command_id``: its command's ID, random by default. ``images``: the images in the request.
+    ``command_id``: the ID of the command to send, random by default. ``images``: the images embedded in the request.
     """
 
     identity: Identity
@@ -35,14 +38,14 @@ class Write:
 
     @property
     def has_images(self) -> bool:
-        """Whether the request has images that aren't artifacts yet."""
+        """Whether some of the request's images haven't been stored as artifacts yet."""
         return self.images is not None and bool(self.images.waiting)
 
     def part(self, name: str) -> "Write":
-        """Returns another write of the same request, such as the one that creates a turn's session. A retry repeats
-        both.
+        """Returns a second write that the same request needs, such as creating the session of a new turn.
 
-        Names are stored, so renaming a part would make its retries execute again.
+        A retry of the request repeats both writes. Names are stored, so renaming a part would execute its retries
+        again.
         """
         request = self.request
         own = None if request is None else replace(request, path=f"{request.path}#{name}")
@@ -51,7 +54,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The IDs recorded for an idempotency key. ``repeated`` means that an earlier request recorded them."""
+    """The IDs recorded for an idempotency key. ``repeated`` is True if an earlier request recorded them."""
 
     command_id: str
     correlation_id: str
@@ -59,7 +62,7 @@ class IdempotencyRecord:
 
 
 class KeyReused(Exception):
-    """Raised for an idempotency key that is already recorded, with the recorded entity and body hash."""
+    """Raised if an idempotency key has already been recorded. Contains the recorded entity's ID and the body's hash."""
 
     def __init__(self, entity_id: str, body_hash: bytes) -> None:
         super().__init__(entity_id)

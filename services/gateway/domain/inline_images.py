@@ -1,4 +1,4 @@
-"""Images embedded in a request, until they're stored as artifacts of its session."""
+"""Images embedded in a request. They're kept here until they're stored as artifacts of the request's session."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ _SHORT_URL: Final = re.compile(r"data:image/[a-z]+;sha256,[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class InlineImage:
-    """An embedded image. ``place``: the path of its first occurrence in the body."""
+    """An image embedded in a request. ``place``: the path of its first occurrence in the body."""
 
     extension: str
     content: bytes
@@ -41,10 +41,10 @@ class InlineImage:
 
 @dataclass(slots=True)
 class InlineImages:
-    """A request's images by the short URLs that replace them in the decoded body. Identical images share a URL.
+    """The images embedded in a request, by the short URLs that replace them in the body. Identical images share a URL.
 
-    ``waiting``: images that aren't stored yet. ``slot`` is held until all are stored, because bodies with images are
-    large.
+    ``waiting``: images that aren't stored yet. ``slot``: the request's slot for a large body, kept until all images are
+    stored.
     """
 
     slot: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -52,9 +52,9 @@ class InlineImages:
     artifacts: dict[str, Artifact] = field(default_factory=dict)
 
     def take(self, given: str, place: Sequence[str | int]) -> str:
-        """Adds an image, given as a ``data:`` URL or plain Base64, and returns its short URL.
+        """Adds an image, given as a ``data:`` URL or as plain Base64, and returns its short URL.
 
-        Raises ``ValueError``, with a message for the caller, if it isn't an image.
+        Raises ``ValueError``, with a message for the caller, if the text isn't an image or there are too many images.
         """
         content = _decoded(given)
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
@@ -69,7 +69,7 @@ class InlineImages:
 
 
 def stands_for_image(url: str) -> bool:
-    """Returns whether the URL could be one returned by ``InlineImages.take``."""
+    """Returns whether the URL has the format of those that ``InlineImages.take`` returns."""
     return _SHORT_URL.fullmatch(url) is not None
 
 

@@ -1,4 +1,4 @@
-"""Limits shared by all gateways: tokens for rates, slots for open streams."""
+"""Limits that all gateways share: token buckets for rates, and slots for open streams."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -13,7 +13,7 @@ RATES: Final = (REQUESTS, TURNS)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Tokens taken from a bucket, possibly fewer than requested, and the number ``left`` in the bucket."""
+    """The number of tokens taken from a bucket, which may be fewer than requested, and the number ``left`` in it."""
 
     granted: int
     left: float
@@ -21,23 +21,26 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class HeldSlots:
-    """The number of slots that a gateway now holds, and the number held by the ``others``."""
+    """The number of stream slots that a gateway now holds, and the number that the ``others`` hold."""
 
     held: int
     others: int
 
 
 class SharedLimits(Protocol):
-    """Limits shared by all gateways. Each method takes at most one round trip to the store."""
+    """Stores the limits that all gateways share. Each method makes at most one round trip to the store."""
 
     async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
-        """Takes tokens from the bucket of a company or key. A bucket holds one minute's tokens and refills evenly."""
+        """Takes tokens from the bucket of a company or key.
+
+        A bucket holds tokens for one minute and refills steadily.
+        """
 
     async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
-        """Changes this gateway's number of slots to ``wanted``, or to as many as the other gateways leave free."""
+        """Changes the number of slots that this gateway holds to ``wanted``, or to as many as are free."""
 
     async def renew_places(self, held: dict[str, int]) -> None:
-        """Renews this gateway's slots, given by company. Slots become free if they aren't renewed for 30 s."""
+        """Renews the slots that this gateway holds for each company. Slots that aren't renewed for 30 s become free."""
 
     async def used(self, company_id: str, per_minute: dict[str, int]) -> dict[str, int]:
-        """Returns the number of tokens missing from each rate's bucket, and of slots held by all gateways."""
+        """Returns how many tokens are missing from each rate's bucket, and how many slots all gateways hold."""

@@ -1,4 +1,4 @@
-"""Masks secrets in displayed messages: values by their field's name, and parts of texts that look like secrets."""
+"""Masks secrets in displayed messages: values of fields that are named like secrets, and text that looks like one."""
 
 import re
 from typing import Any, Final
@@ -9,7 +9,7 @@ _NAMES: Final = re.compile(
     r"|api_?key|(^|_)tokens?$|^x_|^headers$",
     re.IGNORECASE,
 )
-# IDs and names aren't secret, and show which secret is meant.
+# IDs and names aren't secret. They show which secret is meant.
 _HARMLESS: Final = re.compile(r"(_id|_ids|_name|_prefix|_hash)$", re.IGNORECASE)
 _FORMS: Final = (
     re.compile(r"\baes_[A-Za-z0-9_-]{20,}"),
@@ -34,7 +34,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(value: Any) -> Any:
-    """Returns a JSON value with its secrets masked. Numbers are kept: ``input_tokens`` is a count."""
+    """Returns a JSON value with its secrets masked. Keeps numbers, because ``input_tokens`` is a count, not a token."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, list):

@@ -12,7 +12,7 @@ _ID: Final = re.compile(r"([a-z-]{1,100})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class OperationsView:
-    """The part of the installation that a caller may see: everything, or one company's data."""
+    """The part of the installation that a caller may see: all of it, or the data of one company."""
 
     company_id: str | None
 
@@ -21,15 +21,17 @@ class OperationsView:
         return self.company_id is None
 
     def shows(self, company_id: str | None) -> bool:
-        """Returns whether the view includes the company's data.
+        """Returns whether the view includes data of this company.
 
-        Only operators see data that belongs to no company, or to several.
+        Only operators can see data that belongs to no company, or to several companies.
         """
         return self.company_id is None or company_id == self.company_id
 
 
 def view_of(reader: Identity) -> OperationsView:
-    """Returns the caller's view. Raises ``PermissionDenied`` without a scope for the installation or company."""
+    """Returns what the caller may see. Raises ``PermissionDenied`` unless a scope covers the installation or the
+    company.
+    """
     if reader.allows(Scope.INSTALLATION_READ):
         return OperationsView(None)
     if reader.reads_company:
@@ -38,7 +40,7 @@ def view_of(reader: Identity) -> OperationsView:
 
 
 def replay_view_of(writer: Identity) -> OperationsView:
-    """Returns the dead letters that the caller may replay, as a view. Raises ``PermissionDenied`` for none."""
+    """Returns which dead letters the caller may replay, as a view. Raises ``PermissionDenied`` if there are none."""
     if writer.allows(Scope.INSTALLATION_WRITE):
         return OperationsView(None)
     if writer.allows(Scope.COMPANY_WRITE):
@@ -51,7 +53,7 @@ def letter_id(topic: str, offset: int) -> str:
 
 
 def parse_letter_id(text: str) -> tuple[str, int]:
-    """Returns a dead letter's topic and offset. Raises ``NotFound`` for an invalid ID."""
+    """Parses a dead letter's ID into its topic and offset. Raises ``NotFound`` for an invalid ID."""
     found = _ID.fullmatch(text)
     if found is None:
         raise no_such_letter()
@@ -59,5 +61,5 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 
 def no_such_letter() -> NotFound:
-    """Returns the error for a missing dead letter, which is also the one for another company's."""
+    """Returns the error for a missing dead letter. It's the same for another company's, so that it reveals nothing."""
     return NotFound("There is no dead-lettered message with this ID.")

@@ -1,4 +1,4 @@
-"""The gateway's interfaces to its database and to the other services."""
+"""The gateway's interfaces to its database and to the timeline service."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -29,7 +29,8 @@ class KeyStore(Protocol):
         """Returns the number of the company's keys that are neither revoked nor expired."""
 
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
-        """Raises ``KeyReused``, without storing anything, if the same write was already recorded.
+        """Adds a key. Raises ``KeyReused``, without storing anything, if an earlier request has used the same
+        idempotency key.
 
         Raises ``QuotaExceeded`` if the company already has ``most`` valid keys, even if several are added concurrently.
         """
@@ -44,7 +45,8 @@ class KeyStore(Protocol):
         old_expires_at: datetime,
         most: int | None = None,
     ) -> bool:
-        """Stores the successor and lets the old key expire. Returns False if that was since rotated or revoked.
+        """Stores the successor and makes the old key expire. Returns False if the old key was rotated or revoked
+        meanwhile.
 
         Raises ``KeyReused`` and ``QuotaExceeded`` like ``add_key``.
         """
@@ -65,7 +67,10 @@ class ConnectionStore(Protocol):
         """Returns a page of the connections that the reader may see, newest first, and their total number."""
 
     async def add(self, connection: Connection, write: Write) -> None:
-        """Raises ``KeyReused``, without storing anything, if the same write was already recorded."""
+        """Adds a connection.
+
+        Raises ``KeyReused``, without storing anything, if an earlier request has used the same idempotency key.
+        """
 
     async def delete(self, connection: Connection, write: Write) -> None:
         """Deletes a connection, unless it's already deleted."""
@@ -73,41 +78,41 @@ class ConnectionStore(Protocol):
 
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        """Records these IDs, or returns the IDs that an earlier request recorded.
+        """Records these IDs for the request, or returns the IDs that an earlier request recorded.
 
         Raises ``KeyReused`` if that request had a different body.
         """
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """Returns the command ID recorded for the key, regardless of the body."""
+        """Returns the command ID recorded for the request, even if its body was different, or None if there is none."""
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        """Replaces the refused command ID of a recorded request, unless another retry has already replaced it.
+        """Replaces the ID of a refused command in a request's record, unless another retry has already replaced it.
 
-        ``correlation_id`` is the recorded one, needed if the record has since been purged.
+        ``correlation_id`` is the recorded one. It's needed if the record has been purged meanwhile.
         """
 
 
 class Timeline(Protocol):
-    """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log is unreachable.
+    """Reads the company's numbered log of events. Every method raises ``ServiceUnavailable`` if the log is unreachable.
 
     A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
-    has seen every event below it.
+    has seen every earlier event.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """Returns the newest position of each company that has events."""
+        """Returns the newest position of each of these companies that has events."""
 
     async def newest(self, where: TimelineFilter) -> TimelineEvent | None:
-        """Returns the newest event that matches the filter, examining at most 5,000 events found by an index."""
+        """Returns the newest event that matches the filter. Examines at most 5,000 events that an index finds."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Returns events with positions above ``after``, in order, and the start of the next page."""
+        """Returns a page of events with positions above ``after``, oldest first."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Returns events before a position or from the end, newest first, and the start of the next page."""
+        """Returns a page of events before a position, or from the end of the log without one, newest first."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
-        """Returns the turn's recorded events with sequences above ``after_sequence``, in order."""
+        """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""

@@ -1,8 +1,8 @@
-"""Turns, events and errors as public principals see them.
+"""Filters what public principals can see of turns, events and errors.
 
-Anyone can open a page that contains a public key, so public principals only see the conversation. Hidden are tools and
-their results, models, costs, the company's users and keys, and error texts meant for operators. Calls of client tools
-are visible, since the page runs them.
+Anyone can open a page that contains a public key, so public principals see only the conversation. Hidden are tools and
+their results, models, costs, the company's users and keys, and error messages meant for the company. Calls of client
+tools are visible, because the page executes them.
 """
 
 from collections.abc import Callable, Collection
@@ -54,7 +54,7 @@ def public_error(error: ErrorInfo) -> ErrorInfo:
 
 
 def public_event(event_type: str, data: bytes, own_tools: Collection[str] = ()) -> bytes:
-    """Returns an event's visible payload. ``own_tools``: the tools that the visitor's client defines."""
+    """Returns the visible part of an event's payload. ``own_tools``: the tools that the visitor's client defines."""
     if event_type in _UNCHANGED:
         return data
     given: dict[str, Any] = orjson.loads(data)
@@ -65,7 +65,7 @@ def public_event(event_type: str, data: bytes, own_tools: Collection[str] = ()) 
 
 
 def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
-    """Returns a turn's visible state."""
+    """Returns the visible part of a turn's state."""
     shown = {name: value for name, value in turn.items() if name not in ("toolsets", "options", "usage")}
     if shown.get("reply"):
         shown["reply"] = _reply(shown["reply"])
@@ -75,7 +75,7 @@ def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
-    """Returns the visible part of a queued turn, or of the event about it."""
+    """Hides the calls that need an approval in the turn that blocks this one, if any."""
     if not shown.get("blocked_by"):
         return shown
     blocking = shown["blocked_by"]
@@ -84,7 +84,7 @@ def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_reply(reply: bytes) -> bytes:
-    """Returns the visible part of an ``execute`` response's body."""
+    """Returns the visible part of the body of an ``execute`` response."""
     return orjson.dumps(_reply(orjson.loads(reply)))
 
 
@@ -93,7 +93,10 @@ def _reply(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_action(action: RequiredAction) -> RequiredAction:
-    """Hides an approval's call, which only concerns the company. The page sees the other calls, since it runs them."""
+    """Hides the call that needs an approval, which concerns only the company.
+
+    Other calls stay: the page executes them.
+    """
     if action.kind != "approval":
         return action
     call = RequestedToolCall(id=action.tool_call.id, name=_TOOL, arguments={})
@@ -132,4 +135,4 @@ _VIEWS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "turn.tool_call.failed": lambda event: {**event, "name": _TOOL, "reason": ""},
     "turn.tool_call.started": lambda event: {**event, "name": _TOOL, "arguments": {}},
 }
-"""Functions that return an event's visible part, by event type. Other events show only their IDs."""
+"""Returns the visible part of an event's payload, by event type. Of all other events, only the IDs are visible."""

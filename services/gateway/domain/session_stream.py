@@ -1,7 +1,7 @@
-"""Orders a session's events and its turns' texts for one reader.
+"""Merges a session's events and the texts of its turns into one ordered stream.
 
 Recorded events come in the order of the company's timeline, which is the same for every reader. ``TurnStream``
-determines where a turn's text comes between the turn's own events.
+determines the position of a turn's text between the turn's own events.
 """
 
 import re
@@ -25,7 +25,7 @@ _CURSOR: Final = re.compile(r"([0-9]{1,19})(?:/([0-9a-f-]{36})/([0-9.d]{1,60}))?
 
 
 class SessionCursor(NamedTuple):
-    """A position in a session's stream: that of the last timeline event, and that in the running turn's stream."""
+    """A position in a session's stream: the last timeline event, and the position in the running turn's stream."""
 
     position: int
     turn_id: str = ""
@@ -50,7 +50,9 @@ class SessionCursor(NamedTuple):
 
 
 class SessionMessage(NamedTuple):
-    """A message of the stream. ``id``: the position after it. ``turn_id``: empty for events outside of turns."""
+    """A message in a session's stream. ``id``: the position after it. ``turn_id``: empty for events that belong to no
+    turn.
+    """
 
     id: SessionCursor
     type: str
@@ -61,8 +63,9 @@ class SessionMessage(NamedTuple):
 class SessionStream:
     """A session's stream, starting after a cursor.
 
-    If the beginning of a turn was missed, only its events appear: without its start, the rest of a text is useless. If
-    an event's turn lacks text, later events are held back until ``take_recorded`` supplies the text.
+    If the stream begins in the middle of a turn, only the turn's events appear, because the rest of a text is useless
+    without its start. If a turn's text is missing before an event, that event and all later ones are held back until
+    ``take_recorded`` supplies the text.
     """
 
     def __init__(self, after: SessionCursor) -> None:
@@ -77,18 +80,18 @@ class SessionStream:
 
     @property
     def open_turns(self) -> Mapping[str, TurnStream]:
-        """The unfinished turns that are shown with their texts."""
+        """The streams of the unfinished turns whose texts are shown, by turn ID."""
         return self._turns
 
     @property
     def incomplete_turn(self) -> str | None:
-        """The turns that lack an earlier event or piece of text, which is usually still on its way."""
+        """The ID of a turn that lacks an earlier event or piece of text, if any. Usually, it's still on its way."""
         if self._waiting:
             return self._waiting[0].subject
         return next((turn_id for turn_id, turn in self._turns.items() if turn.is_incomplete), None)
 
     def take_event(self, event: TimelineEvent) -> list[SessionMessage]:
-        """Takes the timeline's next event. Returns the messages to send now."""
+        """Accepts the timeline's next event. Returns the messages that can be sent now."""
         self._waiting.append(event)
         if _is_of_turn(event):
             turn = self._turn_of(event)
@@ -100,7 +103,7 @@ class SessionStream:
         return list(self._release())
 
     def take_text(self, received: Received) -> list[SessionMessage]:
-        """Takes a piece of a turn's text, which may arrive before the event that precedes it."""
+        """Accepts a piece of a turn's text. It may arrive before the event that precedes it."""
         turn_id = received.envelope.subject
         turn = self._turns.get(turn_id)
         if turn is not None:
@@ -115,14 +118,14 @@ class SessionStream:
         return []
 
     def take_recorded(self, turn_id: str, texts: Mapping[int, str], through: int) -> list[SessionMessage]:
-        """Takes the recorded texts of a turn's finished steps, up to the turn's sequence ``through``."""
+        """Accepts the recorded texts of a turn's finished steps, up to the sequence number ``through``."""
         turn = self._turns.get(turn_id)
         if turn is not None:
             self._made[turn_id] += turn.take_history((), texts, through, is_all=False)
         return list(self._release())
 
     def _turn_of(self, event: TimelineEvent) -> TurnStream | None:
-        """Returns the stream of the event's turn, or None for a turn that began before this stream."""
+        """Returns the stream of the event's turn, or None if the turn began before this stream."""
         turn = self._turns.get(event.subject)
         if turn is None and event.subject not in self._known_turns and event.type in _BEGINNINGS:
             turn = self._turns[event.subject] = TurnStream(Cursor(sequence=event.sequence - 1))
@@ -154,7 +157,7 @@ class SessionStream:
             yield from self._texts_of(turn_id)
 
     def _made_up_to(self, event: TimelineEvent) -> Iterator[SessionMessage]:
-        """Yields the turn's messages up to the event."""
+        """Yields the turn's messages up to and including this event."""
         yield from self._texts_of(event.subject)
         made = self._made[event.subject]
         if made:

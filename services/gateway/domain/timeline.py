@@ -1,4 +1,4 @@
-"""Timeline events and pages for readers, callers' filters, and errors that end a reader early."""
+"""Timeline events, pages and filters, and the error that ends streams when the service restarts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from services.gateway.domain.accounts import Principal
 
 @dataclass(slots=True, kw_only=True)
 class TimelineEvent(RecordedEvent):
-    """An event, possibly shared by several readers."""
+    """An event of the timeline, which several readers may share."""
 
     _kept: "dict[Form, bytes] | None" = field(default=None, init=False, repr=False, compare=False)
 
@@ -19,7 +19,7 @@ class TimelineEvent(RecordedEvent):
         self._kept = {}
 
     def rendered_as(self, form: "Form") -> bytes:
-        """Returns the event in the given form, rendered only once if the event is shared."""
+        """Renders the event with the given function. A shared event is rendered only once per function."""
         if self._kept is None:
             return form(self)
         kept = self._kept.get(form)
@@ -38,7 +38,7 @@ class TimelinePage:
 
     When reading backwards, newest first, the next page starts before ``next``.
 
-    A page may be short, even empty, while more follow: each read examines a bounded number of events.
+    A page may be short or even empty although more pages follow, because each read examines a limited number of events.
     """
 
     events: Sequence[TimelineEvent]
@@ -48,7 +48,10 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """A caller's filter. Events must match all of its criteria. ``types``: names, or prefixes ending in ``*``."""
+    """A caller's filter, which events must match in full.
+
+    ``types``: event types, or prefixes of types ending in ``*``.
+    """
 
     correlation_id: str | None = None
     session_id: str | None = None

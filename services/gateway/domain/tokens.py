@@ -1,4 +1,4 @@
-"""Encodes bearer tokens as signed JWTs."""
+"""Encodes bearer tokens as signed JWTs, and verifies them."""
 
 import hashlib
 import hmac
@@ -15,9 +15,9 @@ _PURPOSE: Final = b"aes bearer tokens"
 
 
 class JwtTokens:
-    """Signs tokens with a key derived for this purpose, so that a token can't be used as a service's signature.
+    """Signs tokens with a derived key that has no other purpose, so that a token can't pass as a service's signature.
 
-    During a rotation, tokens signed with one of the ``accepted`` next or previous keys are valid, too.
+    During a rotation, tokens signed with one of the ``accepted`` keys, the previous or the next one, are valid, too.
     """
 
     def __init__(self, signing_key: str, *accepted: str) -> None:
@@ -28,7 +28,9 @@ class JwtTokens:
         return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
-        """Verifies all but the expiry. Raises ``AuthenticationFailed`` unless this installation issued the token."""
+        """Verifies everything except the expiry. Raises ``AuthenticationFailed`` unless this installation issued the
+        token.
+        """
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:

@@ -1,4 +1,4 @@
-"""The names of a turn's outcomes, as event types and as statuses."""
+"""The names of a turn's possible outcomes, as event types and as statuses."""
 
 from typing import Final
 
@@ -6,8 +6,8 @@ from libs.contracts.messages import public_name
 from libs.contracts.resources.turns import TURN_ENDS
 
 END_TYPES: Final = frozenset(event.TYPE for event in TURN_ENDS)
-"""Event types on Kafka."""
+"""The outcomes as event types on Kafka."""
 END_NAMES: Final = frozenset(map(public_name, END_TYPES))
-"""Event types in the API."""
+"""The outcomes as event types in the API."""
 ENDED_STATUSES: Final = frozenset(name.removeprefix("turn.") for name in END_NAMES)
-"""Turn statuses in the API."""
+"""The outcomes as turn statuses in the API."""

@@ -1,4 +1,4 @@
-"""Checks turn options beyond their schema, including who may set them."""
+"""Checks what the schema of turn options can't express, including who may set them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from services.gateway.domain.accounts import Principal
 
 
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
-    """Raises ``ValidationFailed`` for an invalid JSON Schema, and for two client tools with the same name.
+    """Raises ``ValidationFailed`` for an invalid JSON Schema, or if two client tools have the same name.
 
     Raises ``PermissionDenied`` for public keys: the agent's owner decides how it answers visitors, and at what cost.
     """
@@ -39,5 +39,5 @@ def _schema_findings(schema: dict[str, object], loc: Sequence[str | int]) -> Ite
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:
-        hint = "use a JSON Schema of draft 4 to 2020-12"
+        hint = "use a JSON Schema from draft 4 to draft 2020-12"
         yield ErrorDetail(loc=[*loc, *problem.path], type="json_schema", message=str(problem), hint=hint)

@@ -13,15 +13,15 @@ TURN_EVENTS: Final = {
     for name, (model, _) in published_messages().items()
     if public_name(name).startswith("turn.") and issubclass(model, Event)
 }
-"""The events of turns by their types on Kafka."""
+"""The models of turns' events, by event type on Kafka."""
 
 
 class TurnProgress(NamedTuple):
     """An event of a turn. ``at``: the position after it, which is the same on every replica and after a restart.
 
-    ``TurnRestarted`` discards the texts of steps after ``resumed_from_step``. ``OutputInvalid`` discards its step's
-    text, since the model is asked again. The remaining texts of a completed turn, in order, are the model's output.
-    Texts before a tool call aren't part of the reply.
+    ``TurnRestarted`` discards the texts of all steps after ``resumed_from_step``. ``OutputInvalid`` discards the text
+    of its own step, because the model is asked again. In a completed turn, the remaining texts in order are the model's
+    output. Texts before a tool call aren't part of the reply.
     """
 
     at: Cursor
@@ -29,7 +29,7 @@ class TurnProgress(NamedTuple):
 
 
 def typed(streamed: StreamedEvent) -> TurnProgress | None:
-    """Parses an event. Returns None for a type that this release doesn't know."""
+    """Parses an event. Returns None for an event type that this release doesn't know."""
     model = TURN_EVENTS.get(streamed.type)
     return None if model is None else TurnProgress(streamed.id, model.decode(streamed.payload))
 
@@ -37,7 +37,10 @@ def typed(streamed: StreamedEvent) -> TurnProgress | None:
 async def typed_events(
     events: AsyncGenerator[StreamedEvent | None, None],
 ) -> AsyncGenerator[TurnProgress | None, None]:
-    """Parses the events of an ``EventReader``'s turn. Passes ``None`` on as a keep-alive."""
+    """Parses the events that an ``EventReader`` yields for a turn.
+
+    Passes on ``None``, which stands for a keep-alive.
+    """
     async with aclosing(events):
         async for streamed in events:
             progress = None if streamed is None else typed(streamed)

@@ -1,8 +1,8 @@
-"""Orders a turn's events for streaming, with positions from which any replica can resume the stream.
+"""Orders a turn's events for streaming. Any replica can resume the stream at the position of any event.
 
-Recorded events come in the order of their ``sequence``. A step's text comes between two recorded events. The envelopes
-of its deltas identify the first of the two. So every replica produces the same stream of a turn, whatever the order of
-arrival. Only the boundaries of deltas may differ.
+Recorded events come in the order of their ``sequence``. A step's text comes between two recorded events, and the
+envelopes of its deltas identify the first of the two. So every replica produces the same stream of a turn, no matter in
+which order events arrive. Only the boundaries between deltas may differ.
 """
 
 import re
@@ -31,7 +31,7 @@ from services.gateway.domain.turn_ends import END_TYPES
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _OF_STEPS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE, OutputInvalid.TYPE})
 _AFTER_TEXT: Final = frozenset({ToolCallStarted.TYPE, OutputInvalid.TYPE})
-"""Events that state the length of the previous step's text."""
+"""Events whose payload contains the length of the text before them."""
 _MAX_HELD: Final = 10_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
 # A reply has at most 8 Mi characters, and twice that plus one is less than this.
@@ -42,7 +42,7 @@ class Cursor(NamedTuple):
     """A position in a turn's stream. Everything before it has been sent.
 
     ``sequence``: the last recorded event. ``attempt`` and ``step``: the step whose text comes next. Of that text,
-    ``offset`` characters were sent, or all if ``is_done``. A turn's cursors increase.
+    ``offset`` characters have been sent, or all of it if ``is_done``. Later positions compare as greater.
     """
 
     sequence: int = 0
@@ -66,7 +66,7 @@ class Cursor(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The cursor as an increasing number, below 2^53 for turns of up to 2^28 events."""
+        """The cursor as a number that increases along the stream. It's below 2^53 for turns of up to 2^28 events."""
         return self.sequence * _NUMBERS_PER_EVENT + 2 * self.offset + self.is_done
 
     def _at_step(self, attempt: int, step: int) -> "Cursor":
@@ -75,7 +75,7 @@ class Cursor(NamedTuple):
         return Cursor(self.sequence, attempt, step)
 
     def after(self, event: Received) -> "Cursor":
-        """Returns the position after the next recorded event."""
+        """Returns the position after this event, which must be the next recorded one."""
         following = self._replace(sequence=event.envelope.sequence)
         event_type = event.envelope.type
         if event_type in _OF_STEPS:
@@ -95,7 +95,7 @@ START: Final = Cursor()
 
 
 class StreamedEvent(NamedTuple):
-    """An event of a turn's stream. ``id``: the position after it."""
+    """An event in a turn's stream. ``id``: the position after it."""
 
     id: Cursor
     type: str
@@ -103,11 +103,11 @@ class StreamedEvent(NamedTuple):
 
 
 class TurnStream:
-    """One turn's stream, starting after a cursor, assembled from events and texts in any order of arrival.
+    """A turn's stream, starting after a cursor. Events and texts may arrive in any order.
 
     Holds recorded events back until their predecessors have arrived, and text until the event before it has arrived.
-    Drops duplicates and the text of abandoned attempts. Completes a step's text before the next event: from the step's
-    recorded text before tool calls, and from the reply before the turn's end.
+    Drops duplicates and the text of abandoned attempts. Completes a step's text before sending the next event: from the
+    step's recorded text if a tool call follows, or from the reply if the turn ends.
     """
 
     def __init__(self, after: Cursor = START) -> None:
@@ -121,16 +121,16 @@ class TurnStream:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier event or piece of text is missing. It is usually still on its way."""
+        """Whether an earlier event or piece of text is missing. Usually, it's still on its way."""
         return bool(self._events or self._texts) or self._longest > self.at.offset
 
     @property
     def newest(self) -> int:
-        """The highest sequence among the recorded events that have arrived."""
+        """The highest sequence number among the recorded events that have arrived."""
         return max(self._events, default=self.at.sequence)
 
     def take(self, received: Received) -> list[StreamedEvent]:
-        """Takes an arriving event. Returns the events to send now, in order."""
+        """Accepts an event as it arrives. Returns the events that can be sent now, in order."""
         if self.has_ended:
             return []
         if received.envelope.type in _TEXT:
@@ -144,9 +144,9 @@ class TurnStream:
     def take_history(
         self, events: Iterable[Received], texts: Mapping[int, str], through: int, *, is_all: bool
     ) -> list[StreamedEvent]:
-        """Takes missed events, and the texts of finished steps recorded up to the sequence ``through``.
+        """Accepts missed events, and the texts of finished steps recorded up to the sequence number ``through``.
 
-        With ``is_all``, recorded events that are missing here no longer exist and are skipped.
+        With ``is_all``, recorded events that are missing from ``events`` no longer exist and are skipped.
         """
         if self.has_ended:
             return []
@@ -183,7 +183,7 @@ class TurnStream:
                 yield from self._text(each)
 
     def _text_before(self, event: Received) -> "_Text | None":
-        """Returns the rest of the text of the step that the event ends, or None if it hasn't arrived yet."""
+        """Returns the text that must be complete before the event, or None if it hasn't arrived yet."""
         event_type = event.envelope.type
         if event_type in _AFTER_TEXT:
             return self._text_of_step(event)
@@ -205,7 +205,9 @@ class TurnStream:
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 
     def _reply(self, event: Received) -> dict[str, Any] | None:
-        """Returns the reply in the event, or the reply that a citation belongs to, which is recorded right after it."""
+        """Returns the reply in the event. A citation's reply is recorded right after it, so it may not have arrived
+        (None).
+        """
         sequence = event.envelope.sequence
         while event.envelope.type == CitationAdded.TYPE:
             sequence += 1
@@ -217,7 +219,7 @@ class TurnStream:
         return reply if event.envelope.type == TurnCompleted.TYPE else {**reply, "response": {"content": ""}}
 
     def _whole(self, text: "_Text") -> Iterator[StreamedEvent]:
-        """Yields the unsent part of the step's text as deltas."""
+        """Yields the part of the step's text that hasn't been sent yet, as deltas."""
         if text.about is None or self.at.is_done:
             return
         place = {
@@ -229,7 +231,7 @@ class TurnStream:
         offset = self.at.offset
         if text.content is not None and (rest := text.content[offset:]):
             yield self._delta(OutputTextDelta(**place, offset=offset, text=rest))
-        # A text that is shorter than the sent part is a different text.
+        # If the text is shorter than what was sent, it's a different text.
         if self.at.offset and (text.content is None or self.at.offset == len(text.content)):
             yield self._done(OutputTextDone(**place, length=self.at.offset).encode())
 
@@ -269,7 +271,7 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """A step's whole text, and the event that identifies its turn. No content if the text was sent completely."""
+    """The whole text of a step, and the payload of an event that names its turn. No content if all text was sent."""
 
     content: str | None
     about: dict[str, Any] | None
@@ -279,7 +281,7 @@ _NO_TEXT: Final = _Text(None, None)
 
 
 def as_received(event: TimelineEvent) -> Received:
-    """Converts a turn's event from the timeline into the form received from Kafka."""
+    """Converts a turn's event from the timeline into the form in which events are received from Kafka."""
     envelope = Envelope(
         id=event.id,
         type=f"aes.runtime.{event.type}.v{event.version}",

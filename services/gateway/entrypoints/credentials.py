@@ -1,4 +1,4 @@
-"""Handles events about keys, connections and agents that end credentials or change their rights."""
+"""Handles events about keys, connections and agents that revoke credentials or change their rights."""
 
 from dataclasses import dataclass
 
@@ -14,29 +14,32 @@ from services.gateway.use_cases.principals import Principals
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Drops changed credentials from caches and ends their streams, by ID. An agent's ID identifies its public key."""
+    """Applies changes of credentials to caches and open streams.
+
+    A public key is identified by its agent or connection.
+    """
 
     principals: Principals
     agents: Agents
     streams: EventStreams
 
     def changed(self, identifier: str) -> None:
-        """Drops the credential from the caches, so that it's looked up again."""
+        """Drops the credential from the caches, so that it's looked up again on the next request."""
         self.principals.forget(identifier)
         self.agents.forget(identifier)
 
     def withdrawn(self, identifier: str) -> None:
-        """Suspends the credential and ends its streams."""
+        """Drops the credential from the caches and ends its streams. It may become valid again."""
         self.changed(identifier)
         self.streams.end(identifier)
 
     def revoked(self, identifier: str) -> None:
-        """Ends the credential's streams and refuses new ones."""
+        """Drops the credential from the caches, ends its streams, and refuses new ones."""
         self.changed(identifier)
         self.streams.refuse(identifier)
 
     def listen(self, sender: CommandSender) -> None:
-        """Subscribes to the events, whose subject is the credential's ID."""
+        """Subscribes to the events. Their subject is the ID of the key, connection or agent."""
         for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
             sender.on_event(event.TYPE, lambda envelope, _: self.revoked(envelope.subject))
         # A page may have used the key before the agent existed, and the miss is cached.

@@ -25,8 +25,8 @@ _Asked = tuple[Identity, bytes]
 class Agents:
     """Reads agents from the registry, and the providers' models from the runtime.
 
-    Caches normalized configurations for 30 s, or until an event about the agent (``forget``), so that opening a session
-    doesn't always cost a request. Configurations that reference knowledge bases or toolsets are validated every time.
+    Caches normalized configurations for 30 s, or until an event about the agent arrives (``forget``), because they're
+    needed for every new session. Those that reference knowledge bases or toolsets are validated every time.
     """
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
@@ -40,23 +40,27 @@ class Agents:
         return _AGENTS.validate_json(checked(reply))
 
     async def provider_models(self, identity: Identity) -> list[str]:
-        """Returns the listed models of the configured providers, as ``provider:name``."""
+        """Returns the models that the configured providers list, as ``provider:name``."""
         reply = checked(await self._upstreams.request("GET", "runtime", "/internal/models", identity))
         providers = orjson.loads(reply)["providers"]
         return [model["name"] for each in providers if each["configured"] for model in each["models"]]
 
     async def find(self, identity: Identity, agent_key: str) -> Agent:
-        """Raises ``NotFound`` for an agent that doesn't exist or that the caller can't see."""
+        """Finds a stored agent by its key. Raises ``NotFound`` if it doesn't exist or the caller can't see it."""
         return await self._by_key(identity, "by-key", agent_key)
 
     async def find_public(self, agent_key: str) -> Agent:
-        """Finds an agent for callers without a credential. Raises ``NotFound`` unless the agent is public."""
+        """Finds a public agent for a caller without a credential.
+
+        Raises ``NotFound`` if there's no public agent with this key.
+        """
         return await self._by_key(GATEWAY, "public", agent_key, {"in_web_pages": "false"})
 
     async def beginning_of(self, identity: Identity, model: str) -> SessionBeginning:
-        """Returns the initial configuration for an agent's key, or one without instructions for ``provider:name``.
+        """Returns the initial configuration of a session with this model.
 
-        Raises ``NotFound`` for any other model, or one that isn't available to the caller.
+        ``model`` is the key of a stored agent, or ``provider:name`` for a plain model without instructions. Raises
+        ``NotFound`` if it's neither, or isn't available to the caller.
         """
         wanted = _wanted(model)
         if wanted is None:
@@ -72,7 +76,10 @@ class Agents:
             raise NotFound(problem.message, details=[_unknown(model)]) from None
 
     async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
-        """Returns the configuration given in full or by a stored agent's ID or key. Raises the registry's errors."""
+        """Returns the normalized configuration, which is given in full or as a stored agent's ID or key.
+
+        Raises the registry's errors.
+        """
         asked = (identity, orjson.dumps(wanted))
         found = await (self._known.find(asked) if _may_be_kept(wanted, asked[1]) else self._look_up(asked))
         assert found is not None
@@ -90,7 +97,11 @@ class Agents:
         return await self._upstreams.read(Agent, "registry", path, identity, params)
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
-        """Never returns None. A missing agent raises ``NotFound``, which isn't cached: the agent may soon exist."""
+        """Requests the configuration from the registry. Raises ``NotFound`` for a missing agent, which may be created
+        later.
+
+        So it never returns None, which would be cached.
+        """
         identity, body = asked
         reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)
         return SessionBeginning.model_validate_json(checked(reply))

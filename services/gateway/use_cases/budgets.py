@@ -1,4 +1,4 @@
-"""Creates budgets, which start with the current period's usage."""
+"""Creates budgets, which start with what was already used in the current period."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ class Budgets:
     now: Callable[[], datetime]
 
     async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
-        """Raises ``ValidationFailed`` for a user or key that isn't the company's.
+        """Returns the command that creates a budget.
 
-        Raises ``ServiceUnavailable`` if the usage of the current day or month can't be read.
+        Raises ``ValidationFailed`` for another company's user or key. Raises ``ServiceUnavailable`` if the usage of the
+        current day or month can't be read.
         """
         owner_id = await self._owner(company_id, body)
         if body.period == "total":

@@ -35,9 +35,9 @@ Make = Callable[[str], Command | Awaitable[Command]]
 
 @dataclass(frozen=True, slots=True)
 class CommandDispatcher:
-    """Sends commands and waits for their outcomes. A retried request finds the original command.
+    """Sends commands, and waits for their outcomes. A retried request finds the command of the first attempt.
 
-    ``installed`` returns whether the installation has a service. ``rates`` count the turns of all protocols.
+    ``installed`` returns whether the installation has a service. ``rates`` counts the turns of all protocols.
     """
 
     bus: CommandSender
@@ -52,16 +52,16 @@ class CommandDispatcher:
         *,
         accepted_within: float | None = None,
     ) -> Received:
-        """Returns the command's terminal event. Raises its error if the command was refused or failed.
+        """Sends a command and returns its terminal event. Raises the command's error if it's refused or fails.
 
-        ``accepted_within``: the timeout in seconds, ten by default, for an upstream that calls other systems before it
-        accepts the command.
+        ``accepted_within``: how many seconds the upstream may take to accept the command, ten by default. Upstreams
+        that call other systems first need more.
         """
         dispatched = self.dispatch(write, type(command), lambda _: command)
         return await self._outcome(dispatched, accepted_within)
 
     async def create(self, write: Write, command: type[Command], make: Make) -> Received:
-        """Like ``run``, for creating an entity. The entity gets the command's ID, so a retry finds it."""
+        """Like ``run``, but creates an entity. The entity's ID is the command's, so a retry finds it."""
         return await self._outcome(self.dispatch(write, command, make))
 
     async def _outcome(
@@ -85,7 +85,7 @@ class CommandDispatcher:
         command: type[Command],
         make: Make,
     ) -> AsyncIterator[Replies]:
-        """Sends the command, unless its upstream already has it, and listens for the command's events."""
+        """Sends the command, unless its upstream already has it, and yields the events that reply to it."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation doesn't include the {command.TOPIC.owner} service.")
         company_id = write.identity.company_id
@@ -94,7 +94,7 @@ class CommandDispatcher:
             self.rates.check_backlog(company_id)
         record = await self._record(write)
         while True:
-            # Subscribe before the look-up, so that the outcome is either received or found.
+            # Subscribe before the lookup, so that the outcome is either received or found.
             async with self.bus.replies(record.command_id, command, write.identity) as replies:
                 outcome = await replies.look_up() if record.repeated else None
                 if not _is_refused_for_now(outcome):
@@ -133,7 +133,7 @@ class CommandDispatcher:
 
     async def _record(self, write: Write) -> IdempotencyRecord:
         if write.command_id is not None:
-            # Unknown whether this is the first request with this ID, so treat it as a retry.
+            # It's unknown whether this is the first request with this ID, so treat it as a retry.
             return IdempotencyRecord(command_id=write.command_id, correlation_id=write.correlation_id, repeated=True)
         command_id = new_id()
         if write.request is None:
@@ -161,14 +161,14 @@ class CommandDispatcher:
 
 
 def _is_refused_for_now(outcome: Received | None) -> bool:
-    """Returns whether the upstream did nothing and may accept the same command later."""
+    """Returns whether the upstream refused the command for now: it did nothing and may accept the command later."""
     if outcome is None or not outcome.envelope.type.endswith(".rejected.v1"):
         return False
     return CommandRejected.decode(outcome.payload).error.type in _TRANSIENT
 
 
 def raise_failure(received: Received) -> None:
-    """Raises the error if the command was refused, failed or was cancelled."""
+    """Raises the command's error if it was refused, failed or was cancelled."""
     event_type = received.envelope.type
     if event_type.endswith(".rejected.v1"):
         raise error_from(CommandRejected.decode(received.payload).error)

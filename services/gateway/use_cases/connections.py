@@ -1,4 +1,4 @@
-"""Connections: public keys for web pages. Other users' connections require a ``company:…`` scope."""
+"""Manages connections, which are public keys for web pages. Other users' connections require a ``company:…`` scope."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Connections:
         return await self.store.connections(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: CreateConnectionBody) -> Connection:
-        """Creates a connection, or returns the one that the first attempt of a retried request created.
+        """Creates a connection. A retried request returns the connection that its first attempt created.
 
         Raises ``NotFound`` for an agent that the creator can't see, and ``PermissionDenied`` for scopes or a quota
         beyond the creator's own.
@@ -70,12 +70,12 @@ class Connections:
         return connection
 
     async def delete(self, write: Write, connection_id: str) -> None:
-        """Deletes the connection, whose key stops working. Its sessions remain."""
+        """Deletes a connection, whose key then stops working. Its sessions remain."""
         connection = await self.get(write.identity, connection_id)
         if not write.identity.may_write_of(connection.user_id):
             raise NotFound("There is no connection with this ID.")
         await self.store.delete(connection, write)
-        # Takes effect in this replica immediately, without waiting for the event.
+        # Takes effect on this replica immediately, without waiting for the event.
         self.forget(connection.id)
 
     async def _agent(self, maker: Identity, wanted: CreateConnectionBody) -> Agent:

@@ -1,4 +1,4 @@
-"""Lists dead-lettered messages of all topics, newest first, in bounded pages, and replays them."""
+"""Lists the dead-lettered messages of all topics, newest first, and replays them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from services.gateway.domain.operations import OperationsView, no_such_letter, p
 from services.gateway.use_cases.health import answered_within
 
 MOST_EXAMINED: Final = 500
-"""Maximum number of messages read per page, including those that the caller can't see or that the filter excludes."""
+"""The maximum number of messages read per page, including those that the caller can't see or that don't match."""
 _AT_ONCE: Final = 25
 _READERS: Final = 2
 _LIST_SECONDS: Final = 15.0
@@ -36,30 +36,30 @@ _ENOUGH_SECONDS: Final = 6.0
 _RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
 _log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
-"""The offset, by topic, before which the next page starts. Topics that aren't included were read completely."""
+"""For each topic, the offset before which the next page starts. Topics that were read completely aren't included."""
 
 
 class DeadLetterSession(Protocol):
     """Reads and replays messages over one connection to the dead-letter topics."""
 
     async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """Returns the content of each requested topic, except missing topics."""
+        """Returns the content of each of these topics that exists."""
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
         """Returns messages with offsets from ``first`` up to but excluding ``end``, oldest first, without payloads."""
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Returns the message at an offset. Raises ``NotFound`` if there's none."""
+        """Returns the message at an offset, with its payload. Raises ``NotFound`` if there is none."""
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Sends the message to its original topic, unless it was already replayed.
+        """Sends the message to its original topic, unless it has already been replayed.
 
         Raises ``ReplayOvertaken``, without sending, if another process has started to replay from the topic.
         """
 
 
 OpenDeadLetters = Callable[[], AbstractAsyncContextManager[DeadLetterSession]]
-"""Connects to the broker. Raises ``BusUnavailable``, also if the broker fails after connecting."""
+"""Connects to the broker. Raises ``BusUnavailable`` if the broker is unreachable, even after connecting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,9 @@ class ListedLetter:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPage:
-    """``next``: where the next page starts, or None on the last page. ``contents``: set for operators only.
+    """A page of dead-lettered messages. It can have fewer than requested, or even none, without being the last one.
 
-    A page can have fewer messages than requested, or even none, without being the last one.
+    ``next``: where the next page starts, or None on the last page. ``contents``: set for operators only.
     """
 
     letters: Sequence[ListedLetter]
@@ -97,7 +97,7 @@ class DeadLetterPage:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A replayed message. ``repeated`` means that it had been replayed before and wasn't sent again."""
+    """A message that has been replayed. ``repeated``: an earlier request replayed it, so it wasn't sent again."""
 
     listed: ListedLetter
     repeated: bool
@@ -107,8 +107,8 @@ class Replayed:
 class VisibleDeadLetters:
     """The dead-lettered messages that a caller may see. Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
 
-    Only a few readers run at the same time; others wait until their timeout. This process replays one message at a
-    time, and retries while another process replays from the same topic.
+    Only a few requests read at the same time. Others wait until their timeout. This process replays one message at a
+    time. While another process replays from the same topic, it retries.
     """
 
     connect: OpenDeadLetters
@@ -127,7 +127,7 @@ class VisibleDeadLetters:
             return DeadLetterPage(letters, merge.positions(), contents if view.is_whole else None)
 
     async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
-        """Returns a message with its payload. Raises ``NotFound``."""
+        """Returns a message with its payload. Raises ``NotFound`` if it doesn't exist or the caller can't see it."""
         view = view_of(reader)
         # Rejects invalid IDs without a request to Kafka.
         parse_letter_id(letter_id)
@@ -135,9 +135,10 @@ class VisibleDeadLetters:
             return await _find(session, view, letter_id)
 
     async def replay(self, writer: Identity, letter_id: str) -> Replayed:
-        """Sends a message to its original topic, once. Raises ``NotFound``, or ``Conflict`` if it can't be replayed.
+        """Sends a message to its original topic, at most once. Raises ``NotFound``, or ``Conflict`` if it can't be
+        replayed.
 
-        After ``ServiceUnavailable``, the message may have been sent. Retrying is safe.
+        After ``ServiceUnavailable``, the message may or may not have been sent. Retrying is safe.
         """
         view = replay_view_of(writer)
         parse_letter_id(letter_id)
@@ -172,7 +173,7 @@ class VisibleDeadLetters:
 
 
 async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str) -> ListedLetter:
-    """Raises the same ``NotFound`` for a missing message as for one that the caller can't see."""
+    """Finds a message. Raises the same ``NotFound`` for a missing message as for one that the caller can't see."""
     name, offset = parse_letter_id(letter_id)
     try:
         topic = dead_letter_topic_named(name)
@@ -195,13 +196,13 @@ def _begin(topic: DeadLetterTopic, content: TopicContent, query: DeadLetterQuery
 
 @dataclass
 class _Tail:
-    """A topic read backwards from its end. ``before``: messages from this offset on were already returned."""
+    """A topic that is read backwards from its end. ``before``: all messages from this offset on have been returned."""
 
     topic: DeadLetterTopic
     content: TopicContent
     before: int
     letters: list[DeadLetter] = field(default_factory=list)
-    """Messages that were read but not returned yet, newest last."""
+    """Messages that have been read but not returned yet, newest last."""
 
     @property
     def is_over(self) -> bool:
@@ -209,7 +210,7 @@ class _Tail:
 
 
 class _Merge:
-    """Merges the messages of several topics, newest first. Preserves each topic's order."""
+    """Merges the messages of several topics, newest first. Messages of the same topic keep their order."""
 
     def __init__(self, session: DeadLetterSession, tails: Sequence[_Tail]) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Reports the services' health, their consumer groups' lag, and the internal errors that they have recorded."""
+"""Reports the services' health, the lag of their consumer groups, and the internal errors that they have recorded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -39,13 +39,16 @@ _FAILURES_SECONDS: Final = 4.0
 
 
 ReadReplicas = Callable[[], Awaitable[Mapping[str, Sequence[Replica]]]]
-"""All processes with known addresses, by service. Never raises, and answers within a few seconds."""
+"""Returns all processes with known addresses, by service, within a few seconds. Never raises an error."""
 ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
-"""Returns the lag of the consumer groups. Raises ``BusUnavailable``."""
+"""Returns the lag of all consumer groups. Raises ``BusUnavailable``."""
 
 
 class Health:
-    """Caches health for two seconds and lag for five, so that many open pages cost next to nothing."""
+    """Reports the installation's state.
+
+    Caches health for two seconds and lag for five, so that many open pages cost little.
+    """
 
     def __init__(
         self,
@@ -63,14 +66,17 @@ class Health:
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
     async def services(self, reader: Identity) -> ServiceStates:
-        """Returns the health by replica for operators, and by service for companies. Raises ``PermissionDenied``."""
+        """Returns the services' health, with the individual replicas for operators only.
+
+        Raises ``PermissionDenied``.
+        """
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()
         services = [_state(name, each, view.is_whole) for name, each in replicas.items()]
         return ServiceStates(services=services, checked_at=checked_at)
 
     async def lag(self) -> ConsumerStates:
-        """Returns the lag of consumer groups. Raises ``ServiceUnavailable``."""
+        """Returns the lag of all consumer groups. Raises ``ServiceUnavailable`` if it can't be read."""
         return await self._lag.get()
 
     async def failures(self, reader: Identity, correlation_id: str | None) -> FailureList:
@@ -102,9 +108,9 @@ class Health:
 
 
 class SharedAnswer(Generic[T]):
-    """Asks once on behalf of all waiting callers, and returns the same answer until it's ``seconds`` old.
+    """Shares one request among all waiting callers, and returns the same answer until it's ``seconds`` old.
 
-    Raises a failure for every waiting caller, and doesn't cache it.
+    A failure is raised for every waiting caller, and isn't cached.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, monotonic: Callable[[], float]) -> None:
@@ -134,7 +140,7 @@ class SharedAnswer(Generic[T]):
 
 @asynccontextmanager
 async def answered_within(seconds: float) -> AsyncIterator[None]:
-    """Limits the duration of an operator's request to Kafka.
+    """Limits how long an operator's request to Kafka may take.
 
     Raises ``ServiceUnavailable`` if Kafka is unreachable, refuses the request, or takes longer.
     """

@@ -1,4 +1,4 @@
-"""Stores the images in a request as artifacts of its session, and replaces them with references in the messages."""
+"""Stores the images in a request as artifacts of its session, and replaces them with references."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -27,14 +27,17 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class ImageUploads:
-    """Uploads images. Their digests are idempotency keys within a session, so a retry finds the first artifact."""
+    """Uploads images. An image's digest is its idempotency key in the session, so a retry finds the first artifact."""
 
     upstreams: UpstreamClient
 
     async def content(
         self, write: Write, session_id: str, content: str | Sequence[ContentBlock]
     ) -> str | list[ContentBlock]:
-        """Returns a turn's content without inline images. Raises ``PermissionDenied`` and errors of uploads."""
+        """Returns a turn's content, with references instead of inline images.
+
+        Raises ``PermissionDenied`` if the caller may not upload artifacts, and the errors of uploads.
+        """
         if isinstance(content, str):
             return content
         return [await self._stored(write, session_id, block, _named) for block in content]
@@ -42,7 +45,7 @@ class ImageUploads:
     async def history(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
     ) -> Sequence[HistoryMessage]:
-        """Returns an imported history without inline images. Raises the errors of ``content``."""
+        """Returns an imported history, with references instead of inline images. Raises the errors of ``content``."""
         return [await self._message(write, session_id, message) for message in messages]
 
     async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:
@@ -54,7 +57,7 @@ class ImageUploads:
     async def _stored(
         self, write: Write, session_id: str, block: B, form: Callable[[Artifact, ImageUrlBlock], F]
     ) -> B | F:
-        """The block, or its image's artifact in that form."""
+        """Returns the block unchanged, or a reference to its image's artifact, as ``form`` builds it."""
         images = write.images
         if images is None or not isinstance(block, ImageUrlBlock):
             return block
@@ -98,7 +101,7 @@ async def _form(image: InlineImage, boundary: str) -> AsyncIterator[bytes]:
 
 
 async def _forget(images: InlineImages, url: str) -> None:
-    """Releases an image's bytes and, with the last image, the slot for large bodies."""
+    """Releases an image's bytes. After the last image, releases the request's slot for a large body, too."""
     del images.waiting[url]
     if not images.waiting:
         await images.slot.aclose()

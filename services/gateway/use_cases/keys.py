@@ -1,4 +1,4 @@
-"""API keys and bearer tokens. Other users' keys require the scope ``company:write``."""
+"""Manages API keys and issues bearer tokens. Other users' keys require the scope ``company:write``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ _log = structlog.get_logger("tokens")
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A key with its secret, which isn't stored."""
+    """A key together with its secret, which isn't stored and so can't be shown again."""
 
     key: ApiKey
     secret: str
@@ -45,7 +45,10 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``limits``: the companies' limits, None for operators. ``forget`` is called with the ID of each revoked key."""
+    """Creates, rotates and revokes keys. ``forget`` is called with the ID of each revoked key.
+
+    ``limits``: the companies' limits, or None for operators, who have none.
+    """
 
     store: KeyStore
     now: Callable[[], datetime]
@@ -56,7 +59,10 @@ class Keys:
         return await self.store.keys(reader, **page)
 
     async def create(self, write: Write, maker: Principal, wanted: CreateKeyBody) -> IssuedKey:
-        """Raises ``PermissionDenied`` for scopes or a rate limit beyond the creator's."""
+        """Creates a key for the caller.
+
+        Raises ``PermissionDenied`` for scopes or a rate limit beyond the caller's own.
+        """
         identity, now = maker.identity, self.now()
         scopes = identity.scopes - INSTALLATION_SCOPES if wanted.scopes is None else frozenset(wanted.scopes)
         expires_at = expiry(wanted.expires_at, now) or now + DEFAULT_LIFETIME
@@ -82,7 +88,7 @@ class Keys:
         expires_at: datetime | None,
         rate_limit: int | None,
     ) -> IssuedKey:
-        """Creates a key with the given rights, which the caller must have checked."""
+        """Creates a key with these rights. Doesn't check whether they may be granted."""
         secret = new_secret()
         key = ApiKey(
             id=new_id(),
@@ -104,8 +110,8 @@ class Keys:
     async def rotate(self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int) -> IssuedKey:
         """Replaces a key with a new one that has the same rights. The old key stays valid for ``grace_seconds``.
 
-        Without ``expires_at``, the new key has the same lifetime as the old one.
-        Raises ``Conflict`` if the old key is already revoked, expired or rotated.
+        Without ``expires_at``, the new key has the same lifetime as the old one. Raises ``Conflict`` if the old key is
+        already revoked, expired or rotated.
         """
         old = await self._changeable(write.identity, key_id)
         # Otherwise, anyone with keys:write could get a secret with the scopes of someone else's key.
@@ -128,12 +134,12 @@ class Keys:
                 return IssuedKey(successor, secret.text)
         except KeyReused as reuse:
             raise _already_made(reuse, write) from None
-        raise Conflict("The API key has already expired or been revoked or rotated.")
+        raise Conflict("The API key has already expired or been revoked or rotated. Create a new one.")
 
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)
         await self.store.revoke_key(key, write, at=self.now())
-        # Takes effect in this replica immediately, without waiting for the event.
+        # Takes effect on this replica immediately, without waiting for the event.
         self.forget(key.id)
 
     async def _changeable(self, writer: Identity, key_id: str) -> ApiKey:
@@ -147,9 +153,9 @@ class Keys:
 
 
 def issue_token(tokens: JwtTokens, caller: Principal, wanted: TokenBody, now: datetime) -> TokenReply:
-    """Issues a bearer token for an API key. Tokens aren't stored: the key determines their rights.
+    """Issues a bearer token for an API key, and doesn't store it. The token expires with its key at the latest.
 
-    It ends with its key at the latest. Raises ``PermissionDenied``.
+    Raises ``PermissionDenied`` for scopes that the key lacks.
     """
     identity = caller.identity
     granted = identity.scopes if wanted.scopes is None else frozenset(wanted.scopes)

@@ -1,4 +1,4 @@
-"""Companies' limits and their current use."""
+"""Reports companies' limits, and how much of them is used."""
 
 import asyncio
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Limits:
         return {name: LimitOfCompany(limit=self.known.of(company_id, name), used=used.get(name)) for name in LIMITS}
 
     async def _amounts(self, owner: str, caller: Identity) -> dict[str, int]:
-        """Returns the service's counts. Empty if the service doesn't answer, or is of a release that doesn't count."""
+        """Returns a service's counts, or nothing if it doesn't respond or its release doesn't report counts yet."""
         try:
             reply = await self.upstreams.request("GET", owner, "/internal/amounts", caller, deadline=_SECONDS)
             amounts: dict[str, int] = orjson.loads(checked(reply))

@@ -1,4 +1,4 @@
-"""Load shedding: an overloaded gateway delays or rejects requests of the company that sends the most."""
+"""Sheds load: an overloaded gateway delays or rejects requests of the company that sends the most."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ from libs.contracts.errors import ErrorDetail, RateLimited
 _log = structlog.get_logger("gateway.load")
 TICK_SECONDS: Final = 0.1
 LEAST_PER_SECOND: Final = 20.0
-"""Requests per second up to which a company is never throttled."""
+"""A company that sends fewer requests per second than this is never throttled."""
 _OTHERS_PER_SECOND, _FORGOTTEN_BELOW = 0.25, 0.02
 # Lateness counts up to a maximum, so that a single stall caused by another program doesn't throttle anyone.
 _LATE_SECONDS, _LATEST_SECONDS = 0.003, 0.02
@@ -23,12 +23,15 @@ _LESS, _MORE = 0.8, 1.02
 # A burst of 0.2 s worth of requests passes without delay. Another 0.8 s worth is delayed, and the rest rejected.
 _BURST_SECONDS, _PAUSE_SECONDS = 0.2, 0.8
 _LONGEST_RETRY, _LONGEST_HOLD, _MOST_HELD = 10, 3, 1000
-_BUSY: Final = "The service is busy, and your company uses it most. Try again later."
+_BUSY: Final = "The service is busy, and your company is sending the most requests. Try again later."
 
 
 @dataclass(slots=True)
 class _Sender:
-    """A company's requests in this tick, and per second: received over five seconds, accepted over half a second."""
+    """The number of a company's requests in this tick, and its rates per second.
+
+    Requests received are averaged over five seconds, those accepted over half a second.
+    """
 
     came: int = 0
     passed: int = 0
@@ -54,14 +57,14 @@ class LoadShedding:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The throttled companies and the requests per second that each may send."""
+        """The throttled companies, and how many requests per second each of them may send."""
         return {company: each.allowed for company, each in self._senders.items() if each.allowed < math.inf}
 
     async def admit(self, company_id: str) -> None:
-        """Counts a request, and delays it by less than a second if the company is throttled.
+        """Counts a request. If the company is throttled, delays the request by less than a second or rejects it.
 
-        Raises ``RateLimited`` for a rejected request, after up to three seconds to slow down callers that retry
-        immediately. While very many requests are held back, raises it without delay.
+        A rejected request raises ``RateLimited``, after up to three seconds to slow down callers that retry
+        immediately. If very many requests are already being held, it raises without delay.
         """
         pause, wait = self.take(company_id)
         if len(self._senders) > 1:
@@ -83,7 +86,7 @@ class LoadShedding:
         raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
 
     def take(self, company_id: str) -> tuple[float, int]:
-        """Counts a request. Returns its delay in seconds and, if it's rejected, the seconds until a retry."""
+        """Counts a request. Returns its delay in seconds, and the seconds until a retry if it's rejected, or else 0."""
         sender = self._senders.setdefault(company_id, _Sender())
         if len(self._senders) == 1:
             sender.came = sender.passed = 0
@@ -97,7 +100,7 @@ class LoadShedding:
         return max(-sender.tokens, 0.0) / sender.allowed, 0
 
     async def run(self) -> None:
-        """Measures the event loop's lateness while several companies send requests. Runs until cancelled."""
+        """Measures how late the event loop is, whenever several companies send requests. Runs until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             await self._shared.wait()
@@ -106,7 +109,7 @@ class LoadShedding:
             self.observe(clock() - began - TICK_SECONDS)
 
     def observe(self, late: float) -> None:
-        """Adapts the bounds to a tick that ended ``late`` seconds late."""
+        """Adapts the bounds after a tick that ended ``late`` seconds too late."""
         elapsed = TICK_SECONDS + late
         short, long = min(elapsed / _SHORT_SECONDS, 1.0), min(elapsed / _LONG_SECONDS, 1.0)
         self._lateness += TICK_SECONDS / _SHORT_SECONDS * (min(late, _LATEST_SECONDS) - self._lateness)

@@ -1,4 +1,4 @@
-"""Counts requests and turns against the rates of keys and companies, across all gateways."""
+"""Counts requests and turns against the rate limits of keys and companies, across all gateways."""
 
 import asyncio
 import math
@@ -26,13 +26,16 @@ _BLOCKS: Final = 20
 
 
 def block_of(limit: int) -> int:
-    """Returns the number of tokens or slots that a gateway takes at once: a twentieth, since some may go unused."""
+    """Returns how many tokens or slots a gateway takes at once.
+
+    This is a twentieth of the limit, because some may go unused.
+    """
     return max(1, limit // _BLOCKS)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Tokens that this gateway has taken but not used. It requests no more before ``empty_until``."""
+    """Tokens that this gateway has taken but not used yet. It doesn't request more before ``empty_until``."""
 
     tokens: int = 0
     empty_until: float = 0.0
@@ -42,7 +45,7 @@ class _Bucket:
 
 @dataclass(slots=True)
 class _FullBacklog:
-    """The time until which turns are rejected without asking the runtime. ``refused`` counts the rejected callers."""
+    """A full backlog: until when turns are rejected without asking the runtime, and how many callers were rejected."""
 
     refusal: ErrorInfo
     until: float
@@ -51,11 +54,10 @@ class _FullBacklog:
 
 
 class Rates:
-    """Limits requests and turns. Each gateway takes tokens in blocks, and fetches the next block early, so that
-    requests rarely wait.
+    """Limits the rates of requests and turns.
 
-    While the database is unreachable, each gateway enforces the keys' limits by itself, and companies' rates aren't
-    enforced.
+    Each gateway takes tokens in blocks, and fetches the next block early, so that requests rarely wait. While the
+    database is unreachable, each gateway enforces the keys' limits by itself, and doesn't enforce the companies' rates.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:
@@ -66,18 +68,21 @@ class Rates:
         self._backlogs: dict[str, _FullBacklog] = {}
 
     async def take_of_key(self, key_id: str, per_minute: int | None) -> None:
-        """Takes a token for a request with the key, which allows ``per_minute``. Raises ``RateLimited``."""
+        """Takes a token for a request with this key, whose limit is ``per_minute``.
+
+        Raises ``RateLimited`` if there's none left.
+        """
         if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
-            raise RateLimited(f"The key allows {per_minute} requests per minute.", retry_after=wait)
+            raise RateLimited(f"The key allows {per_minute} requests per minute. Try again later.", retry_after=wait)
 
     async def take(self, company_id: str, name: str) -> None:
-        """Takes a token from the company's bucket. Raises ``RateLimited`` if it's empty."""
+        """Takes a token from a bucket of the company. Raises ``RateLimited`` if it's empty."""
         limit = self._limits.of(company_id, name)
         if limit is not None and company_id and (wait := await self._take(company_id, name, limit)):
             raise rate_exceeded(name, limit, limit, wait)
 
     async def take_turn(self, company_id: str) -> None:
-        """Takes a token for a turn. Raises ``RateLimited``, also shortly after ``backlog_is_full`` was called."""
+        """Takes a token for a turn. Raises ``RateLimited`` if there's none left, or the company's backlog is full."""
         self.check_backlog(company_id)
         await self.take(company_id, TURNS)
 
@@ -87,12 +92,12 @@ class Rates:
             raise self._refused(self._backlogs[company_id])
 
     def has_full_backlog(self, company_id: str) -> bool:
-        """Returns whether the company's turns are rejected now, because the runtime has just refused one."""
+        """Returns whether the company's turns are rejected at the moment, because the runtime has just refused one."""
         full = self._backlogs.get(company_id)
         return full is not None and self._monotonic() < full.until
 
     def backlog_is_full(self, company_id: str, refusal: RateLimited) -> RateLimited:
-        """Records that the company has as many active turns as allowed. Further turns are rejected here for half a
+        """Records that the company has as many active turns as allowed. Its next turns are rejected here for half a
         second.
 
         Returns the error for the caller. Its ``retry_after`` grows with the number of rejected callers.
@@ -115,7 +120,7 @@ class Rates:
         return RateLimited(full.refusal.message, details=full.refusal.details, retry_after=wait)
 
     async def _take(self, holder: str, name: str, per_minute: int) -> int:
-        """Takes one token and returns 0, or returns the whole seconds until one is available."""
+        """Takes one token and returns 0. If there's none, returns in how many seconds one will be available."""
         now = self._monotonic()
         bucket = self._bucket(holder, name, now)
         while bucket.tokens == 0:
@@ -145,7 +150,7 @@ class Rates:
         }
 
     def _ask(self, bucket: _Bucket, holder: str, name: str, per_minute: int) -> asyncio.Task[None]:
-        """Returns the pending request for a block, or starts one."""
+        """Returns the pending request for a block of tokens, or starts one."""
         if bucket.asking is None:
             bucket.asking = asyncio.create_task(self._refill(bucket, holder, name, per_minute))
         return bucket.asking

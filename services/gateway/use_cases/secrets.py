@@ -1,4 +1,4 @@
-"""Users' secrets, which the gateway encrypts before it passes them on."""
+"""Stores users' secrets, which the gateway encrypts before it passes them on."""
 
 import base64
 from dataclasses import dataclass
@@ -18,13 +18,16 @@ class SecretsUnavailable(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Encrypts and stores secrets. Values leave this process only as ciphertexts, inside commands."""
+    """Encrypts and stores secrets. Their values leave this process only encrypted, inside commands."""
 
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
     async def put(self, write: Write, name: str, value: str) -> Received:
-        """Raises ``SecretsUnavailable`` without an encryption key, ``Conflict`` if the company has too many secrets."""
+        """Stores a secret.
+
+        Raises ``SecretsUnavailable`` without an encryption key, and ``Conflict`` if the company has too many secrets.
+        """
         if self.cipher is None:
             raise SecretsUnavailable
         ciphertext = self.cipher.encrypt(value, place=secret_place(write.identity.company_id, name))

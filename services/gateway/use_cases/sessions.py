@@ -1,4 +1,4 @@
-"""Sessions: conversations with an agent."""
+"""Opens, reads, changes and deletes sessions, which are conversations with an agent."""
 
 import hashlib
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ _LAST: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Methods that take a session raise ``NotFound`` if it doesn't exist or the caller can't see it."""
+    """Manages sessions. Methods that take one raise ``NotFound`` if it doesn't exist or the caller can't see it."""
 
     commands: CommandDispatcher
     agents: Agents
@@ -54,7 +54,7 @@ class Sessions:
         *,
         session_id: str | None = None,
     ) -> SessionCreated:
-        """Opens a session with a configuration, or with a stored agent visible to ``seen_by``.
+        """Opens a session with a configuration, or with a stored agent that ``seen_by`` can see.
 
         ``messages``: the initial conversation. ``session_id`` defaults to the command's ID.
         """
@@ -69,12 +69,12 @@ class Sessions:
         return SessionCreated.decode(created.payload)
 
     async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
-        """Opens a session under a name chosen by the caller, or finds the one opened before. Returns its ID.
+        """Opens a session with a name that the caller chooses, or finds the one opened before. Returns its ID.
 
-        The session's ID is derived from company, user, agent and name, so concurrent first requests create a single
-        session. ``public``: a public principal's restrictions. Its session uses its own agent.
+        The session's ID is derived from the company, user, agent and name, so concurrent first requests create only one
+        session. ``public``: a public principal's restrictions, by which the session uses the public key's own agent.
 
-        Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session with this name was deleted.
+        Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session with this name has been deleted.
         """
         session_id = named_session_id(write.identity, agent_key, name)
         if not await self._is_there(write.identity, session_id):
@@ -94,9 +94,10 @@ class Sessions:
         return session_id
 
     async def begin(self, write: Write, beginning: SessionBeginning) -> str:
-        """Opens a session that can have a history, metadata and an expiry. Returns its ID.
+        """Opens a session, optionally with a history, metadata and an expiry. Returns its ID.
 
-        A history's images are stored in the session, so the history is added after the session is created.
+        If the history has images, it's added after the session has been created, because images are stored in the
+        session.
         """
         later = beginning.messages if write.has_images else ()
         begun = beginning.model_copy(update={"messages": []}) if later else beginning
@@ -119,10 +120,10 @@ class Sessions:
         before_turn_id: str | None = None,
         expires_after: int | None = None,
     ) -> SessionCreated:
-        """Opens a session with a copy of the history, up to and including a turn or before a turn.
+        """Opens a session with a copy of the history, either up to and including a turn or up to before it.
 
-        With ``expires_after`` in seconds, the fork is deleted after that time and isn't listed. Raises ``Conflict``
-        while the turn runs.
+        With ``expires_after`` in seconds, the fork isn't listed, and is deleted after that time. Raises ``Conflict``
+        while the turn is running.
         """
         source = id_of(session_id, "session")
         limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
@@ -142,7 +143,7 @@ class Sessions:
         metadata: dict[str, str] | None = None,
         agent: SessionBeginning | None = None,
     ) -> None:
-        """Changes a session. Raises ``Conflict`` when setting the agent of a session that already has one."""
+        """Changes a session. Raises ``Conflict`` if an agent is given but the session already has one."""
         command = UpdateSession(session_id=id_of(session_id, "session"), metadata=metadata, agent=agent)
         await self.commands.run(write, command)
 
@@ -151,7 +152,7 @@ class Sessions:
     ) -> Sequence[Message]:
         """Appends messages to the history between turns. Raises ``Conflict`` while a turn is active.
 
-        Returns the messages as lists will show them.
+        Returns the messages as they'll appear in lists.
         """
         session_id = id_of(session_id, "session")
         history = await self.images.history(write, session_id, messages)
@@ -160,7 +161,7 @@ class Sessions:
         return SessionUpdated.decode(outcome.payload).messages
 
     async def delete(self, write: Write, session_id: str) -> None:
-        """Deletes a session and its turns. Cancels a running turn first."""
+        """Deletes a session and its turns. A running turn is cancelled first."""
         command = DeleteSession(session_id=id_of(session_id, "session"))
         await self.commands.run(write, command)
 
@@ -180,7 +181,7 @@ class Sessions:
         return (await self.messages(identity, session_id, limit=_LAST, offset=max(0, total - _LAST))).messages
 
     async def open_actions(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
-        """Returns the open actions of the session's waiting turn."""
+        """Returns the actions for which the session's waiting turn needs answers."""
         params = {"session_id": session_id, "limit": 200}
         return (await self.upstreams.read(ActionPage, "runtime", "/internal/actions", identity, params)).actions
 

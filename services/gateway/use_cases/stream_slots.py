@@ -1,4 +1,4 @@
-"""Slots for each company's open streams, across all gateways."""
+"""Limits how many streams each company has open, across all gateways."""
 
 import asyncio
 from collections import Counter
@@ -37,7 +37,10 @@ class StreamSlots:
 
     @asynccontextmanager
     async def taken(self, company_id: str) -> AsyncIterator[None]:
-        """Holds a slot. Raises ``RateLimited`` if the company has as many open streams as allowed."""
+        """Holds a slot for a stream.
+
+        Raises ``RateLimited`` if the company already has as many open streams as allowed.
+        """
         limit = self._limits.of(company_id, STREAMS)
         if limit is not None and company_id:
             # Checks again after each wait, since other streams may have taken the slots.
@@ -52,7 +55,10 @@ class StreamSlots:
                 del self._open[company_id]
 
     async def run(self) -> None:
-        """Renews this gateway's slots until cancelled, and returns unused ones beyond a block."""
+        """Renews this gateway's slots, and returns all but a block of those that it doesn't use.
+
+        Runs until cancelled.
+        """
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             try:
@@ -88,7 +94,10 @@ class StreamSlots:
         return self._asking.setdefault(company_id, asyncio.Lock())
 
     async def _more(self, company_id: str, limit: int) -> None:
-        """Requests a block of slots, unless another task has just done so. Raises ``RateLimited`` if none is free."""
+        """Reserves a block of slots, unless another task has just done so.
+
+        Raises ``RateLimited`` if no slot is free.
+        """
         loop = asyncio.get_running_loop()
         async with self._lock(company_id):
             taken = self._open[company_id]

@@ -46,7 +46,7 @@ from services.gateway.use_cases.sessions import Sessions
 
 _ACCEPTANCE_SECONDS: Final = 5.0
 _LOOK_UP_SECONDS: Final = 2.6
-"""Slightly longer than the silence after which the upstream is asked."""
+"""Slightly longer than the time after which ``Replies`` asks the upstream for the outcome."""
 _STATUS: Final[dict[str, TurnStatus]] = {
     TurnQueued.TYPE: "queued",
     TurnStarted.TYPE: "running",
@@ -60,9 +60,10 @@ TurnPart = TurnProgress | Turn | None
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """An unfinished turn and its last known status.
+    """The last known status of a turn that hasn't ended.
 
-    Includes the actions that it, or the waiting turn ahead of it, needs answers to.
+    ``required_actions`` need answers before this turn can continue. ``blocked_by``: the waiting turn ahead of it, if
+    any.
     """
 
     status: TurnStatus
@@ -76,7 +77,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedTurn:
-    """A submitted turn. Call exactly one of ``finish``, ``accepted`` and ``follow``."""
+    """A turn whose command has been sent. Call exactly one of ``finish``, ``accepted`` and ``follow``."""
 
     replies: Replies
     session_id: str
@@ -87,10 +88,10 @@ class SubmittedTurn:
         return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` until the turn completes or needs answers from outside.
+        """Waits up to ``seconds`` until the turn completes, or until it needs an answer.
 
-        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` if the runtime doesn't accept it
-        within 5 s.
+        Raises the turn's error if it's refused, fails or is cancelled. Raises ``TimedOut`` if the runtime doesn't
+        accept it within 5 s.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -116,7 +117,7 @@ class SubmittedTurn:
                 return await self._state(now)
 
     async def accepted(self) -> Unfinished:
-        """Waits until the turn is stored. Raises its refusal, and ``TimedOut`` like ``finish``."""
+        """Waits until the turn is stored. Raises its error if it's refused, and ``TimedOut`` like ``finish``."""
         received = await self._await_acceptance()
         if received is None:
             return await self._state(Unfinished("queued"))
@@ -128,7 +129,7 @@ class SubmittedTurn:
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the turn's events up to the terminal event, and ``None`` after every 15 s without an event.
 
-        Before the first event, raises the errors of ``accepted``.
+        Raises the errors of ``accepted`` before the first event.
         """
         received = await self._await_acceptance()
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
@@ -138,7 +139,7 @@ class SubmittedTurn:
                 yield event
 
     async def _state(self, last_known: Unfinished) -> Unfinished:
-        """Returns the turn's state from the runtime, or the last known state if the runtime doesn't answer."""
+        """Returns the turn's state from the runtime, or the last known state if the runtime doesn't respond."""
         try:
             turn = await self.reader.turn_state(self.replies.identity, self.session_id, self.command_id)
         except (ServiceUnavailable, NotFound):
@@ -146,7 +147,7 @@ class SubmittedTurn:
         return Unfinished(turn.status, turn.required_actions, turn.blocked_by)
 
     async def _await_acceptance(self) -> Received | None:
-        """Returns the first event, or ``None`` if the runtime is known to have the turn."""
+        """Waits until the runtime has the turn. Returns the turn's first event, if it has arrived."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ACCEPTANCE_SECONDS
         while self.replies.state is ReplyState.WAITING:
@@ -160,7 +161,7 @@ class SubmittedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it."""
+    """Manages turns. Methods that take one raise ``NotFound`` if it doesn't exist or the caller can't see it."""
 
     commands: CommandDispatcher
     idempotency: IdempotencyStore
@@ -175,9 +176,9 @@ class Turns:
     ) -> AsyncIterator[SubmittedTurn]:
         """Sends a message to the runtime. The turn's ID is the command's.
 
-        ``session``: its ID, or the beginning of a session to create together with its first turn, in one command. That
-        session's ID is derived from the command's, so that a retry finds both. If there are images, the session is
-        created first, because images are stored in a session.
+        ``session``: the session's ID, or the beginning of a session to create in the same command as its first turn.
+        The new session's ID is derived from the command's, so that a retry finds both. If there are images, the session
+        is created first, because images are stored in a session.
         """
         if not isinstance(session, str) and write.has_images:
             session, write = await self.sessions.begin(write.part("session"), session), write.part("turn")
@@ -201,13 +202,14 @@ class Turns:
         known: Collection[str] = (),
         answered: Collection[str] = (),
     ) -> AsyncGenerator[TurnPart, None]:
-        """Follows a turn for protocols whose streams end when the turn needs an answer from outside.
+        """Follows a turn for protocols whose streams end when the turn needs an answer.
 
-        Yields events up to the terminal event, or until the turn is waiting. In that case, the waiting turn comes last.
+        Yields events up to the terminal event, or until the turn is waiting. In the latter case, the waiting turn comes
+        last. Waits that are already over are skipped.
 
-        Skips waits that are over. ``known``: IDs of open actions that this reader doesn't answer. ``answered``: IDs of
-        actions that the reader has just answered. Events before the last of these answers are omitted, except the turn
-        if it's waiting for another answer.
+        ``known``: IDs of open actions that this reader won't answer. ``answered``: IDs of actions that the reader has
+        just answered. Events before the last of these answers are left out, but if the turn is waiting for another
+        answer, the turn is still yielded.
         """
         awaited = set(answered)
         async with aclosing(typed_events(events)) as progress:
@@ -224,23 +226,23 @@ class Turns:
                     return
 
     async def read(self, identity: Identity, turn_id: str) -> Turn:
-        """Returns a turn by its ID alone, for protocols that don't state the session."""
+        """Returns a turn by its ID alone, for protocols whose requests don't name the session."""
         path = f"/internal/turns/{id_of(turn_id, 'turn')}"
         return await self.upstreams.read(Turn, "runtime", path, identity)
 
     async def page(self, identity: Identity, **criteria: str | int | None) -> TurnPage:
-        """Returns the caller's turns with an agent, most recently changed first."""
+        """Returns a page of the caller's turns that match the criteria, most recently changed first."""
         given = {name: value for name, value in criteria.items() if value is not None}
         return await self.upstreams.read(TurnPage, "runtime", "/internal/turns", identity, given)
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """Returns the ID of the turn that a request of the last days started, found by its idempotency key."""
+        """Returns the ID of the turn that a recent request started, found by the request's idempotency key."""
         return await self.idempotency.find(request)
 
     async def answer(
         self, write: Write, session_id: str, turn_id: str, action_id: str, answer: ResolveActionBody
     ) -> Turn:
-        """Answers an open action of a waiting turn. Entrypoints check the scope that the answer requires.
+        """Answers an open action of a waiting turn. The entrypoint must have checked the required scope.
 
         Returns the turn's new state. Raises ``Conflict`` if the action was answered differently or is no longer open.
         """
@@ -256,26 +258,29 @@ class Turns:
         return ResolveActionAccepted.decode((await self.commands.run(write, command)).payload).turn
 
     async def cancel(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
-        """Raises ``Conflict`` if the turn has ended."""
+        """Cancels a turn. Raises ``Conflict`` if it has already ended."""
         command = CancelTurn(session_id=id_of(session_id, "session"), turn_id=id_of(turn_id, "turn"))
         accepted = await self.commands.run(write, command)
         return CancelTurnAccepted.decode(accepted.payload)
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:
-        """Returns the turn if the event requires an action that isn't in ``known``, and the turn still waits for it."""
+        """Returns the turn if the event requires an action and the turn is still waiting for it.
+
+        Returns None for actions in ``known``.
+        """
         if not isinstance(event, TurnActionRequired) or event.action.action_id in known:
             return None
         try:
             turn = await self.read(identity, event.turn_id)
         except (ServiceUnavailable, NotFound):
-            # Unknown whether the turn is still waiting, so the stream continues, and its reader can ask.
+            # It's unknown whether the turn is still waiting, so the stream continues, and its reader can ask.
             return None
         is_open = any(action.action_id == event.action.action_id for action in turn.required_actions)
         return turn if is_open else None
 
 
 def scope_to_answer(answer: ResolveActionBody) -> Scope:
-    """Returns the scope required to answer an action."""
+    """Returns the scope that a caller needs to give this answer."""
     return Scope.RUNTIME_EXECUTE if answer.decision is None else Scope.RUNTIME_APPROVE
 
 
@@ -284,5 +289,5 @@ def _blocked_by(received: Received) -> BlockedBy | None:
 
 
 def _session_of(command_id: str) -> str:
-    """Returns the ID of the session that a turn creates: the turn's ID with one bit changed."""
+    """Returns the ID of the session that a turn creates, which is the turn's ID with one bit changed."""
     return str(UUID(int=UUID(command_id).int ^ 1))

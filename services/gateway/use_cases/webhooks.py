@@ -1,4 +1,4 @@
-"""Creates webhook secrets, and encrypts them before they leave the gateway."""
+"""Creates webhooks' secrets, and encrypts them before they leave the gateway."""
 
 import base64
 import secrets
@@ -31,7 +31,7 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A new secret in the format of Standard Webhooks."""
+    """A new signing secret, in the format of Standard Webhooks."""
 
     cipher: SecretCipher
     id: str
@@ -42,7 +42,10 @@ class NewSecret:
         return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
 
     def shown(self, stored_id: str | None, what: str) -> str:
-        """Returns the secret if this request stored it. Raises ``Conflict`` if an earlier request stored its own."""
+        """Returns the secret if this attempt stored it.
+
+        Raises ``Conflict`` if an earlier attempt stored another one.
+        """
         if self.id != stored_id:
             raise Conflict(
                 f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
@@ -54,14 +57,17 @@ class NewSecret:
 class Webhooks:
     """Creates webhooks and rotates their secrets. A secret leaves this process only in the response, or encrypted.
 
-    Without an encryption key, both methods raise ``SecretsUnavailable``.
+    Both methods raise ``SecretsUnavailable`` without an encryption key.
     """
 
     commands: CommandDispatcher
     cipher: SecretCipher | None
 
     async def create(self, write: Write, wanted: CreateWebhookBody) -> IssuedWebhookReply:
-        """Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks."""
+        """Creates a webhook, and returns it with its secret.
+
+        Raises ``ValidationFailed`` for a rejected URL, and ``Conflict`` if the company has too many webhooks.
+        """
         secret, status = self._new_secret(), WebhookStatus(wanted.status)
         given = {**dict(wanted), "event_types": tuple(dict.fromkeys(wanted.event_types)), "status": status}
 
@@ -84,7 +90,7 @@ class Webhooks:
         )
 
     async def rotate_secret(self, write: Write, webhook: Webhook, *, grace_seconds: int) -> IssuedWebhookReply:
-        """Adds a secret. Deliveries are signed with the previous one, too, for ``grace_seconds``.
+        """Adds a secret. For ``grace_seconds``, deliveries are also signed with the previous one.
 
         Raises ``Conflict`` if the webhook has too many valid secrets.
         """

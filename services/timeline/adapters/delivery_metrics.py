@@ -1,4 +1,4 @@
-"""Metrics for webhooks."""
+"""Metrics of webhook deliveries."""
 
 from typing import Final
 

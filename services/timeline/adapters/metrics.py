@@ -1,4 +1,4 @@
-"""Metrics for the timeline."""
+"""Metrics of the numbered log."""
 
 from typing import Final
 

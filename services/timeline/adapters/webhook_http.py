@@ -1,4 +1,4 @@
-"""Calls webhooks' endpoints. Only calls public addresses, follows no redirects, and limits how much it reads."""
+"""Calls webhooks' endpoints. Calls only public addresses, follows no redirects, and limits how much it reads."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ import aiohttp
 from libs.outbound import AddressCheck, AddressRefused, GuardedResolver, UnusableUrl, parse_url
 from services.timeline.domain.deliveries import ATTEMPT_SECONDS, LONGEST_RESPONSE, Answer
 
-# DNS look-ups can't be cancelled, and those that never finish mustn't block others.
+# DNS lookups can't be cancelled, and those that never finish mustn't block others.
 _LOOKUPS: Final = 64
 _NAMES_SECONDS: Final = 10
 _IDLE_SECONDS: Final = 30.0
@@ -19,7 +19,7 @@ _HEADERS: Final = {"User-Agent": "aes-webhooks", "Accept-Encoding": "identity"}
 
 
 class HttpWebhookClient:
-    """Sends deliveries over reused connections. Addresses are checked when a connection is opened."""
+    """Sends deliveries over reused connections. An endpoint's address is checked whenever a connection is opened."""
 
     def __init__(self, allowed: AddressCheck, *, seconds: float = ATTEMPT_SECONDS) -> None:
         self._threads = ThreadPoolExecutor(_LOOKUPS, thread_name_prefix="webhook-names")
@@ -81,9 +81,9 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """Returns the first bytes as text. If the rest is long or slow, closes the connection instead of reading it.
+    """Returns the first bytes of a response as text. Closes the connection if the rest is long or slow.
 
-    The body doesn't matter, because the status alone says whether the receiver accepted the event.
+    The rest doesn't matter, because the status alone shows whether the endpoint accepted the event.
     """
     body = bytearray()
     try:

@@ -1,4 +1,4 @@
-"""Deliveries of events to webhooks: states, retries, and disabling of webhooks."""
+"""Deliveries of events to webhooks: their states and retries, and when a failing webhook is disabled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _STREAK_PAUSE: Final = timedelta(days=1)
 REST_DIVISOR: Final = 8
 LONGEST_REST: Final = timedelta(seconds=30)
 LONGEST_RESPONSE: Final = 2048
-"""Maximum number of bytes stored of an endpoint's response."""
+"""The maximum number of bytes of an endpoint's response that are stored."""
 _GONE: Final = 410
 
 
@@ -37,10 +37,10 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """An event's delivery to a webhook. ``next_attempt_at`` is None while an earlier event of its chain is pending.
+    """The delivery of an event to a webhook.
 
-    A chain's deliveries are sent one at a time. An event's chain is its subject. Each test and redelivery has its own
-    chain.
+    A chain's deliveries are sent one at a time. All events of the same subject form a chain, while each test and each
+    redelivery has a chain of its own. ``next_attempt_at`` is None while an earlier delivery of the chain is pending.
     """
 
     id: str
@@ -72,7 +72,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueDelivery:
-    """A delivery to attempt. ``event``: the event's JSON, or None if the timeline no longer has the event."""
+    """A delivery that is due. ``event``: the event as JSON, or None if the timeline no longer has it."""
 
     id: str
     event_id: str
@@ -102,7 +102,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """A delivery's state after an attempt. ``attempts`` includes it."""
+    """The state of a delivery after an attempt. ``attempts`` includes this attempt."""
 
     delivery_id: str
     chain: str
@@ -113,7 +113,7 @@ class AttemptOutcome:
 
     @property
     def settled(self) -> bool:
-        """Whether the delivery is finished, so that its chain can continue."""
+        """Whether the delivery needs no further attempt, so that its chain can continue."""
         return self.status is not DeliveryStatus.PENDING
 
 
@@ -135,20 +135,23 @@ def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptO
 
 
 def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
-    """Returns when to retry a failed attempt, or None for never. Tests aren't retried: their sender is waiting."""
+    """Returns when to retry a failed attempt, or None if it isn't retried.
+
+    A test is sent only once, because its sender is waiting for the result.
+    """
     final = delivery.event is None or delivery.type == TEST_EVENT or answer.status == _GONE
     return None if final or delivery.attempts >= len(RETRY_DELAYS) else now + RETRY_DELAYS[delivery.attempts]
 
 
 @dataclass(frozen=True, slots=True)
 class FailureStreak:
-    """A period in which all of a webhook's attempts have failed, from the first to the last failure."""
+    """The period in which all attempts to reach a webhook have failed, from the first to the last failure."""
 
     since: datetime | None = None
     last: datetime | None = None
 
     def is_fresh(self, now: datetime) -> bool:
-        """Returns whether it's too early to try again."""
+        """Returns whether the last failure is too recent to try again."""
         if self.since is None or self.last is None:
             return False
         return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
@@ -160,14 +163,14 @@ class FailureStreak:
         return FailureStreak(self.since if goes_on else now, now)
 
     def verdict(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> DisabledReason | None:
-        """Returns the reason for disabling the webhook, if any. The streak already includes the outcomes."""
+        """Returns the reason why the webhook must be disabled, if any. The streak must include the outcomes already."""
         if any(each.answer.status == _GONE for each in outcomes):
             return DisabledReason.GONE
         return DisabledReason.UNREACHABLE if self.since is not None and now - self.since >= GIVE_UP_AFTER else None
 
 
 def test_event(*, event_id: str, webhook_id: str, correlation_id: str, time: str) -> bytes:
-    """Returns a test event as JSON. It has no position, since it isn't on the timeline."""
+    """Returns a test event as JSON. It has no position, because it isn't part of the timeline."""
     return orjson.dumps(
         {
             "id": event_id,

@@ -14,43 +14,45 @@ from services.timeline.domain.webhooks import Webhook, WebhookSecret
 
 
 class Timeline(Protocol):
-    """Reads the numbered log of events.
+    """Reads the company's numbered log of events.
 
     A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
-    has seen every event below it.
+    has seen every earlier event.
     """
 
     async def head(self, company_id: str) -> int:
         """Returns the company's newest position, or 0 before its first event."""
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
-        """Returns the newest position of each company that has events."""
+        """Returns the newest position of each of these companies that has events."""
 
     async def newest(self, where: TimelineFilter) -> RecordedEvent | None:
-        """Returns the newest event that matches the filter, examining at most 5,000 events found by an index."""
+        """Returns the newest event that matches the filter. Examines at most 5,000 events that an index finds."""
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Returns events with positions above ``after``, in order, and the start of the next page."""
+        """Returns a page of events with positions above ``after``, oldest first."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Returns events before a position or from the end, newest first, and the start of the next page."""
+        """Returns a page of events before a position, or from the end of the log without one, newest first."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[RecordedEvent]:
-        """Returns the turn's recorded events with sequences above ``after_sequence``, in order."""
+        """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""
 
 
 class TimelinePartitions(Protocol):
-    """The timeline's storage, day by day. Any process may call any method at any time."""
+    """Creates and drops the timeline's storage, day by day. Any process may call any method at any time."""
 
     async def make(self, today: date) -> None:
-        """Creates missing storage for today, for the next days and, because clocks may be slow, for yesterday."""
+        """Creates missing storage for today and the next days, and for yesterday, because another machine's clock may
+        be slow.
+        """
 
     async def drop_before(self, day: date) -> None:
         """Drops the events of all days before ``day``."""
 
 
 class WebhookReader(Protocol):
-    """Reads webhooks and their deliveries. Deleted webhooks aren't included."""
+    """Reads webhooks and their deliveries, except those of deleted webhooks."""
 
     async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None: ...
 
@@ -69,45 +71,51 @@ class WebhookWriter(Protocol):
     """Changes webhooks within a transaction, which the caller commits."""
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
-        """Adds a webhook, which receives events from now on. Raises ``Conflict`` if the company has ``most``."""
+        """Adds a webhook, which receives the events from now on.
+
+        Raises ``Conflict`` if the company already has ``most`` webhooks.
+        """
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:
-        """Locks a webhook until the end of the transaction."""
+        """Locks a webhook until the end of the transaction and returns it, or None if it doesn't exist."""
 
     async def lock_of_key(self, key_id: str) -> Sequence[Webhook]:
-        """Locks all webhooks that depend on a key, until the end of the transaction."""
+        """Locks all webhooks that depend on a key until the end of the transaction, and returns them."""
 
     async def save(self, before: Webhook, after: Webhook) -> None:
-        """Stores a locked webhook's new state. If it was enabled, its pending deliveries are due immediately."""
+        """Stores the new state of a locked webhook. If it has just been enabled, its pending deliveries become due."""
 
     async def delete(self, webhook: Webhook) -> None: ...
 
     async def replace_secret(self, secret: WebhookSecret, *, old_expires_at: datetime, most: int) -> bool:
-        """Adds a secret and lets the previous one expire. Returns False if ``most`` secrets are already valid."""
+        """Adds a secret and makes the previous one expire. Returns False if ``most`` secrets are already valid."""
 
     async def add_test(self, delivery: Delivery, event: bytes) -> None:
-        """Adds a test delivery, which is due even while the webhook pauses."""
+        """Adds a test delivery, which is due even if the webhook is pausing after failures."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
-        """Makes a delivery due now, in a chain of its own. A pending delivery no longer blocks its former chain.
+        """Makes a delivery due now, in a chain of its own. If it was pending, it no longer blocks its former chain.
 
-        The delivery is due even while the webhook pauses. Returns None if there's no such delivery.
+        It's due even if the webhook is pausing after failures. Returns None if there's no such delivery.
         """
 
     async def is_revoked(self, key_id: str) -> bool:
-        """Returns whether the key was revoked. Blocks revocations until the transaction ends. Call before ``lock``."""
+        """Returns whether the key has been revoked. Prevents a revocation until the transaction ends.
+
+        Must be called before ``lock``.
+        """
 
     async def revoke(self, key_id: str, at: datetime) -> None:
-        """Records that the key was revoked, since older commands may still arrive."""
+        """Records that the key has been revoked, because commands that were sent earlier may still arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedWebhook:
-    """A webhook claimed by this worker. ``cursor``: the position up to which deliveries were created.
+    """A webhook that this worker has claimed. ``cursor``: up to which position deliveries have been created.
 
     ``secrets``: the valid secrets, newest first. ``has_room``: whether more deliveries may be created.
-    ``several_fail``: whether several chains are waiting for another attempt, so that the failure isn't specific to one
-    subject.
+    ``several_fail``: whether several chains are waiting for another attempt, in which case the webhook itself seems to
+    fail, not just a single subject's events.
     """
 
     webhook: Webhook
@@ -118,17 +126,20 @@ class ClaimedWebhook:
     several_fail: bool
 
     def is_resting(self, now: datetime) -> bool:
-        """Returns whether the webhook pauses, so that only tests and redeliveries are sent."""
+        """Returns whether the webhook is pausing after failures.
+
+        During a pause, only tests and redeliveries are sent.
+        """
         return self.several_fail and self.streak.is_fresh(now)
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last attempt failed."""
+        """Whether the last attempt to reach the webhook failed."""
         return self.streak.since is not None
 
 
 class WebhookQueue(Protocol):
-    """The workers' queue. A webhook belongs to one worker at a time, as long as the worker's lease lasts.
+    """The workers' queue of webhooks. A webhook belongs to one worker at a time, until the worker's lease expires.
 
     ``pick_up`` and ``record`` have no effect if the webhook belongs to another worker.
     """
@@ -137,21 +148,22 @@ class WebhookQueue(Protocol):
         """Starts or renews the worker's lease."""
 
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
-        """Claims enabled webhooks that have work and no live worker. Returns their companies' IDs and their own.
+        """Claims enabled webhooks that have work and no live worker. Returns the company ID and the ID of each.
 
-        Rotates between companies. A pausing webhook has work if the first attempt of a test or redelivery is due.
+        Companies take turns. A pausing webhook has work only if the first attempt of a test or redelivery is due.
         """
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
 
     async def end(self, worker_id: str) -> None:
-        """Releases the worker's webhooks and its lease."""
+        """Releases all of the worker's webhooks, and ends its lease."""
 
     async def claimed(self, worker_id: str, webhook_id: str, *, now: datetime) -> ClaimedWebhook | None:
-        """Returns a claimed webhook, or None if it's disabled, deleted or claimed by another worker."""
+        """Returns a claimed webhook, or None if it has been disabled, deleted or claimed by another worker."""
 
     async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
-        """Stores deliveries and moves the cursor in one transaction. Returns False if the webhook is another worker's.
+        """Stores deliveries and advances the cursor in one transaction. Returns False if another worker has the webhook
+        now.
 
         A delivery waits for earlier pending deliveries in its chain.
         """
@@ -159,30 +171,30 @@ class WebhookQueue(Protocol):
     async def due(
         self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
     ) -> Sequence[Sequence[DueDelivery]]:
-        """Returns the first deliveries, in order, of chains with a due attempt, except the chains in ``without``.
+        """Returns the chains with a due attempt, each with its first deliveries in order. Leaves out the chains in
+        ``without``.
 
         Chains that have been due the longest come first. For a failing webhook, the newest chains come first, so that
-        tests and redeliveries don't wait behind the backlog. While the webhook pauses, only first attempts of tests and
-        redeliveries are due.
+        tests and redeliveries don't wait behind the backlog. While the webhook is pausing, only first attempts of tests
+        and redeliveries are due.
         """
 
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
     ) -> bool:
-        """Stores the outcomes of attempts, lets chains continue, and disables the webhook if it has failed for too
-        long.
+        """Stores the outcomes of attempts, and lets the chains continue.
 
-        Returns False if the webhook is another worker's.
+        Disables the webhook if it has failed for too long. Returns False if another worker has the webhook now.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Pending work: ``pending`` deliveries, how late the oldest due attempt is, and how far the slowest cursor is
+    """Pending work: the number of deliveries, the delay of the oldest due attempt, and how far the slowest webhook is
     behind.
 
-    The latter two exclude webhooks that failed within the last five minutes, since these wait for their endpoints. For
-    a webhook that failed earlier, lateness is counted from the last failure at the earliest.
+    The delay and the distance exclude webhooks that failed within the last five minutes, because these are waiting for
+    their endpoints. For a webhook that failed earlier, the delay is counted from the last failure at the earliest.
     """
 
     pending: int
@@ -191,18 +203,22 @@ class Backlog:
 
 
 class WebhookMaintenanceStore(Protocol):
-    """Periodic work on all webhooks. Any number of processes may do it concurrently."""
+    """Does periodic work on all webhooks. Any number of processes may do it concurrently."""
 
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        """Returns secrets that are encrypted under other keys, ordered by ID, with IDs above ``after``."""
+        """Returns secrets that are encrypted under other keys than this one.
+
+        They have IDs above ``after``, and are sorted by ID.
+        """
 
     async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
-        """Replaces a secret's ciphertext, unless the secret has changed in the meantime."""
+        """Replaces a secret's ciphertext, unless it has changed in the meantime."""
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
-        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks. Returns their number.
+        """Deletes up to ``limit`` old deliveries, including those of deleted webhooks, and returns how many were
+        deleted.
 
-        Deletes pending deliveries only if their webhook is disabled.
+        Pending deliveries are deleted only if their webhook is disabled.
         """
 
     async def backlog(self, *, now: datetime) -> Backlog: ...
@@ -215,7 +231,7 @@ class DeliveryMetrics(Protocol):
 
 class WebhookClient(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Makes one attempt, within the timeout. Returns an answer without a status instead of raising an error."""
+        """Makes one attempt. If there's no response within the timeout, returns an answer without a status."""
 
     async def refusal(self, url: str) -> str | None:
-        """Returns why the URL mustn't be called, or None if it may be. Doesn't call it."""
+        """Returns the reason why the URL mustn't be called, or None if it may be. Doesn't call it."""

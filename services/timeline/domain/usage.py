@@ -1,4 +1,4 @@
-"""A company's usage: hourly totals of its ended turns."""
+"""A company's usage, which is the hourly total of its ended turns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ from libs.contracts.timestamps import parse_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnUsage:
-    """An ended turn's usage. ``hour``: the hour of its end (UTC). ``cost``: None for a model without a price."""
+    """The usage of an ended turn.
+
+    ``hour``: the hour in which it ended (UTC). ``cost``: None for a model without a price.
+    """
 
     hour: str
     user_id: str
@@ -31,12 +34,12 @@ class TurnUsage:
 
 
 def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
-    """Parses the time and payload of an event. Raises ``ValueError`` for invalid usage."""
+    """Returns a turn's usage from the time and payload of its terminal event. Raises ``ValueError`` if it's invalid."""
     try:
         used = Usage.model_validate(content.get("usage"))
         whose = Attribution.model_validate(content)
     except ValidationError as problem:
-        raise ValueError(f"its usage has {problem.error_count()} errors") from problem
+        raise ValueError(f"the usage has {problem.error_count()} errors") from problem
     return TurnUsage(
         hour=parse_time(time).replace(minute=0, second=0, microsecond=0).isoformat(),
         user_id=whose.user_id,
@@ -53,7 +56,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSpan:
-    """A filter: a company's hours from ``begin`` up to but excluding ``end``, and optionally one user or key."""
+    """A filter for usage: a company's hours from ``begin`` up to but excluding ``end``, and maybe a user or key."""
 
     company_id: str
     user_id: str | None = None
@@ -64,7 +67,7 @@ class UsageSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSum:
-    """Usage of a group. ``unpriced_turns``: turns of models without a price, which ``cost`` doesn't include."""
+    """The usage of a group. ``unpriced_turns``: turns of models without a price, which ``cost`` doesn't include."""
 
     group: Mapping[UsageGroup, str]
     turns: int
@@ -76,7 +79,10 @@ class UsageSum:
     unpriced_turns: int
 
     def item(self) -> UsageItem:
-        """Converts the group for the reply. Includes only the grouping fields, with null for unknown values."""
+        """Converts the group for the reply.
+
+        Contains only the fields by which usage is grouped, with null for unknown values.
+        """
         group = {
             name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
         }
@@ -100,7 +106,7 @@ class UsageSum:
 
 @dataclass(frozen=True, slots=True)
 class UsagePage:
-    """A page of groups. ``number`` and ``totals``: the number and sum of all groups."""
+    """A page of groups. ``number``: the number of all groups. ``totals``: the sum of all groups."""
 
     sums: Sequence[UsageSum]
     number: int
@@ -108,12 +114,15 @@ class UsagePage:
 
 
 class UsageStore(Protocol):
-    """Reads usage, which is updated shortly after a turn's end."""
+    """Reads usage, which includes a turn shortly after the turn has ended."""
 
     async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
-        """Returns totals by these groups, ordered by them, or a single total without groups."""
+        """Returns the totals of each group, sorted by the grouping fields.
+
+        Without ``groups``, returns a single total.
+        """
 
 
 class UsageRetention(Protocol):
     async def purge(self, before: datetime, *, limit: int) -> int:
-        """Deletes a batch of older hours. Returns the number of rows."""
+        """Deletes a batch of the hours before ``before``. Returns the number of rows."""

@@ -12,9 +12,9 @@ from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, se
 from libs.contracts.timeline import TimelineFilter
 
 MOST_WEBHOOKS: Final = 50
-"""Maximum number of webhooks per company."""
+"""The maximum number of webhooks per company."""
 MOST_SECRETS: Final = 5
-"""Maximum number of valid secrets per webhook."""
+"""The maximum number of valid secrets per webhook."""
 
 
 class WebhookNotFound(NotFound):
@@ -28,7 +28,7 @@ class DeliveryNotFound(NotFound):
 
 
 class WriterRevoked(AuthenticationFailed):
-    """Raised if the key that creates a webhook was revoked before the command is executed."""
+    """Raised if the key with which a webhook is created or enabled has been revoked in the meantime."""
 
     def __init__(self) -> None:
         super().__init__("The API key was revoked.")
@@ -36,11 +36,12 @@ class WriterRevoked(AuthenticationFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An endpoint. ``key_id``: the API key that created it. Revoking the key disables the webhook.
+    """A user's endpoint. ``key_id``: the API key with which it was created. If the key is revoked, the webhook is
+    disabled.
 
-    It receives the events that its creator can see: all of the company's with ``sees_company``, and otherwise all
-    except those of other users' private sessions. ``failing_since``: when the current failures began, or None after a
-    success.
+    It receives the events that its creator can see: all of the company's with ``sees_company``, or else all except
+    those of other users' private sessions. ``failing_since``: when the current failures began, or None if there are
+    none.
     """
 
     id: str
@@ -59,7 +60,7 @@ class Webhook:
 
     @property
     def wanted(self) -> TimelineFilter:
-        """The events to deliver."""
+        """The filter for the events to deliver."""
         return TimelineFilter(
             company_id=self.company_id,
             types=self.event_types,
@@ -85,7 +86,7 @@ class Webhook:
         return WebhookDisabled(webhook_id=self.id, user_id=self.user_id, reason=reason)
 
     def may_be_changed_by(self, identity: Identity) -> bool:
-        """Returns whether someone may change the webhook, because they can see all the events that it receives."""
+        """Returns whether the caller can see all events that the webhook receives, and so may change it."""
         return identity.reads_company or not self.sees_company
 
 
@@ -101,5 +102,5 @@ class WebhookSecret:
 
     @property
     def place(self) -> str:
-        """The context to which the ciphertext is bound."""
+        """The context to which the ciphertext is bound, so that it can't be used for another webhook or secret."""
         return secret_place(self.webhook_id, self.id)

@@ -1,4 +1,4 @@
-"""Handles the gateway's events that affect webhooks."""
+"""Handles the gateway's events about keys, which affect webhooks."""
 
 from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import EventRouter

@@ -20,29 +20,29 @@ _TURN_ENDS: Final = frozenset(public_name(event.TYPE) for event in TURN_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class PublishedEvent:
-    """A received event. ``event`` is None until a referenced payload is loaded."""
+    """An event received from Kafka. ``event`` is None until a payload that is stored elsewhere has been loaded."""
 
     envelope: Envelope
     event: NewEvent | None
 
 
 class TimelineLog(Protocol):
-    """Fills the numbered log of events."""
+    """Writes the numbered log of events."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the next offset to store for each partition from which events were stored."""
+        """Returns the offset from which to continue, for each partition from which events have been stored."""
 
     async def store(self, events: Sequence[NewEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        """Numbers and stores new events and moves the offsets, in one transaction.
+        """Numbers and stores new events, and moves the offsets, in one transaction.
 
-        Returns the number of events stored. Raises ``Overtaken``, without storing anything, if a partition's offset
-        isn't the start of its move. All copies of an event must be in the same partition.
+        Returns how many events were stored. Raises ``Overtaken``, without storing anything, if another process has
+        moved a partition's offset. All copies of an event must be in the same partition.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvents:
-    """Reads events from Kafka records, and stores them in batches."""
+    """Parses events from Kafka records, and stores them in batches."""
 
     log: TimelineLog
     payloads: PayloadReader
@@ -68,7 +68,10 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """Parses an event and its filter fields. Raises ``PoisonMessage`` unless the payload is a JSON object."""
+    """Parses an event, including the fields by which it can be filtered.
+
+    Raises ``PoisonMessage`` unless the payload is a JSON object.
+    """
     if not 0 <= envelope.sequence < _ENDLESS:
         raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:
@@ -80,7 +83,7 @@ def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
     session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
     owner_id = envelope.owner_id
     if owner_id is None and session_id is not None:
-        # Rather hides the event from its owner than shows it to everyone.
+        # It's better to hide the event from its owner than to show it to everyone.
         owner_id = OWNER_UNKNOWN
     name, version = _name_and_version(envelope.type)
     return NewEvent(

@@ -1,4 +1,4 @@
-"""Periodic maintenance of the timeline and its usage."""
+"""Maintains the timeline's partitions, and deletes old usage."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,14 +18,14 @@ _BATCH: Final = 5000
 
 
 async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], datetime], days: int) -> None:
-    """Every hour, creates partitions in advance and drops those older than ``days``. Runs until cancelled."""
+    """Creates partitions in advance and drops those older than ``days``, every hour until cancelled."""
     while True:
         today = now().date()
         try:
             await partitions.make(today)
             await partitions.drop_before(today - timedelta(days=days))
         except StoreUnavailable as problem:
-            # A reader may have held a partition for too long. There are days left to retry.
+            # A long read may have blocked a partition. There's time to retry, because partitions exist days in advance.
             _log.warning("timeline.not_maintained", problem=repr(problem))
             await asyncio.sleep(_RETRY_SECONDS)
         else:
@@ -33,7 +33,7 @@ async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], dateti
 
 
 async def purge_usage(usage: UsageRetention, now: Callable[[], datetime], keep: timedelta) -> int:
-    """Deletes a batch of hours older than ``keep``. Returns the number of rows."""
+    """Deletes a batch of usage that is older than ``keep``. Returns the number of rows."""
     try:
         return await usage.purge(now() - keep, limit=_BATCH)
     except StoreUnavailable as problem:

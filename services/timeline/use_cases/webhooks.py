@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries. Other users' webhooks require a ``company:…`` scope."""
+"""Manages webhooks and their deliveries. Other users' webhooks require a ``company:…`` scope."""
 
 import base64
 import binascii
@@ -48,7 +48,7 @@ _REFUSED_URL_HINT: Final = "use a public http(s) address, or ask an operator to 
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Reads and changes webhooks. Each command and key event is handled in one transaction."""
+    """Reads and changes webhooks. Each command and each key event is handled in one transaction."""
 
     reader: WebhookReader
     writers: Callable[[Transaction], WebhookWriter]
@@ -75,13 +75,17 @@ class Webhooks:
         return found
 
     async def check_new(self, command: CreateWebhook, _: CommandContext) -> None:
-        """Checks a new webhook. Raises ``ValidationFailed`` for a rejected URL."""
+        """Checks the URL of a new webhook before the transaction. Raises ``ValidationFailed`` if it's rejected."""
         await self._check_url(command.url)
 
     async def create(
         self, transaction: Transaction, command: CreateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Creates a webhook. Raises ``Conflict`` if the company has too many, and ``WriterRevoked``."""
+        """Creates a webhook.
+
+        Raises ``Conflict`` if the company has too many webhooks, and ``WriterRevoked`` if the caller's key has been
+        revoked.
+        """
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         if await writer.is_revoked(identity.key_id):
             raise WriterRevoked
@@ -112,7 +116,10 @@ class Webhooks:
         transaction.emit(created, subject=webhook.id, owner_id=webhook.user_id)
 
     async def check_change(self, command: UpdateWebhook, context: CommandContext) -> None:
-        """Checks a change. Raises the errors of ``change``, and ``ValidationFailed`` for a rejected URL."""
+        """Checks a change before the transaction.
+
+        Raises ``ValidationFailed`` for a rejected URL, and the errors of ``change``.
+        """
         webhook = await self.reader.webhook(context.identity.company_id, command.webhook_id)
         url = _changeable(context.identity, webhook).url
         if command.url is not None and command.url != url:
@@ -121,7 +128,10 @@ class Webhooks:
     async def change(
         self, transaction: Transaction, command: UpdateWebhook, context: CommandContext, _checked: None
     ) -> None:
-        """Changes a webhook. Enabling it binds it to the caller's key, since the previous key may have been revoked."""
+        """Changes a webhook.
+
+        If it's enabled, it then depends on the caller's key, because its former key may be revoked.
+        """
         writer, identity = self.writers(transaction), context.identity
         is_revoked = await writer.is_revoked(identity.key_id)
         before = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
@@ -149,7 +159,7 @@ class Webhooks:
         _emit_updated(transaction, webhook, secret.id)
 
     async def send_test(self, transaction: Transaction, command: SendTestEvent, context: CommandContext) -> None:
-        """Sends a ``webhook.test`` event once, regardless of the webhook's event types."""
+        """Sends a ``webhook.test`` event once, whatever the webhook's event types are."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _enabled(identity, await writer.lock(identity.company_id, command.webhook_id))
         event_id, correlation_id = new_id(), context.message.correlation_id
@@ -174,7 +184,7 @@ class Webhooks:
         _emit_requested(transaction, webhook, delivery, now)
 
     async def deliver_again(self, transaction: Transaction, command: Redeliver, context: CommandContext) -> None:
-        """Restarts a pending or finished delivery, outside of its subject's order."""
+        """Sends a pending or finished delivery again, without waiting for other events of its subject."""
         writer, identity, now = self.writers(transaction), context.identity, self.now()
         webhook = _enabled(identity, await writer.lock(identity.company_id, command.webhook_id))
         delivery = await writer.deliver_again(webhook.id, command.delivery_id, now=now)
@@ -191,9 +201,9 @@ class Webhooks:
                 await self._disable_for_key(transaction, webhook, webhook)
 
     async def key_created(self, transaction: Transaction, event: ApiKeyCreated, envelope: Envelope) -> None:
-        """Moves webhooks from a replaced key to its successor.
+        """Makes webhooks that depend on a replaced key depend on its successor.
 
-        Either key may have been revoked later, and that event may have arrived earlier.
+        Either key may have been revoked in the meantime, and that event may have arrived before this one.
         """
         if event.replaces is None:
             return
@@ -284,7 +294,10 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
 
 
 def _own(writer: Identity, webhook: Webhook | None) -> Webhook:
-    """Returns the webhook if the caller may change it, and raises ``NotFound`` otherwise."""
+    """Returns the webhook if it exists and the caller owns it or may change the company's data.
+
+    Otherwise, raises ``NotFound``.
+    """
     if webhook is None or not writer.may_write_of(webhook.user_id):
         raise WebhookNotFound
     return webhook
@@ -295,7 +308,7 @@ def _changeable(writer: Identity, webhook: Webhook | None) -> Webhook:
     own = _own(writer, webhook)
     if not own.may_be_changed_by(writer):
         raise PermissionDenied(
-            "This webhook gets the whole company's events. Changing it requires the scope company:read."
+            "This webhook receives the whole company's events. Changing it requires the scope company:read."
         )
     return own
 

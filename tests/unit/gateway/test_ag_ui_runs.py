@@ -265,7 +265,7 @@ def test_visitors_have_the_agents_own_settings() -> None:
             options_of(asked, PUBLIC_CALLER, [])
     values = {"threadId": "t", "runId": "r" * 36, "messages": [USER]}
     assert run_input(values, CALLER).thread_id == "t"
-    with pytest.raises(ValidationFailed, match="random text"):
+    with pytest.raises(ValidationFailed, match="random string"):
         run_input(values, PUBLIC_CALLER)
     assert run_input({**values, "threadId": "t" * 36}, PUBLIC_CALLER)
     with pytest.raises(ValidationFailed):

@@ -1,4 +1,4 @@
-"""Connections in PostgreSQL."""
+"""Stores connections in PostgreSQL."""
 
 from dataclasses import asdict
 from typing import Any, Final

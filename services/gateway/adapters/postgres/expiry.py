@@ -1,4 +1,4 @@
-"""Tables with expiring rows."""
+"""Declares which rows expire, and when they're deleted."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Idempotency keys in PostgreSQL."""
+"""Stores idempotency keys in PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,10 +46,11 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 
 
 class PostgresIdempotency:
-    """``connections``: the number of connections that all companies together may use for idempotency keys.
+    """Records idempotency keys, sharing the database connections fairly among companies.
 
     Every write starts here, so one company's burst could take every connection and block the others. A company gets
-    half of the connections, and more only while no other company waits and two connections stay free.
+    half of the ``connections`` reserved for idempotency keys. It gets more only while no other company waits and two
+    connections stay free.
     """
 
     def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:
@@ -64,7 +65,11 @@ class PostgresIdempotency:
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Raises ``ServiceUnavailable`` for too many writes, or ``StoreUnavailable`` if no connection is free."""
+        """Yields a connection once it's the company's turn.
+
+        Raises ``ServiceUnavailable`` if the company has too many writes, and ``StoreUnavailable`` if no connection is
+        free.
+        """
         has_turn = False
         async with AsyncExitStack() as held:
             try:
@@ -75,7 +80,7 @@ class PostgresIdempotency:
             except TimeoutError:
                 if has_turn:
                     raise StoreUnavailable(f"no free connection within {self._seconds:g} s") from None
-                message = "The company has too many writes in progress."
+                message = "The company has too many writes in progress. Try again later."
                 raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from None
             yield connection
 
@@ -120,7 +125,7 @@ async def _record(
 
 
 async def claim(connection: Connection, write: Write, entity_id: str) -> None:
-    """Records that this write creates the entity. Raises ``KeyReused`` if the write was already recorded."""
+    """Records that this write creates the entity. Raises ``KeyReused`` if an earlier request has used the same key."""
     if write.request is None:
         return
     record = await _record(connection, write.request, command_id=entity_id, correlation_id=write.correlation_id)

@@ -1,4 +1,4 @@
-"""API keys in PostgreSQL."""
+"""Stores API keys in PostgreSQL."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -120,11 +120,11 @@ class PostgresKeys:
 
 
 class _Superseded(Exception):
-    """Rolls the transaction back because another request has rotated or revoked the key."""
+    """Raised to roll a transaction back because another request has rotated or revoked the key."""
 
 
 async def _check_quota(transaction: Transaction, company_id: str, most: int | None) -> None:
-    """Raises ``QuotaExceeded``. A lock ensures that a company's keys are added one at a time."""
+    """Raises ``QuotaExceeded`` if the company has too many valid keys. A lock prevents concurrent additions."""
     if most is None:
         return
     await transaction.connection.execute(_LOCK_COMPANY, (company_id,))

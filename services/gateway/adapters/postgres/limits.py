@@ -1,4 +1,4 @@
-"""Stores the limits shared by all gateways in PostgreSQL."""
+"""Stores the limits that all gateways share in PostgreSQL."""
 
 from typing import Final
 
@@ -85,6 +85,6 @@ class PostgresSharedLimits:
         return dict.fromkeys(per_minute, 0) | dict(rows)
 
     async def purge(self) -> None:
-        """Deletes full buckets and expired slots."""
+        """Deletes the records of full buckets and expired slots."""
         for statement in _PURGE:
             await self._database.execute(statement)

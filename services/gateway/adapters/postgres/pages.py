@@ -19,7 +19,7 @@ async def visible_page(
 ) -> Page[dict[str, Any]]:
     """Returns a page of the rows that the reader may see, newest first.
 
-    ``table`` includes the alias ``k``, which ``columns`` uses.
+    ``columns`` refers to the table by the alias ``k``, which ``table`` has to define.
     """
     visible = f"FROM {table} WHERE company_id = %(company)s"
     if not reader.reads_company:

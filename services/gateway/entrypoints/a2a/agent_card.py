@@ -1,4 +1,4 @@
-"""The card that tells A2A clients how to reach an agent and what it accepts."""
+"""Builds the agent card, which tells A2A clients how to reach an agent and what it accepts."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ PROTOCOL_VERSION = "1.0"
 
 
 def card_of(agent: Agent, address: str) -> dict[str, Any]:
-    """Returns an agent's card. ``address``: the agent's URL. Omits instructions and tools: cards can be public."""
+    """Returns an agent's card. ``address``: the agent's URL. Leaves out instructions and tools, since cards can be
+    public.
+    """
     return {
         "name": agent.name,
-        "description": f"Talks with {agent.name}.",
+        "description": f"The agent {agent.name}.",
         "version": agent.version_number,
         "supportedInterfaces": [
             {"url": address, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
@@ -30,7 +32,7 @@ def card_of(agent: Agent, address: str) -> dict[str, Any]:
             {
                 "id": agent.agent_key,
                 "name": agent.name,
-                "description": f"Answers messages as {agent.name}.",
+                "description": "Answers messages.",
                 "tags": [agent.architecture],
             }
         ],

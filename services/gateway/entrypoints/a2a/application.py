@@ -1,4 +1,4 @@
-"""``/a2a/{agent_key}``: serves every agent and its card to A2A clients, over JSON-RPC and HTTP+JSON."""
+"""Serves ``/a2a/{agent_key}``: every agent and its card, for A2A clients, over JSON-RPC and HTTP+JSON."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Final
@@ -50,7 +50,7 @@ HttpCall = Annotated[Call, Depends(_http_json)]
 
 @router.get("/.well-known/agent-card.json")
 async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Response:
-    """Returns an agent's card. Without a credential, only public agents are found."""
+    """Returns an agent's card. Requests without a credential find only public agents."""
     if "x-api-key" in request.headers or "authorization" in request.headers:
         caller = await authenticated(request, [Scope.AGENTS_READ])
         agent = await door.agents.find(caller.identity, agent_key)
@@ -133,7 +133,7 @@ async def _with_body(request: Request, call: Call, method: str) -> Response:
 
 
 async def _take_out_images(request: Request, call: Call, values: Any, size: int) -> None:
-    """Raises ``InvalidParamsError``."""
+    """Replaces the images in a message with short URLs. Raises ``InvalidParamsError`` for an invalid image."""
     try:
         await take_out_images(request, values, size, MAX_BODY, ("message",), find_raw_image)
     except ValidationFailed as problem:

@@ -1,4 +1,4 @@
-"""Answers the calls of A2A clients, over either of the protocol's bindings."""
+"""Executes the calls of A2A clients, over either of the protocol's bindings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ _OF_BEFORE: Final = "0.3"
 
 
 class Binding(Protocol):
-    """Renders the outcomes of calls."""
+    """Renders results and errors as one of the protocol's bindings requires."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -69,13 +69,13 @@ class Binding(Protocol):
 
 
 class JsonRpc:
-    """JSON-RPC: one URL for all methods. Failed methods return status 200."""
+    """The JSON-RPC binding, with one URL for all methods. Even failed calls have the status 200."""
 
     def __init__(self) -> None:
         self._id: str | int | None = None
 
     def open(self, request: Any) -> tuple[str, Any]:
-        """Parses a request into its method and parameters. Raises ``InvalidRequestError``."""
+        """Parses a request into its method and parameters. Raises ``InvalidRequestError`` for an invalid request."""
         if not isinstance(request, dict):
             raise InvalidRequestError("A request must be a single object. Batches aren't supported.")
         request_id = request.get("id")
@@ -95,7 +95,7 @@ class JsonRpc:
 
 
 class HttpJson:
-    """HTTP+JSON: one URL per method. Failed methods return HTTP statuses."""
+    """The HTTP+JSON binding, with one URL per method. Failed calls have an HTTP error status."""
 
     def result(self, result: dict[str, Any]) -> dict[str, Any]:
         return result
@@ -106,7 +106,7 @@ class HttpJson:
 
 
 def check_version(request: Request) -> None:
-    """Raises ``VersionNotSupportedError``."""
+    """Raises ``VersionNotSupportedError`` if the request asks for an unsupported version of the protocol."""
     given = request.headers.get(VERSION_HEADER) or request.query_params.get(VERSION_HEADER) or _OF_BEFORE
     if given.partition(".")[0] != PROTOCOL_VERSION.partition(".")[0]:
         raise VersionNotSupportedError(
@@ -115,7 +115,8 @@ def check_version(request: Request) -> None:
 
 
 def parsed(values: Any, model: type[M]) -> M:
-    """Parses a method's parameters. Ignores unknown fields of newer releases, as the protocol requires.
+    """Parses a method's parameters. Ignores unknown fields, as the protocol requires, since newer releases may add
+    some.
 
     Raises ``InvalidParamsError`` for invalid parameters.
     """
@@ -130,7 +131,9 @@ def parsed(values: Any, model: type[M]) -> M:
 
 
 def json_of(body: bytes) -> Any:
-    """Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that can't be stored."""
+    """Parses a body. Raises ``JSONParseError`` for invalid JSON, and ``InvalidParamsError`` for values that can't be
+    stored.
+    """
     try:
         return parse_json(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -153,7 +156,7 @@ class Call:
     binding: Binding
 
     async def answer(self, method: str, values: Any) -> Response:
-        """Executes the method and renders the response. Raises errors for which the protocol has no code."""
+        """Executes the method and renders the response. Raises errors that the protocol has no code for."""
         try:
             check_version(self.request)
             if method.endswith(_ABOUT_PUSH):
@@ -198,7 +201,7 @@ class Call:
 
 
 def address_of(request: Request) -> str:
-    """Returns the gateway's URL as the caller sees it, which a proxy that terminates TLS forwards."""
+    """Returns the gateway's URL as callers see it. The scheme may come from a proxy that terminates TLS."""
     forwarded = request.headers.get("x-forwarded-proto", "").lower()
     scheme = forwarded if forwarded in ("http", "https") else request.url.scheme
     return f"{scheme}://{request.url.netloc}"

@@ -1,4 +1,4 @@
-"""Renders errors in A2A's formats, with the codes from which clients derive their error classes."""
+"""Renders errors in A2A's formats, including the codes from which clients derive their error classes."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -45,7 +45,7 @@ _OF_OPERATIONS: Final = frozenset(
 
 
 def a2a_error(problem: ServiceError) -> A2AError | None:
-    """Returns the protocol's error, or None for errors with only an HTTP status, such as outages."""
+    """Returns the equivalent error of the protocol, or None for errors, such as outages, with only an HTTP status."""
     return _translated(problem.info()) if problem.kind in _OF_OPERATIONS else None
 
 
@@ -57,7 +57,7 @@ def json_rpc_error(request_id: str | int | None, error: A2AError) -> dict[str, A
 
 
 def http_error(error: A2AError) -> tuple[int, dict[str, Any]]:
-    """Returns the status and HTTP+JSON body for a failed request."""
+    """Returns the status and the HTTP+JSON body for a failed request."""
     payload = build_rest_error_payload(error)
     return payload["error"]["code"], payload
 

@@ -49,7 +49,10 @@ _LARGEST_PAGE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """``base``: the gateway's own URL. ``headers``: the response's headers, which the operation fills."""
+    """A2A's operations on one agent, for one caller.
+
+    ``base``: the gateway's own URL. ``headers``: the response's headers, which each operation fills in.
+    """
 
     door: Door
     caller: Principal
@@ -59,7 +62,7 @@ class Operations:
     headers: dict[str, str]
 
     async def send(self, params: SendMessageRequest) -> SendMessageResponse:
-        """Sends a message and returns its task, even if the turn failed. Raises an error if the message is refused."""
+        """Sends a message and returns its task, even if the turn fails. Raises an error if the message is refused."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:
@@ -82,7 +85,7 @@ class Operations:
             return self._sent(params, await self._read(submitted.command_id, problem))
 
     async def stream(self, params: SendMessageRequest) -> AsyncGenerator[StreamResponse | None, None]:
-        """Yields the task, then its updates until the task ends or needs an answer."""
+        """Sends a message. Yields its task, then updates until the task ends or needs an answer."""
         check_configuration(params.configuration)
         message = params.message
         if message.task_id:
@@ -112,7 +115,7 @@ class Operations:
         return self._task(await self._turn(params.id))
 
     async def list_tasks(self, params: ListTasksRequest) -> ListTasksResponse:
-        """Lists tasks, newest first. Raises ``InvalidParamsError`` for an invalid page."""
+        """Lists the agent's tasks, most recently changed first. Raises ``InvalidParamsError`` for an invalid page."""
         size = params.page_size if params.HasField("page_size") else _PAGE
         if not 1 <= size <= _LARGEST_PAGE:
             raise InvalidParamsError(f"pageSize must be from 1 to {_LARGEST_PAGE}.")
@@ -145,17 +148,17 @@ class Operations:
         return self._task(await self._turn(params.id))
 
     async def subscribe(self, params: SubscribeToTaskRequest) -> AsyncGenerator[StreamResponse | None, None]:
-        """Yields the task, then all of its updates from the beginning."""
+        """Yields a task, then all of its updates from the beginning."""
         turn = await self._turn(params.id)
         if turn.status in ENDED_STATUSES:
-            raise UnsupportedOperationError(f"The task is already {turn.status}. Get it instead.")
+            raise UnsupportedOperationError(f"The task is already {turn.status}. Use GetTask to read it.")
         yield StreamResponse(task=self._task(turn))
         waits = [action.action_id for action in turn.required_actions]
         async for update in self._updates(turn.session_id, turn.turn_id, self._follow(turn), known=waits):
             yield update
 
     async def _turn(self, turn_id: str) -> Turn:
-        """Reads the turn. Raises ``TaskNotFoundError``, also for a turn of another agent."""
+        """Reads a turn. Raises ``TaskNotFoundError`` if it doesn't exist or belongs to another agent."""
         try:
             turn = await self.door.turns.read(self.caller.identity, turn_id)
             session = await self.door.sessions.read(self.caller.identity, turn.session_id)
@@ -167,7 +170,9 @@ class Operations:
         return turn
 
     async def _session(self, message: Message) -> str:
-        """Returns the context's session, or creates one. A retried message finds the session created for it."""
+        """Returns the ID of the context's session, or creates a session. A retry finds the session that it created
+        before.
+        """
         session_id = message.context_id
         if not session_id:
             wanted = {"agent_key": self.agent.agent_key}
@@ -185,12 +190,12 @@ class Operations:
         return session_id
 
     async def _answered(self, message: Message) -> tuple[Turn, Collection[str]]:
-        """Applies the answers in a message. Returns the turn and the IDs of the answered actions."""
+        """Submits the answers in a message. Returns the turn and the IDs of the answered actions."""
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
             raise InvalidParamsError("message.contextId doesn't match the task's context.")
         if turn.status in ENDED_STATUSES:
-            raise UnsupportedOperationError(f"The task is already {turn.status}. Start another one in its context.")
+            raise UnsupportedOperationError(f"The task is already {turn.status}. Start a new task in the same context.")
         answers = answers_of(message)
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         for action_id, answer in answers.items():
@@ -203,7 +208,7 @@ class Operations:
         return turn, answers.keys()
 
     async def _settled(self, turn: Turn) -> Turn:
-        """Waits until the turn has ended or needs an answer, for up to ten minutes. Returns the turn."""
+        """Waits up to ten minutes until the turn has ended or needs an answer. Returns the turn."""
         if turn.status in ("queued", "running"):
             try:
                 async with asyncio.timeout(MAX_WAIT):
@@ -215,7 +220,7 @@ class Operations:
         return await self.door.turns.read(self.caller.identity, turn.turn_id)
 
     async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
-        """Returns the turn, even if it failed. Raises the error if the turn was refused."""
+        """Returns the turn, even if it failed. If it was refused and so doesn't exist, raises ``problem``."""
         try:
             return await self.door.turns.read(self.caller.identity, turn_id)
         except NotFound:
@@ -253,7 +258,7 @@ class Operations:
         return self.door.turns.up_to_wait(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
-        """Returns the message's write, which is executed once per message ID."""
+        """Returns the message as a write that is executed once per message ID."""
         values: Mapping[str, object] = MessageToDict(message)
         path = f"/a2a/{self.agent.agent_key}"
         return replace(self.write, request=repeatable(self.caller, "POST", path, message.message_id, values))

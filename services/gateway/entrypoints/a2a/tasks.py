@@ -48,11 +48,11 @@ STATES: Final[Mapping[TurnStatus, TaskState]] = {
     "failed": TaskState.TASK_STATE_FAILED,
     "cancelled": TaskState.TASK_STATE_CANCELED,
 }
-_ANSWER_BY: Final = "Answer with a message to this task that contains a data part for each action."
+_ANSWER_BY: Final = "To answer, send a message to this task with a data part for each action."
 
 
 def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_artifacts: bool = True) -> Task:
-    """``files``: the URL below which the agent's artifacts are available by ID."""
+    """Converts a turn into a task. ``files``: the URL below which the agent's artifacts are available by ID."""
     status = _status(STATES[turn.status], turn.finished_at or turn.started_at or turn.created_at)
     if turn.status == "waiting":
         status.message.CopyFrom(_waiting(turn.session_id, turn.turn_id, turn.required_actions))
@@ -63,20 +63,20 @@ def task_of(turn: Turn, files: str, history: Sequence[Message] = (), *, with_art
 
 
 def begun_task(session_id: str, turn_id: str, status: TurnStatus, history: Sequence[Message]) -> Task:
-    """Returns a new turn's task."""
+    """Returns the task for a turn that has just begun."""
     return Task(id=turn_id, context_id=session_id, status=_status(STATES[status], now_text()), history=history)
 
 
 def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
-    """Returns the reply's text and structured value, and the files that the agent created."""
+    """Returns a reply as artifacts: its text, its structured value, and the files that the agent created."""
     return [_reply(reply.response.content, _facts_of(reply)), *_further(reply, files)]
 
 
 class TaskUpdates:
     """Converts a turn's events, in order, into updates of its task.
 
-    The first piece of each step's text replaces the artifact ``reply``, and further pieces are appended. So a client
-    that applies all updates ends up with exactly the reply, even if an attempt was abandoned.
+    The first piece of each step's text replaces the artifact ``reply``, and later pieces are appended to it. So a
+    client that applies all updates ends up with exactly the reply, even if an attempt was abandoned.
     """
 
     def __init__(self, session_id: str, turn_id: str, files: str) -> None:
@@ -87,7 +87,7 @@ class TaskUpdates:
         self._length = 0
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
-        """Returns the update for a turn that needs these answers."""
+        """Returns the update for a turn that is waiting for these actions to be answered."""
         status = _status(TaskState.TASK_STATE_INPUT_REQUIRED, now_text())
         status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
         return self._status_update(status)

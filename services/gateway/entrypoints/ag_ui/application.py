@@ -1,4 +1,4 @@
-"""``/ag-ui/{agent_key}``: serves every agent to AG-UI clients, with one request per run."""
+"""Serves ``/ag-ui/{agent_key}``: every agent, for AG-UI clients, with one request per run."""
 
 from typing import Annotated, Final
 

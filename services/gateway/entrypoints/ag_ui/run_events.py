@@ -62,8 +62,9 @@ _DECISION: Final = {
 class RunEvents:
     """Converts a turn's events, in order, into those of a run.
 
-    Each step's text is a separate message. If text is discarded, a snapshot of the messages without that text follows.
-    The same happens to messages of this turn from an interrupted run, because they're sent again in full.
+    Each step's text is a separate message. If text is discarded, a snapshot follows with the messages that remain. The
+    client may already have messages of this turn from an interrupted run. They're sent again in full, so they're
+    removed with a snapshot first.
     """
 
     def __init__(self, given: RunAgentInput, session_id: str, turn_id: str) -> None:
@@ -89,7 +90,7 @@ class RunEvents:
         return [started, StateSnapshotEvent(snapshot={**(self._given.state or {}), "session": session})]
 
     def waiting(self, actions: Sequence[RequiredAction]) -> list[BaseEvent]:
-        """Returns the events that end a run because its turn needs these answers."""
+        """Returns the events that end a run because its turn is waiting for these actions to be answered."""
         interrupts = [_interrupt(action) for action in actions if action.kind == "approval"]
         pending = [action.tool_call.id for action in actions if action.kind == "tool_result"]
         outcome = (
@@ -161,7 +162,7 @@ class RunEvents:
         yield ToolCallEndEvent(tool_call_id=call.call_id)
 
     def _result(self, call_id: str, output: str) -> Iterator[BaseEvent]:
-        """Yields a call's result, unless the client made the call itself."""
+        """Yields the result of a call, unless the client has sent it itself."""
         if any(isinstance(each, ToolMessage) and each.tool_call_id == call_id for each in self._messages):
             return
         message = ToolMessage(id=f"{self._turn_id}.{call_id}", content=output, tool_call_id=call_id)
@@ -175,7 +176,7 @@ class RunEvents:
         self._own.add(message.id)
 
     def _remove(self, message_id: str) -> Iterator[BaseEvent]:
-        """Removes a message and the service's results for its calls."""
+        """Removes a message and the results of its calls that the service added. Yields a snapshot of the rest."""
         calls = {
             call.id
             for each in self._messages
@@ -228,7 +229,7 @@ class RunEvents:
 
     @property
     def _keeps_state(self) -> bool:
-        """Whether the client's state is an object, to which the session's state can be added."""
+        """Whether the session's state can be added to the client's state, which must be an object for that."""
         return self._given.state is None or isinstance(self._given.state, dict)
 
     def _message_id(self, attempt: int, step: int) -> str:
@@ -243,7 +244,7 @@ def _interrupt(action: RequiredAction) -> Interrupt:
     return Interrupt(
         id=action.action_id,
         reason=APPROVAL,
-        message=f"Allow the call of {action.tool_call.name}?",
+        message=f"Allow the call to {action.tool_call.name}?",
         tool_call_id=action.tool_call.id,
         response_schema=_DECISION,
         expires_at=action.expires_at,

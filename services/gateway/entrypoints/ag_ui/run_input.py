@@ -1,4 +1,4 @@
-"""Parses a run's input: new messages, answers, and settings for the turn."""
+"""Parses the input of a run: new messages, answers, and settings for the turn."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,19 +30,21 @@ from services.gateway.entrypoints.door.image_bodies import Found
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
 _MAX_THREAD_ID: Final = 1000
 _MIN_SECRET: Final = 32
-_WITHDRAWN: Final = "The user dismissed the question without an answer."
+_WITHDRAWN: Final = "The user dismissed the question without answering it."
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The history after the agent's last message. ``results``: results of the client's tools, by call ID."""
+    """The messages after the agent's last message. ``results``: the results of the client's tools, by call ID."""
 
     users: Sequence[UserMessage]
     results: Mapping[str, ToolMessage]
 
 
 def run_input(values: Any, caller: Principal) -> RunAgentInput:
-    """Raises ``ValidationFailed`` for invalid input, and for a visitor's thread ID that others could guess."""
+    """Parses a run's input. Raises ``ValidationFailed`` for invalid input, or if a visitor's thread ID could be
+    guessed.
+    """
     try:
         given = RunAgentInput.model_validate(values)
     except ValidationError as problem:
@@ -56,12 +58,14 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
     content_of(users[-1:])
     # Visitors share one identity, so with a guessable thread ID, one visitor could read another's messages.
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
-        raise invalid_field(["threadId"], f"must be a random text of at least {_MIN_SECRET} characters, as must runId")
+        raise invalid_field(
+            ["threadId"], f"must be a random string of at least {_MIN_SECRET} characters, and so must runId"
+        )
     return given
 
 
 def find_image_data(part: dict[str, Any]) -> Found | None:
-    """Finds the image in a part of a message."""
+    """Returns the image in a part of a message, or None if the part contains no image data."""
     source = part.get("source")
     if part.get("type") != "image" or not isinstance(source, dict):
         return None
@@ -72,7 +76,10 @@ def find_image_data(part: dict[str, Any]) -> Found | None:
 
 
 def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
-    """``unfinished``: a turn without a reply. Its text in the client's history doesn't count as the agent's message."""
+    """Returns the user's messages and tool results since the agent's last message.
+
+    ``unfinished``: the ID of a turn without a reply. Its messages in the client's history don't count as the agent's.
+    """
     users: list[UserMessage] = []
     results: dict[str, ToolMessage] = {}
     for message in reversed(given.messages):
@@ -86,7 +93,9 @@ def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
 
 
 def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
-    """Returns the user messages that the session lacks. ``unanswered``: the texts at the end of the session."""
+    """Returns the user messages that the session doesn't have yet. ``unanswered``: the user's texts at the session's
+    end.
+    """
     texts = [_text_of(user) for user in users]
     known = min(len(texts), len(unanswered))
     while known and list(unanswered[-known:]) != texts[:known]:
@@ -95,7 +104,7 @@ def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[
 
 
 def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
-    """Returns the content of the turn for the user's messages."""
+    """Converts the user's messages into the content of a turn."""
     if len(users) == 1 and isinstance(users[0].content, str):
         blocks: Any = [{"type": "text", "text": users[0].content}]
     else:
@@ -110,7 +119,10 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
 def answers_of(
     given: RunAgentInput, tail: Tail, open_actions: Collection[RequiredAction]
 ) -> dict[str, ResolveActionBody]:
-    """Returns answers by action ID: results of the client's tools, and values that resume interrupts."""
+    """Returns the answers by action ID.
+
+    They come from the results of the client's tools, and from resumed interrupts.
+    """
     resumed = {entry.interrupt_id: entry for entry in given.resume or ()}
     answers: dict[str, ResolveActionBody] = {}
     for action in open_actions:
@@ -123,9 +135,10 @@ def answers_of(
 
 
 def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
-    """Returns the turn's options: instructions, forwarded properties, and tools except the agent's ``own_tools``.
+    """Returns the turn's options: instructions, forwarded properties, and the client's tools.
 
-    Raises ``PermissionDenied`` if a visitor sets any of them: the agent's owner decides how it answers visitors.
+    Tools that share a name with the agent's ``own_tools`` are left out. Raises ``PermissionDenied`` if a visitor sets
+    any option, because the agent's owner decides how it answers visitors.
     """
     own = {tool["name"] for tool in own_tools}
     named = [tool for tool in given.tools or () if tool.name not in own]
@@ -183,7 +196,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
 
 
 def _text_of(user: UserMessage) -> str:
-    """Returns a message's text as the session stores it: the joined texts of its blocks."""
+    """Returns a message's text as the session stores it, which is the joined texts of its blocks."""
     if isinstance(user.content, str):
         return user.content
     return "\n".join(part.text for part in user.content if isinstance(part, TextPart))

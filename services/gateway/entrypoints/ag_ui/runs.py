@@ -1,4 +1,4 @@
-"""Runs of AG-UI clients. A run starts a turn, resumes a waiting turn, or follows a running one."""
+"""Runs AG-UI clients' requests. A run starts a turn, resumes a waiting turn, or follows a running one."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -31,9 +31,10 @@ _SEVERAL: Final = "The thread is waiting for answers. Resume its interrupts or s
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """The current state of a thread's session. ``unanswered``: the texts of the user messages at the session's end.
+    """The current state of a thread's session.
 
-    ``last_turn_id``: the turn of the last message, if any.
+    ``unanswered``: the texts of the user messages after the agent's last reply. ``last_turn_id``: the turn of the last
+    message, if any.
     """
 
     session_id: str
@@ -44,7 +45,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """``headers``: the response's headers, which are complete before the first event."""
+    """Executes one caller's runs. ``headers``: the response's headers, which are complete before the first event."""
 
     door: Door
     caller: Principal
@@ -53,7 +54,9 @@ class Runs:
     headers: dict[str, str]
 
     async def __call__(self, given: RunAgentInput) -> AsyncGenerator[BaseEvent | None, None]:
-        """Yields the run's events, and ``None`` as a keep-alive. Raises refusals before the first event."""
+        """Yields the run's events, and ``None`` as a keep-alive. If the run is refused, raises the error before the
+        first event.
+        """
         thread = await self._thread(given)
         self.headers.update(turn_headers(thread.session_id))
         tail = tail_of(given, thread.last_turn_id if thread.unanswered else None)
@@ -87,7 +90,7 @@ class Runs:
         answers: Mapping[str, ResolveActionBody],
         new: Sequence[UserMessage],
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Resumes the waiting turn."""
+        """Answers the waiting turn, and yields the events that follow."""
         if new:
             raise Conflict(_SEVERAL)
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
@@ -120,7 +123,9 @@ class Runs:
     async def _in_place_of(
         self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the new turn's events. Once the first event shows that it was accepted, cancels the waiting turn."""
+        """Yields the new turn's events. The first one shows that the turn was accepted, so the waiting turn is then
+        cancelled.
+        """
         waiting = {action.turn_id for action in thread.actions}
         async with aclosing(follow):
             async for event in follow:
@@ -131,14 +136,18 @@ class Runs:
                 yield event
 
     async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
-        """Serves a run without new input: follows the running turn, or repeats the open questions."""
+        """Serves a run without new input. It follows the running turn, repeats open questions, or retries a failed
+        turn.
+        """
         turn = None
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
             turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
             message = "there is no new message after the agent's last one"
-            raise invalid_field(["messages"], message, kind="nothing_new", hint="add a user message, or resume")
+            raise invalid_field(
+                ["messages"], message, kind="nothing_new", hint="add a user message, or resume an interrupt"
+            )
         if tail.users and turn.status in ENDED_STATUSES - {"completed"}:
             events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
         else:
@@ -172,7 +181,7 @@ class Runs:
             has_begun = False
             async for part in parts:
                 if not has_begun:
-                    # With the first event, it's certain that the turn was accepted.
+                    # The first event shows that the turn was accepted.
                     self.headers.update(turn_headers(session_id, turn_id))
                     for event in run.begin():
                         yield event
@@ -200,7 +209,7 @@ class Runs:
         return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
-        """Returns the run's write, which is executed once per run ID, regardless of the history sent with it."""
+        """Returns the run as a write that is executed once per run ID, whatever history the client sends with it."""
         path = f"/ag-ui/{self.agent_key}/{hashlib.sha256(given.thread_id.encode()).hexdigest()}"
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())

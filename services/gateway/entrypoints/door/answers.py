@@ -1,4 +1,4 @@
-"""Turns upstreams' bytes into responses: the results of reads and the terminal events of writes."""
+"""Turns what upstreams return into responses: the results of reads, and the terminal events of writes."""
 
 import asyncio
 import gzip
@@ -24,7 +24,7 @@ _COMPRESSION_LEVEL: Final = 4
 
 
 class UpstreamReplies:
-    """Requests data from upstreams on behalf of callers and passes the bytes through. Raises the upstreams' errors."""
+    """Requests data from upstreams for callers, and returns it without parsing it. Raises the upstreams' errors."""
 
     def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
@@ -44,7 +44,7 @@ class UpstreamReplies:
         return checked(await self._upstreams.request("POST", upstream, path, caller.identity, body=body))
 
     async def file(self, caller: Principal, upstream: str, path: str) -> bytes:
-        """Returns the content of a file that fits in memory."""
+        """Returns the content of a file, which must fit in memory."""
         async with self._upstreams.exchange("GET", upstream, path, caller.identity) as answer:
             content = b"".join([piece async for piece in answer.pieces])
         if answer.status != 200:
@@ -52,7 +52,7 @@ class UpstreamReplies:
         return content
 
     async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
-        """Makes a request with side effects, at most once."""
+        """Makes a request that has side effects, and never retries it."""
         reply = await self._upstreams.request(
             "POST", upstream, path, caller.identity, body=body, deadline=deadline, once=True
         )
@@ -62,8 +62,8 @@ class UpstreamReplies:
 class LargeAnswer(Response):
     """A response that is compressed for callers that accept compression.
 
-    Its size can't reveal secrets to a web page (BREACH): credentials are headers, which browsers never add by
-    themselves.
+    Its size can't reveal secrets to a web page (the BREACH attack), because credentials are headers, which browsers
+    never add by themselves.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,7 +77,7 @@ class LargeAnswer(Response):
 
 
 def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Returns a JSON response that ends with a line break, for terminals."""
+    """Returns a JSON response. It ends with a line break, which makes it easier to read in a terminal."""
     kind = LargeAnswer if len(body) >= _COMPRESSED_FROM else Response
     return kind(body + b"\n", status, headers, media_type="application/json")
 
@@ -90,18 +90,21 @@ def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) 
 
 
 def created(body: bytes, location: str | None) -> Response:
-    """Returns a 201 response. ``location``: the created resource's path below ``/api/v1``."""
+    """Returns a 201 response. ``location``: the path of the created resource below ``/api/v1``."""
     return json_answer(body, 201, None if location is None else {"Location": f"{PREFIX}{location}"})
 
 
 def entity_in(received: Received, name: str) -> bytes:
-    """Returns a field of a successful command's event as JSON, for the response's body."""
+    """Returns a field of a successful command's event as JSON, to use as the response's body."""
     event: dict[str, Any] = orjson.loads(received.payload)
     return orjson.dumps(event[name])
 
 
 def rendered(outcome: Received, name: str | None = None, *, location: str | None = None) -> Response:
-    """Returns the response to a write: 204 by default, 200 with the field ``name``, or 201 with a ``location``."""
+    """Returns the response to a successful write.
+
+    The status is 204 by default, 200 if ``name`` selects the event's field to return, and 201 with a ``location``, too.
+    """
     if name is None:
         return Response(status_code=204)
     entity = orjson.loads(outcome.payload)[name]
@@ -110,7 +113,7 @@ def rendered(outcome: Received, name: str | None = None, *, location: str | None
 
 
 def results_in(received: Received) -> bytes:
-    """Returns the ``reply`` of a bulk operation. Omits the errors of files that succeeded."""
+    """Returns the ``reply`` of a bulk operation as JSON. Leaves out fields for errors that didn't occur."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
     for result in reply.get("results", ()):
         error = result.pop("error", None)

@@ -1,4 +1,4 @@
-"""The parts of the gateway that all protocols share, and their base application class."""
+"""The parts of the gateway that all protocols share, and the base class of their applications."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -64,17 +64,21 @@ TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Sends an idempotent write's command. Returns its terminal event, or raises the service's error."""
+    """Submits a write's command, and waits for its terminal event. Raises the upstream's error if the command fails."""
 
     write: Write
     commands: CommandDispatcher
 
     async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
-        """``accepted_within``: the timeout in seconds for a service that calls others before it accepts the command."""
+        """Sends the command and returns its terminal event.
+
+        ``accepted_within``: how many seconds the upstream may take to accept the command, if it calls other services
+        first.
+        """
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """Sends a command built from its own ID or from more than the body. A retry doesn't build it again."""
+        """Creates an entity. ``make`` builds the command from the entity's ID, and isn't called again for a retry."""
         return await self.commands.create(self.write, command, make)
 
 
@@ -83,17 +87,18 @@ async def _submission(write: IdempotentWrite, door: DoorDep) -> Submission:
 
 
 Submit = Annotated[Submission, Depends(_submission)]
-"""Must be declared after the body, because it hashes the body."""
+"""Must be declared after the operation's body, because it hashes the body."""
 
 
 class ProtocolApplication(FastAPI):
-    """A protocol's routes, wrapped in the processing common to all requests.
+    """A protocol's routes, wrapped in the processing that all requests have in common.
 
-    From the outside in: correlation IDs, metrics and tracing; CORS; then ``RequestLifecycleMiddleware``, for requests
-    that fail, lose their caller, or are still running at shutdown. Errors have the protocol's format. Routes
-    authenticate callers through the dependencies in ``callers.py``, which count requests and check scopes.
+    From the outside in, this is: correlation IDs, metrics and tracing; CORS; ``RequestLifecycleMiddleware``, which
+    handles requests that fail, lose their caller, or are still running at shutdown. Errors have the protocol's format.
+    Routes authenticate callers through the dependencies in ``callers.py``, which also count requests and check scopes.
 
-    ``prefix``: the mount point. Routes have full paths. ``middleware`` runs between CORS and the routes.
+    ``prefix``: the path below which the application is mounted. Routes contain it, too. ``middleware`` runs between
+    CORS and the routes.
     """
 
     def __init__(
@@ -134,5 +139,5 @@ def protocol_router(prefix: str) -> APIRouter:
 
 
 def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
-    """Returns headers with the IDs of session and turn. The header with the correlation ID is added elsewhere."""
+    """Returns headers with the IDs of the session and turn. The correlation ID's header is added elsewhere."""
     return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

@@ -1,4 +1,4 @@
-"""Reads JSON and YAML bodies up to a limit, decodes them by media type, and validates them with a model."""
+"""Reads JSON and YAML bodies of limited size, and validates them with a model."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,9 +29,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class _Body(RequestBody):
-    """The base class of the dependencies below. Keeps the decoded values as ``request.state.values``.
+    """The base class of the dependencies below. Stores the decoded values in ``request.state.values``.
 
-    ``most_bytes``: the limit for a JSON body. YAML is limited to 512 KiB.
+    ``most_bytes``: the size limit for a JSON body. YAML is always limited to 512 KiB.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class _Body(RequestBody):
 
 
 class ParsedBody(_Body, Generic[M]):
-    """Dependency that validates the body with a model. The model's ``EXAMPLES`` document it."""
+    """Dependency that validates the body with a model. The OpenAPI document shows the model's ``EXAMPLES``."""
 
     def __init__(self, model: type[M], *, required: bool = True, most_bytes: int = MAX_BODY) -> None:
         super().__init__(model, getattr(model, "EXAMPLES", {}), required=required, most_bytes=most_bytes)
@@ -80,7 +80,7 @@ class ParsedBody(_Body, Generic[M]):
 
 
 class ParsedObject(_Body):
-    """Dependency that accepts any object as the body. ``schema`` documents it, and the upstream validates it."""
+    """Dependency that accepts any object as the body. The upstream validates it. ``schema`` only documents it."""
 
     async def __call__(self, request: Request) -> dict[str, Any]:
         values = required_object(await self._values(request))
@@ -89,7 +89,7 @@ class ParsedObject(_Body):
 
 
 def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the examples as JSON, and as YAML for each YAML media type."""
+    """Returns the examples for the OpenAPI document, as JSON and in each YAML media type."""
     as_json = {name: {"value": value} for name, value in examples.items()}
     as_yaml = {
         name: {"value": yaml.safe_dump(value, sort_keys=False, allow_unicode=True)} for name, value in examples.items()
@@ -103,10 +103,10 @@ More = Callable[[], Awaitable[int]]
 async def read_body(
     receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY, more: More | None = None
 ) -> bytes:
-    """Returns the whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
+    """Returns the whole body. Raises ``TooLarge`` if it exceeds the limit.
 
-    The rest is read because a client that is still sending would get a connection reset instead of the response. If the
-    body is larger than ``most_bytes``, ``more`` is called first and returns a higher limit.
+    In that case, a limited part of the rest is read and discarded, because a client that is still sending would get a
+    connection reset instead of the response. If given, ``more`` is called first and returns a higher limit.
     """
     declared = headers.get("content-length", "")
     if more is not None and _exceeds(declared, most_bytes):
@@ -154,7 +154,10 @@ def _checked(body: bytes, most_bytes: int) -> bytes:
 
 
 async def drain(receive: Receive) -> None:
-    """Reads and discards a bounded part of the rest of a body. Raises ``ClientDisconnect``."""
+    """Reads and discards the rest of a body, up to a limit.
+
+    Raises ``ClientDisconnect`` if the client has disconnected.
+    """
     taken = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
@@ -174,7 +177,7 @@ def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
-    """Decodes a JSON or YAML body. Equivalent bodies give identical values."""
+    """Decodes a JSON or YAML body. Equivalent bodies in either format give the same values."""
     media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")
@@ -189,7 +192,7 @@ async def decode_body(body: bytes, content_type: str) -> Any:
     if not is_yaml:
         return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
     if len(body) > MAX_BODY:
-        raise _too_large(MAX_BODY, "body in YAML")
+        raise _too_large(MAX_BODY, "YAML body")
     # The parser is pure Python, so half a megabyte would block all other requests for seconds.
     if len(body) <= _SMALL_YAML:
         return parse_yaml(text)

@@ -1,4 +1,4 @@
-"""Dependencies that authenticate requests. No other module knows where in a request credentials are."""
+"""Dependencies that authenticate requests. Only this module knows where requests contain credentials."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ _MISSING: Final = "The request has no API key. Send it in the x-api-key header, 
 
 
 class Authentication:
-    """Finds a credential's principal, and counts requests against the limits of its key and company."""
+    """Finds the principal for a credential, and counts requests against the limits of the key and its company."""
 
     def __init__(self, principals: Principals, rates: Rates, load: LoadShedding) -> None:
         self._principals = principals
@@ -65,10 +65,12 @@ class Authentication:
         """Finds the caller's principal and counts the request.
 
         An API key takes precedence over a bearer token, and a bearer token over a public key. ``Authorization: Bearer``
-        accepts a token or an API key, which differ in format. ``token``: a bearer token from outside the headers.
+        may contain a bearer token or an API key, which have different formats. ``token``: a bearer token that isn't in
+        a header.
 
-        Raises ``AuthenticationFailed``, ``PermissionDenied`` if the operation doesn't accept public keys, and
-        ``RateLimited`` if the key or company has used up its rate limit or load is being shed.
+        Raises ``AuthenticationFailed`` for an invalid credential, and ``PermissionDenied`` if the operation doesn't
+        accept public keys. Raises ``RateLimited`` if a rate limit is exceeded or the overloaded gateway rejects the
+        request.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)
@@ -85,13 +87,13 @@ class Authentication:
         return principal
 
     async def count(self, principal: Principal) -> None:
-        """Counts one request. Raises ``RateLimited``."""
+        """Counts one request. Raises ``RateLimited`` if a rate limit is exceeded."""
         await self._rates.take_of_key(principal.identity.key_id, principal.rate_limit)
         await self._load.admit(principal.identity.company_id)
         await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
-        """Returns whether the query contains a public key that pages on the origin may use."""
+        """Returns whether the query contains a public key that pages on this origin may use."""
         try:
             principal = await self._public(query)
         except AuthenticationFailed:
@@ -112,7 +114,10 @@ class Authentication:
         return principal
 
     async def _public(self, query: bytes) -> Principal | None:
-        """Returns the principal of the query's public key, or None without a key. Raises ``AuthenticationFailed``."""
+        """Returns the principal for the public key in the query, or None without a key.
+
+        Raises ``AuthenticationFailed`` for an invalid key.
+        """
         given = query_values(query) if b"_key=" in query else {}
         connection_key, agent_key = given.get("connection_key"), given.get("agent_key")
         if connection_key is not None and agent_key is not None:
@@ -123,12 +128,15 @@ class Authentication:
 
 
 async def by_api_key(request: Request, needed: SecurityScopes) -> Principal:
-    """Dependency for ``Security``: returns the principal if it has the scopes that the operation requires."""
+    """Dependency for ``Security``.
+
+    Returns the caller's principal, which must have the scopes that the operation requires.
+    """
     return await authenticated(request, needed.scopes)
 
 
 async def by_api_key_or_public_key(request: Request, needed: SecurityScopes) -> Principal:
-    """Like ``by_api_key``, for operations that also accept a public key."""
+    """Dependency like ``by_api_key``, for operations that also accept a public key."""
     return await authenticated(request, needed.scopes, takes_public_keys=True)
 
 
@@ -136,21 +144,24 @@ SCHEMES: Final[Mapping[object, Sequence[SecurityBase]]] = {
     by_api_key: (API_KEY, BEARER),
     by_api_key_or_public_key: (API_KEY, BEARER, CONNECTION_KEY, AGENT_KEY),
 }
-"""The locations of credentials, by dependency, for the OpenAPI document only.
+"""The kinds of credentials that each dependency accepts, for the OpenAPI document only.
 
-Declared as dependencies, FastAPI would resolve them for each request. ``Authentication`` reads the credentials itself,
-also for WebSockets.
+If they were declared as dependencies, FastAPI would resolve them for each request. Instead, ``Authentication`` reads
+the credentials, also for WebSockets.
 """
 
 
 async def anonymous(request: Request) -> Principal:
-    """Dependency for operations without a credential. The upstream authorizes them, for example by a signed link."""
+    """Dependency for operations without a credential.
+
+    The upstream authorizes the request, for example by a signed link.
+    """
     _begin_span(request)
     return ANYBODY
 
 
 async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
-    """Authenticates the caller and checks the scopes. Returns the principal."""
+    """Authenticates the caller, checks the scopes, and returns the principal."""
     authentication: Authentication = request.app.state.door.authentication
     principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
     require_scopes(principal, scopes)
@@ -163,14 +174,14 @@ def takes_public_keys(route: APIRoute) -> bool:
 
 
 def require_scopes(principal: Principal, scopes: Iterable[str]) -> None:
-    """Raises ``PermissionDenied`` unless the principal has all the scopes."""
+    """Raises ``PermissionDenied`` unless the principal has all of the scopes."""
     for scope in scopes:
         if scope not in principal.identity.scopes:
             raise PermissionDenied(f"The credential lacks the scope {scope}.")
 
 
 def _begin_span(request: Request) -> None:
-    """Starts the request's span, unless the body may still contain its correlation ID."""
+    """Starts the request's span, unless a correlation ID may still be read from the body."""
     if tracing.is_on() and not reads_body(request.scope["route"]):
         begin_span(request.scope)
 

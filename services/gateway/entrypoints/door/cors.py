@@ -1,4 +1,4 @@
-"""CORS: lets web pages on allowed origins read responses."""
+"""Sends CORS headers, which let web pages on allowed origins read responses."""
 
 from collections.abc import Collection
 from typing import Final
@@ -28,11 +28,11 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Configured origins may read all responses. A public key's origins may read those of operations that accept the
-    key.
+    """Lets pages on configured origins read all responses, and pages on a public key's origins those that the key may
+    get.
 
-    If an outage prevents looking up a key's origins, any origin may read the error. Otherwise the page would take the
-    outage for a refusal.
+    If an outage prevents looking up a key's origins, pages on any origin may read the error. Otherwise, the page would
+    mistake the outage for a refusal.
     """
 
     def __init__(self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication) -> None:
@@ -71,7 +71,10 @@ class CrossOriginMiddleware(CORSMiddleware):
         return self.is_allowed_origin(origin) or await self._authentication.is_shared_with(origin, query)
 
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
-        """Returns the response to a preflight request, or None for other requests. Raises ``PermissionDenied``."""
+        """Returns the response to a preflight request, or None for other requests.
+
+        Raises ``PermissionDenied`` if no operation at this path accepts public keys.
+        """
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None
         operations = [route for route in routes_at(scope["app"], scope["path"]) if route.include_in_schema]

@@ -1,4 +1,4 @@
-"""Renders exceptions as responses, in the format of the public API or of another protocol."""
+"""Renders exceptions as responses, in the error format of the public API or of another protocol."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ _log = structlog.get_logger("http")
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
-    """A protocol's error format. ``body`` renders an error as a response, ``event`` as an event of a started stream.
+    """A protocol's error format. ``body`` renders a response's body, and ``event`` an event in a stream that has begun.
 
-    ``statuses``: HTTP statuses that differ from the default for their kind of error. ``completes_paths``: whether a
-    write whose path only lacks its trailing slash is redirected.
+    ``statuses``: HTTP statuses that differ from the default for a kind of error. ``completes_paths``: whether a write
+    is redirected if its path lacks only the trailing slash.
     """
 
     body: Callable[[ErrorInfo], bytes]
@@ -57,7 +57,7 @@ NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
 
 
 def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
-    """Makes an application render errors, including unknown paths and methods, in the given format."""
+    """Makes an application render all errors in this format, including those for unknown paths and methods."""
 
     async def refused(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceError)
@@ -82,7 +82,7 @@ def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
 
 
 def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConnection | None = None) -> Response:
-    """Returns the response to a rejected request, and counts the rejection."""
+    """Returns the response to a rejected request, and counts the rejection in the metrics."""
     REFUSALS.labels(problem.kind.value).inc()
     response = shape.response(problem.info() if request is None else info_for(request, problem))
     if problem.kind is ErrorKind.TOO_LARGE:
@@ -106,14 +106,14 @@ def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
 
 
 def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
-    """Returns the error as the caller may see it. Public principals get a neutral message."""
+    """Returns the error as the caller may see it. Public principals may get a neutral message."""
     caller: Principal | None = getattr(request.state, "principal", None)
     is_public = caller is not None and caller.public is not None
     return public_error(problem.info()) if is_public else problem.info()
 
 
 def as_service_error(problem: Exception) -> ServiceError:
-    """Logs an unexpected exception, and converts it into an error for the caller."""
+    """Converts an exception into an error for the caller. Logs it if it's unexpected."""
     if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
         # Starlette raises this for a handled exception if the response has already begun.
         problem = problem.__cause__
@@ -121,6 +121,6 @@ def as_service_error(problem: Exception) -> ServiceError:
         return problem
     if is_outage(problem):
         _log.warning("database.unreachable", problem=str(problem).strip())
-        return ServiceUnavailable("The gateway can't reach its database.", retry_after=2)
+        return ServiceUnavailable("The gateway can't reach its database. Try again later.", retry_after=2)
     _log.error("request.failed", exc_info=problem)
     return InternalError("Internal error.")

@@ -1,4 +1,4 @@
-"""Validates bodies, and words the errors for callers."""
+"""Converts validation errors into errors that callers can act on."""
 
 import difflib
 from collections.abc import Collection
@@ -15,14 +15,14 @@ _MOST_DETAILS: Final = 50
 
 
 def required_object(values: Any) -> dict[str, Any]:
-    """Returns the body if it's an object. Raises ``ValidationFailed`` otherwise."""
+    """Returns the body if it's an object. Otherwise, raises ``ValidationFailed``."""
     if isinstance(values, dict):
         return values
     raise invalid_field([], "the body must be an object", kind="object_type", hint="send named fields in an object")
 
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
-    """Converts Pydantic's findings."""
+    """Converts Pydantic's validation errors for a body."""
     found = [_detail(error, values, model) for error in problem.errors(include_url=False, include_input=False)]
     details = _without_noise(found)[:_MOST_DETAILS]
     first = details[0]
@@ -33,7 +33,7 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
 
 
 def invalid_request(problem: RequestValidationError) -> ValidationFailed:
-    """Converts FastAPI's validation errors for a path or header."""
+    """Converts FastAPI's validation errors for a path parameter or header."""
     details = [
         ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()
@@ -52,7 +52,7 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 
 def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
-    """Returns a location without the names of union branches, which Pydantic includes."""
+    """Returns a location in the body. Removes the names of union branches, which Pydantic adds to locations."""
     place = _path(loc, values, missing=kind == "missing")
     while place is None:
         loc = loc[:-1]
@@ -63,7 +63,7 @@ def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int
 def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:
     """Returns the parts of a location that exist in the values, or None if the last part doesn't exist.
 
-    ``missing``: the last part is a field that is absent. ``passed``: a part was already skipped as a union branch.
+    ``missing``: the last part is an absent field. ``passed``: the previous part was skipped as a union branch.
     """
     if not loc:
         return []
@@ -90,7 +90,7 @@ def _holds(values: Any, part: int | str) -> bool:
 
 
 def _without_noise(details: list[ErrorDetail]) -> list[ErrorDetail]:
-    """Drops findings about a value's type if another type of the union gave more specific findings."""
+    """Drops errors about a value's type if another type of the union led to more specific errors."""
     kept = []
     for detail in details:
         deeper = any(
@@ -118,7 +118,7 @@ def _hint(error: ErrorDetails, model: type[BaseModel]) -> str | None:
 
 
 def _fields_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> Collection[str]:
-    """Returns a body's field names or, for a nested location, those of the union's alternatives there."""
+    """Returns the names of a body's fields. One level down, returns those of the union's alternative with this name."""
     if issubclass(model, RootModel) and len(loc) == 1:
         for alternative in get_args(model.model_fields["root"].annotation):
             if loc[0] in get_args(alternative.model_fields["type"].annotation):

@@ -1,4 +1,7 @@
-"""Reads bodies that may contain images. They may be larger than others. Short URLs replace the images."""
+"""Reads bodies that may contain images, and replaces the images with short URLs.
+
+Such bodies may be larger than others.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class Found(NamedTuple):
-    """An image in an object of the body: its text, its location, and a function that replaces it with a URL."""
+    """An image in an object of the body. ``text``: the image as given. ``put``: replaces it with a URL."""
 
     text: str
     place: tuple[str, ...]
@@ -38,22 +41,25 @@ Find = Callable[[dict[str, Any]], Found | None]
 
 
 class LargeBodies:
-    """Limits the number of large bodies in progress, because each takes twice its size in memory."""
+    """Limits how many large bodies are in progress, because each takes twice its size in memory."""
 
     def __init__(self) -> None:
         self._slots = FairSemaphore(_AT_ONCE, each=_OF_COMPANY, waiting=_QUEUE)
 
     async def enter(self, images: InlineImages, company_id: str) -> None:
-        """Takes a slot for a large body. Raises ``RateLimited``."""
+        """Acquires a slot for a large body. Raises ``RateLimited`` if too many requests are waiting for one."""
         try:
             await images.slot.enter_async_context(self._slots.acquire(company_id))
         except QueueFull:
-            message = "Your company has too many large requests in progress."
+            message = "Your company has too many large requests in progress. Try again later."
             raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
 
 async def read_with_images(request: Request, most_bytes: int) -> bytes:
-    """Reads a body for ``take_out_images``. Raises the errors of ``read_body``, and ``RateLimited``."""
+    """Reads a body whose images ``take_out_images`` will replace.
+
+    Raises the errors of ``read_body``, and ``RateLimited``.
+    """
     images = InlineImages()
     held_by(request).push_async_callback(images.slot.aclose)
     request.state.images = images
@@ -72,8 +78,8 @@ async def take_out_images(
 ) -> None:
     """Replaces each image in the fields ``within`` with a short URL.
 
-    ``size``: the body's size. Without its images, the body may have ``most_bytes``. Raises ``TooLarge`` and
-    ``ValidationFailed``.
+    ``size``: the body's size with its images. Raises ``TooLarge`` if the body has more than ``most_bytes`` without
+    them, and ``ValidationFailed`` for an invalid image.
     """
     images: InlineImages = request.state.images
     if size <= _SMALL:
@@ -87,7 +93,7 @@ async def take_out_images(
 
 
 def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) -> int:
-    """Replaces the images. Returns the number of characters removed."""
+    """Replaces the images. Returns how many characters were removed."""
     taken = 0
     fields = [name for name in within if name in values] if isinstance(values, dict) else []
     for place, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
@@ -100,7 +106,10 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
 
 
 def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
-    """Yields all images with their paths. The recursion is bounded, since the decoder limits the body's depth."""
+    """Yields all images with their paths.
+
+    The recursion is bounded, because the decoder limits how deep a body is nested.
+    """
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.place), found
     for name, child in _children(value):
@@ -118,7 +127,10 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def find_image_url(part: dict[str, Any]) -> Found | None:
-    """Finds the image in an OpenAI part, whose ``image_url`` is the URL or an object with the URL."""
+    """Returns the image in a part of an OpenAI message.
+
+    ``image_url`` is either the URL or an object that contains it.
+    """
     holder, name = part, "image_url"
     place: tuple[str, ...] = ("image_url",)
     if isinstance(url := part.get("image_url"), dict):
@@ -130,7 +142,7 @@ def find_image_url(part: dict[str, Any]) -> Found | None:
 
 
 class _WithImages:
-    """``most_bytes``: the limit without the images."""
+    """Mixin that reads bodies with images. ``most_bytes``: the size limit for the body without its images."""
 
     most_bytes: int
 
@@ -144,8 +156,8 @@ class _WithImages:
 
 
 class ParsedBodyWithImages(_WithImages, ParsedBody[M]):
-    """Dependency like ``ParsedBody``, for OpenAI messages."""
+    """Dependency like ``ParsedBody``, for bodies with OpenAI messages, which may contain images."""
 
 
 class ParsedObjectWithImages(_WithImages, ParsedObject):
-    """Dependency like ``ParsedObject``, for OpenAI messages."""
+    """Dependency like ``ParsedObject``, for bodies with OpenAI messages, which may contain images."""

@@ -1,4 +1,4 @@
-"""Parses JSON, and rejects values that can't be sent or stored."""
+"""Parses JSON, and rejects values that can't be stored or sent."""
 
 import json
 import math
@@ -12,7 +12,10 @@ _MAX_INTEGER: Final = 2**63 - 1
 
 
 def parse_json(text: str) -> Any:
-    """Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for numbers out of range."""
+    """Parses JSON.
+
+    Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for values that can't be stored.
+    """
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as problem:
@@ -23,7 +26,10 @@ def parse_json(text: str) -> Any:
 
 
 def parse_integer(text: str) -> int:
-    """Parses an integer of at most 64 bits, the most that Kafka and the database can hold."""
+    """Parses an integer.
+
+    Raises ``ValidationFailed`` if it needs more than 64 bits, which the database couldn't store.
+    """
     value = int(text) if len(text) <= 20 else _MAX_INTEGER + 1
     if abs(value) > _MAX_INTEGER:
         raise out_of_range()
@@ -42,7 +48,7 @@ def out_of_range() -> ValidationFailed:
 
 
 def check_values(value: Any) -> None:
-    """Rejects unpaired surrogates and deep nesting (400), and NUL characters, which PostgreSQL can't store (422)."""
+    """Raises ``InvalidRequest`` for unpaired surrogates or deep nesting, ``ValidationFailed`` for NUL characters."""
     found: list[ErrorDetail] = []
     _check(value, [], found)
     if found:
@@ -88,7 +94,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _reason(problem: Exception) -> str:
     if isinstance(problem, RecursionError):
-        return "it is nested too deeply"
+        return "it's nested too deeply"
     if isinstance(problem, json.JSONDecodeError):
         return f"{problem.msg} at line {problem.lineno} column {problem.colno}"
     return str(problem)

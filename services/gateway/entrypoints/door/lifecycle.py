@@ -1,4 +1,4 @@
-"""Ends requests that fail, whose caller disconnects, or that are still running when the service stops."""
+"""Ends requests that fail, that lose their caller, or that are still running when the service stops."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -22,14 +22,17 @@ _STOPPING: Final = ServiceUnavailable(
 
 
 class InFlightRequests:
-    """The tasks of running requests."""
+    """The tasks of all requests in progress."""
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[object]] = set()
         WAITING.set_function(lambda: len(self.tasks))
 
     async def drain(self, seconds: float) -> None:
-        """Gives running requests time to finish, then ends the rest with an error that says how to continue."""
+        """Waits for running requests to finish.
+
+        After ``seconds``, ends the rest with an error that says how to continue.
+        """
         deadline = asyncio.get_running_loop().time() + seconds
         while self.tasks and (left := deadline - asyncio.get_running_loop().time()) > 0:
             await asyncio.wait(self.tasks, timeout=left)
@@ -38,10 +41,10 @@ class InFlightRequests:
 
 
 class DisconnectWatcher:
-    """Registers the request's task in ``tasks``, and cancels it if the client closes the connection.
+    """Cancels a request's task if the client closes the connection. Meanwhile, the task is listed in ``tasks``.
 
-    Watching starts one second after the request was read, because most requests finish earlier and don't need a
-    watcher. Multipart uploads aren't watched: a disconnect is noticed while their body is read and forwarded.
+    Watching starts one second after the request has been read, because most requests finish sooner. Multipart uploads
+    aren't watched: a disconnect is noticed while their body is read and forwarded.
     """
 
     def __init__(self, scope: Scope, receive: Receive, tasks: set[asyncio.Task[object]]) -> None:
@@ -54,7 +57,7 @@ class DisconnectWatcher:
         self._watcher: asyncio.Task[None] | None = None
 
     async def receive(self) -> Message:
-        """Wraps the server's ``receive`` to detect the end of the body."""
+        """Receives a message from the server. Starts watching for a disconnect at the end of the body."""
         message = await self._receive()
         if not message.get("more_body") and self._timer is None and not self._is_upload:
             self._begin()
@@ -88,9 +91,9 @@ class DisconnectWatcher:
 
 
 class RequestLifecycleMiddleware:
-    """Ends failed requests with an error response, or with an error event if an event stream has already begun.
+    """Ends a failed request with an error response, or with an error event if an event stream has already begun.
 
-    Leaves other responses that have begun unfinished, so that the server closes the connection and a truncated download
+    Other responses that have begun are left unfinished: the server closes the connection, so that a truncated download
     doesn't look complete. Raises ``ClientDisconnect`` if the caller has disconnected.
     """
 
@@ -123,7 +126,7 @@ class RequestLifecycleMiddleware:
 
 
 class _Response:
-    """Tracks the progress of a response."""
+    """Tracks how much of a response has been sent, and ends it with an error if necessary."""
 
     def __init__(self, send: Send, shape: ErrorShape) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""The gateway's metrics, in addition to the request metrics of every service."""
+"""The gateway's own metrics. Every service has metrics of requests in addition."""
 
 from typing import Final
 

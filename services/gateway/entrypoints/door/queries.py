@@ -1,4 +1,4 @@
-"""Models for queries and headers, which are parsed as strictly as bodies."""
+"""Models of queries and headers, which are parsed as strictly as bodies."""
 
 import difflib
 import re
@@ -26,8 +26,8 @@ _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = (
-    "A text of your choice. Retrying the request with the same key returns the original result."
-    " A different body is rejected."
+    "A unique string of your choice. Retrying the request with the same key returns the original result."
+    " The same key with a different body is rejected."
 )
 _LAST_EVENT_ID: Final = (
     "With `Accept: text/event-stream`: resume after the event with this `id`. Clients of server-sent events send it"
@@ -37,9 +37,9 @@ _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`:
 
 
 class QueryModel(BaseModel):
-    """The base class for queries. Rejects unknown parameters, since a misspelled filter would return everything.
+    """The base class of queries. Rejects unknown parameters, because a misspelled filter would return everything.
 
-    Any query may contain a public key. Validators raise ``ValidationFailed`` themselves, so that the first error keeps
+    Any query may contain a public key. Validators raise ``ValidationFailed`` directly, so that the first error keeps
     its message.
     """
 
@@ -55,12 +55,12 @@ class QueryModel(BaseModel):
         return given
 
     def params(self) -> dict[str, Any]:
-        """Returns the parameters for an upstream, including defaults."""
+        """Returns the parameters to send to an upstream, including defaults."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
 def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidator:
-    """Returns a validator for a whole number in ASCII digits, without a sign or spaces."""
+    """Returns a validator for a whole number, which must be ASCII digits without a sign or spaces."""
 
     def read(value: object) -> object:
         # Defaults are numbers already.
@@ -70,7 +70,7 @@ def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidato
 
 
 def read_whole_number(name: str, text: str, low: int, high: int, example: int) -> int:
-    """Raises ``ValidationFailed``."""
+    """Parses a whole number. Raises ``ValidationFailed`` if it's invalid or out of range."""
     if _DIGITS.fullmatch(text) and low <= int(text) <= high:
         return int(text)
     message = f"must be a whole number from {low} to {high}"
@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """Parses a query for code outside of operations. The last value of a repeated parameter counts."""
+    """Parses a query outside of operations. If a parameter is repeated, its last value counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
@@ -110,33 +110,35 @@ Text = Annotated[str, AfterValidator(_storable)]
 OptionalText = Text | SkipJsonSchema[None]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), whole_number("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)]
 Offset = Annotated[
-    int, Field(ge=0, le=MAX_OFFSET, description="Number of items to skip."), whole_number("offset", 0, MAX_OFFSET, 0)
+    int,
+    Field(ge=0, le=MAX_OFFSET, description="The number of items to skip."),
+    whole_number("offset", 0, MAX_OFFSET, 0),
 ]
 _Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"type": "string", "maxLength": MAX_CURSOR})]
 
 
 class ShortPageQuery(QueryModel):
-    """The query for a page of a short list, without a cursor."""
+    """The query for a page of a short list, which needs no cursor."""
 
-    limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items in the page.")
     offset: Offset = 0
 
 
 class PageQuery(ShortPageQuery):
     after: _Cursor | SkipJsonSchema[None] = Field(
-        None, serialization_alias="cursor", description="`next` of the previous page."
+        None, serialization_alias="cursor", description="The `next` of the previous page."
     )
 
 
 class ArrayQuery(QueryModel):
-    """The query of a list returned as an array. Without ``limit``, returns the whole list."""
+    """The query for a list that is returned as an array. Without ``limit``, the whole list is returned."""
 
     limit: Limit | SkipJsonSchema[None] = Field(None, description="The maximum number of items. Defaults to all items.")
     offset: Offset = 0
 
 
 class NoQuery(QueryModel):
-    """The query of a list without pages."""
+    """The query for a list without pages, which accepts no parameters."""
 
 
 Page = Annotated[PageQuery, Query()]
@@ -155,7 +157,7 @@ Prefer = Annotated[_OptionalHeader, Header(alias="Prefer", description=_PREFER, 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """``wait``: the seconds to wait for the turn's end, or 0 to return immediately."""
+    """A parsed ``Prefer`` header. ``wait``: how many seconds to wait for the turn's end, or 0 to return immediately."""
 
     wait: float = DEFAULT_WAIT
     applied: str = ""
@@ -179,7 +181,7 @@ def preference_of(prefer: str | None) -> Preference:
 
 
 def wants_events(accept: str | None) -> bool:
-    """Returns whether an ``Accept`` header prefers event streams to JSON. ``*/*`` doesn't."""
+    """Returns whether an ``Accept`` header prefers event streams to JSON. ``*/*`` isn't such a preference."""
     if accept is None or MEDIA_TYPE not in accept.lower():
         return False
     weights = dict(map(_weighed, accept.lower().split(",")))
@@ -188,7 +190,7 @@ def wants_events(accept: str | None) -> bool:
 
 
 def _weighed(accepted: str) -> tuple[str, float]:
-    """Parses a media type of ``Accept`` and its weight, which is 1 unless a valid weight is given."""
+    """Parses a media type in ``Accept``. Returns it with its weight, which is 1 unless a valid one is given."""
     media_type, *parameters = (part.strip() for part in accepted.split(";"))
     given = next((_WEIGHT.fullmatch(each) for each in parameters if each.startswith("q")), None)
     return media_type, float(given[1]) if given else 1.0

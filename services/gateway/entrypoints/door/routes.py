@@ -1,4 +1,4 @@
-"""Routes of the public API: their prefix, path parameters, class and descriptions, and a look-up by path."""
+"""Routes of the public API: their prefix, path parameters and class, how they're documented, and a lookup by path."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -16,9 +16,9 @@ Schema = type[BaseModel] | TypeAdapter[Any]
 
 
 class RequestBody:
-    """A dependency that reads the body itself and describes it for the OpenAPI document.
+    """A dependency that reads the body itself, and describes it for the OpenAPI document.
 
-    FastAPI would read the body before authenticating the caller.
+    If FastAPI read the body, it would do so before the caller is authenticated.
     """
 
     request_body: dict[str, Any]
@@ -26,7 +26,7 @@ class RequestBody:
 
 
 class _NameConvertor(StringConvertor):
-    """A path parameter ``{…:name}`` that doesn't match fixed names, which have their own operations."""
+    """Converts a path parameter ``{…:name}``. Doesn't match reserved names, which have their own operations."""
 
     regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
 
@@ -35,7 +35,7 @@ register_url_convertor("name", _NameConvertor())
 
 
 class PublicRoute(APIRoute):
-    """An operation. Every GET also serves HEAD, for which the server omits the response's body."""
+    """An operation's route. Every GET also serves HEAD: the server then leaves out the response's body."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -64,7 +64,7 @@ def methods_of(routes: Iterable[APIRoute]) -> list[str]:
 
 
 def reads_body(route: APIRoute) -> bool:
-    """Returns whether a dependency of the operation parses a body."""
+    """Returns whether one of the operation's dependencies parses the body."""
     return any(body.body_schema is not None for body in bodies_of(route))
 
 
@@ -86,7 +86,7 @@ def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any
 
 
 def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:
-    """Describes a successful response. ``location``: whether it contains the created resource's URL."""
+    """Describes a successful response. ``location``: whether it has a header with the created resource's URL."""
     described: dict[str, Any] = {"description": description}
     if model is not None:
         described["model"] = model
@@ -101,5 +101,5 @@ def file_answer(description: str) -> dict[str, Any]:
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describes an operation's errors, in addition to those of its dependencies."""
+    """Describes the errors that an operation may return, in addition to those of its dependencies."""
     return {status: {"$ref": f"#/components/responses/{status}"} for status in statuses}

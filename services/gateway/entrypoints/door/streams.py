@@ -1,4 +1,4 @@
-"""Server-sent events: their format, and each key's open streams, which end when the key is revoked."""
+"""Formats server-sent events, and ends open streams when their key is revoked."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -31,20 +31,20 @@ class KeyRevoked(AuthenticationFailed):
 
 
 def held_by(request: Request) -> AsyncExitStack:
-    """Returns the request's exit stack. It closes at the end of the request, even if the response is never sent."""
+    """Returns the request's exit stack, which closes when the request ends, even if the response is never sent."""
     held: AsyncExitStack = request.state.held
     return held
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
-    """Renders an event. After reconnecting, a client resumes after the event's ID."""
+    """Renders a server-sent event. A client that reconnects sends the last event's ID and resumes after it."""
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
 
 
 async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], bytes]) -> AsyncGenerator[bytes, None]:
-    """Renders events. ``None`` becomes a keep-alive."""
+    """Renders events with the given function. ``None`` becomes a keep-alive."""
     async with aclosing(events):
         async for event in events:
             if piece := KEEP_ALIVE if event is None else form(event):
@@ -52,7 +52,7 @@ async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], b
 
 
 def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
-    """Joins events into chunks of at most 256 KiB. A larger event becomes its own chunk."""
+    """Joins events into chunks of at most 256 KiB. A larger event becomes a chunk of its own."""
     piece: list[bytes] = []
     size = 0
     for event in events:
@@ -66,7 +66,7 @@ def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class EventStreams:
-    """Tracks open event streams by the key that requested them."""
+    """Tracks open event streams by the key with which they were opened."""
 
     def __init__(self, now: Callable[[], datetime], places: StreamSlots) -> None:
         self._now = now
@@ -82,12 +82,11 @@ class EventStreams:
         caller: Principal,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Returns a response that streams the events. Waits for the first event, so that earlier failures have a
-        status.
+        """Returns a response that streams the events.
 
-        Without any event, the status is 204, which tells browsers not to reconnect.
-        Raises ``KeyRevoked`` if the key has since been revoked, and ``RateLimited`` if the company has as many streams
-        as allowed.
+        Waits for the first event, so that an earlier failure can set the status. Without any event, the status is 204,
+        which tells browsers not to reconnect. Raises ``KeyRevoked`` if the key has been revoked meanwhile, and
+        ``RateLimited`` if the company has too many open streams.
         """
         held = held_by(request)
         held.push_async_callback(events.aclose)
@@ -100,7 +99,7 @@ class EventStreams:
         return EventStreamResponse(first, events, self, caller, headers or {})
 
     def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """Holds a stream slot of the caller's company. Raises ``RateLimited`` if none is free."""
+        """Holds one of the company's slots for open streams. Raises ``RateLimited`` if none is free."""
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
@@ -110,9 +109,9 @@ class EventStreams:
 
     @asynccontextmanager
     async def opened(self, caller: Principal, gauge: Gauge = OPEN_STREAMS) -> AsyncIterator[None]:
-        """Tracks the running task as a stream to the caller, and counts it in the gauge.
+        """Tracks the current task as a stream to the caller, and counts it in the gauge.
 
-        Raises ``AuthenticationFailed`` once the credential has expired, and ``KeyRevoked``.
+        Raises ``AuthenticationFailed`` when the credential expires, and ``KeyRevoked`` when it's revoked.
         """
         task, key_id = asyncio.current_task(), caller.identity.key_id
         assert task is not None
@@ -138,14 +137,14 @@ class EventStreams:
                 del self._open[key_id]
 
     def refuse(self, key_id: str) -> None:
-        """Ends the streams opened with the key, and refuses streams that are about to begin."""
+        """Ends the streams that were opened with the key, and refuses those that are about to begin."""
         self._revoked[key_id] = None
         if len(self._revoked) > _MAX_REVOKED:
             self._revoked.popitem(last=False)
         self.end(key_id)
 
     def end(self, key_id: str) -> None:
-        """Cancels the tasks that send streams opened with the key."""
+        """Ends the streams that were opened with the key, by cancelling their tasks."""
         for task in list(self._open.get(key_id, ())):
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
@@ -153,7 +152,7 @@ class EventStreams:
 
 
 class EventStreamResponse(StreamingResponse):
-    """Streams events as they arrive. The end of the request closes the generator, which releases its resources."""
+    """Streams events as they arrive. When the request ends, the generator is closed, which releases its resources."""
 
     def __init__(
         self,
@@ -179,13 +178,13 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """Yields the body of a streamed response to HEAD, which is empty because the server would wait for its end."""
+    """Yields nothing, as the body of a response to HEAD. If it were streamed, the server would wait for its end."""
     return
     yield
 
 
 async def resumed(first: T, rest: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """Yields an item that was already taken from a generator, then the rest."""
+    """Yields ``first``, which has already been taken from the generator, and then the rest."""
     yield first
     # The stream may last long, so free its first chunk.
     del first

@@ -1,4 +1,4 @@
-"""Proxies uploads and downloads between callers and upstreams without buffering them."""
+"""Forwards uploads and downloads between callers and upstreams, without buffering them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ _PASSED_ON: Final = (
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
 )  # fmt: skip
 _PIECE_SECONDS: Final = 60.0
-# Including downloads by link, fewer than the connections that the upstreams' client has for streams.
+# Includes downloads by link. Must be less than the number of connections that the upstream client has for streams.
 MOST_TRANSFERS: Final = 192
 COMPANY_TRANSFERS: Final = 64
 _RETRY_SECONDS: Final = 2
@@ -36,7 +36,7 @@ _RETRY_SECONDS: Final = 2
 class ProxyResponse(StreamingResponse):
     """Forwards an upstream's response as it arrives.
 
-    ``piece_seconds``: the time that the caller may take per chunk. Slower callers would block connections for others.
+    ``piece_seconds``: how long the caller may take to receive a chunk. Slower callers would block connections.
     """
 
     def __init__(self, answer: UpstreamStream, *, piece_seconds: float = _PIECE_SECONDS) -> None:
@@ -55,10 +55,10 @@ class ProxyResponse(StreamingResponse):
 
 
 class TransferProxy:
-    """Forwards bytes in both directions. Raises the upstream's errors.
+    """Forwards uploads to upstreams, and downloads from them. Raises the upstreams' errors.
 
-    A slow caller holds its connection to an upstream for a long time, so transfers don't queue. Instead, each company
-    gets a share of the permits, and so do all downloads by link together.
+    A slow caller occupies a connection to an upstream for a long time, so transfers don't wait for a permit. Instead,
+    each company gets a share of the permits, and so do all downloads by link together.
     """
 
     def __init__(self, upstreams: UpstreamClient, *, most: int = MOST_TRANSFERS, each: int = COMPANY_TRANSFERS) -> None:
@@ -70,7 +70,10 @@ class TransferProxy:
 
     @asynccontextmanager
     async def permit(self, company_id: str) -> AsyncIterator[None]:
-        """Holds a permit. Raises ``RateLimited`` above the company's share, ``ServiceUnavailable`` if none is free."""
+        """Holds a permit for a transfer.
+
+        Raises ``RateLimited`` if the company has used up its share, and ``ServiceUnavailable`` if no permit is free.
+        """
         try:
             async with (self._permits if company_id else self._permits_of_links).acquire(company_id):
                 yield
@@ -84,8 +87,8 @@ class TransferProxy:
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
         """Forwards a multipart form to the upstream as it arrives. Returns the upstream's reply.
 
-        Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` if the caller has too many
-        transfers.
+        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` for a larger one, and ``RateLimited`` if
+        the caller has too many transfers in progress.
         """
         try:
             async with self.permit(caller.identity.company_id):
@@ -121,9 +124,10 @@ class TransferProxy:
     async def download(
         self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
     ) -> Response:
-        """Forwards the upstream's bytes, or the requested range.
+        """Returns a response that forwards a file from the upstream, or the requested range of it.
 
-        ``judges_caller``: the upstream checks the caller's credential, so its 401 is returned to the caller.
+        ``judges_caller``: whether the upstream checks the caller's credential, so that its 401 is returned to the
+        caller.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
         held = held_by(request)

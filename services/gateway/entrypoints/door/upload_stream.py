@@ -1,4 +1,4 @@
-"""Forwards an upload's body as it arrives."""
+"""Reads the body of an upload as it arrives."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,14 +15,14 @@ from services.gateway.entrypoints.door.queries import IdempotencyKey
 from services.gateway.entrypoints.door.routes import RequestBody
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
-"""Maximum number of bytes per request, which can contain several files. The upstream limits each file."""
+"""The maximum size of a request, which can contain several files. The upstream limits the size of each file."""
 _WINDOW_SECONDS: Final = 60.0
 _WINDOW_BYTES: Final = 64 * 1024
 _FILE: Final = {"type": "string", "format": "binary"}
 
 
 class UploadStream:
-    """The body of an upload, read once. ``problem``: the reason why the body ended early, if it did.
+    """The body of an upload, which can be read once. ``problem``: why it ended early, if it did.
 
     For every ``window`` seconds spent waiting for the caller, at least 64 KiB or the end must arrive, because slow
     uploads block connections. Time spent waiting for the upstream doesn't count.
@@ -52,12 +52,15 @@ class UploadStream:
         self._brought = 0
 
     def check_length(self) -> None:
-        """Raises ``TooLarge`` if the declared length is too large."""
+        """Raises ``TooLarge`` if the ``Content-Length`` exceeds the limit."""
         if self._declared.isascii() and self._declared.isdigit() and int(self._declared) > self._most:
             raise self._too_large()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yields the body. Ends early after a ``problem`` or ``stop``."""
+        """Yields the body in chunks.
+
+        Ends early if ``stop`` is called, or if there's a ``problem``, which is also raised.
+        """
         taken = 0
         while not (self._ended or self._stopped):
             try:
@@ -76,7 +79,10 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Stops forwarding and discards a bounded rest, so that clients that are still sending get the response."""
+        """Stops forwarding.
+
+        Reads and discards part of the rest, because a client that is still sending wouldn't get the response.
+        """
         if self._stopped:
             return
         self._stopped = True
@@ -106,7 +112,7 @@ class UploadStream:
         return message
 
     def _begin_window(self) -> None:
-        """Raises ``InvalidRequest`` if too little arrived in the last window."""
+        """Starts the next window. Raises ``InvalidRequest`` if too little arrived in the last one."""
         if self._brought < _WINDOW_BYTES:
             if self._waiting is not None:
                 self._waiting.cancel()
@@ -125,7 +131,7 @@ def _form(file: dict[str, Any]) -> dict[str, Any]:
 
 
 class UploadBody(RequestBody):
-    """Dependency that provides an unread multipart form. The upstream stores the ``Idempotency-Key``."""
+    """Dependency that provides a multipart form to forward. Its ``Idempotency-Key`` is passed on to the upstream."""
 
     request_body = _form({"type": "array", "items": _FILE})
 
@@ -134,6 +140,6 @@ class UploadBody(RequestBody):
 
 
 class SingleUploadBody(UploadBody):
-    """Dependency like ``UploadBody``, but for a form with one file."""
+    """Dependency like ``UploadBody``, for a form with a single file."""
 
     request_body = _form(_FILE)

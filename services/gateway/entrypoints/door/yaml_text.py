@@ -1,4 +1,4 @@
-"""Parses YAML into the same values as JSON. Supports the core schema of YAML 1.2, without tags, anchors or aliases.
+"""Parses YAML into the same values as JSON. Supports YAML 1.2's core schema, without tags, anchors or aliases.
 
 Builds values from the parser's events, so that forbidden input is rejected before anything is constructed.
 """
@@ -31,7 +31,10 @@ _WORDS: Final[dict[str, Any]] = {
 
 
 def parse_yaml(text: str) -> Any:
-    """Raises ``InvalidRequest`` for invalid or forbidden YAML, and ``ValidationFailed`` like ``parse_json``."""
+    """Parses YAML.
+
+    Raises ``InvalidRequest`` for invalid or unsupported YAML, and ``ValidationFailed`` like ``parse_json``.
+    """
     try:
         value = _document(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as problem:
@@ -63,7 +66,7 @@ def _node(event: yaml.Event, events: Iterator[yaml.Event], depth: int) -> Any:
     if getattr(event, "tag", None) is not None:
         raise _refused(event, "tags aren't allowed")
     if depth > MAX_DEPTH:
-        raise _refused(event, f"it is nested deeper than {MAX_DEPTH} levels")
+        raise _refused(event, f"it's nested deeper than {MAX_DEPTH} levels")
     if isinstance(event, yaml.ScalarEvent):
         return _scalar(event)
     if isinstance(event, yaml.SequenceStartEvent):

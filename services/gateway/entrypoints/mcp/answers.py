@@ -1,4 +1,4 @@
-"""Converts outcomes of turns into tool results, with text for the calling model."""
+"""Converts the outcomes of turns into tool results, with instructions for the model that called the tool."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ def artifact_uri(artifact_id: str) -> str:
 
 
 def artifact_link(record: dict[str, Any]) -> ArtifactLink:
-    """Returns a link to an artifact, given its record in a reply."""
+    """Returns a link to an artifact, given the artifact's record in a reply."""
     named = {name: record[name] for name in ("artifact_id", "name", "content_type")}
     return ArtifactLink(**named, uri=artifact_uri(record["artifact_id"]))
 
@@ -33,7 +33,7 @@ def completed(reply: ExecuteReply) -> AgentAnswer:
 
 
 def state_of(turn: Turn) -> AgentAnswer:
-    """Returns a turn's current state as an answer. Raises the error if the turn has ended without a reply."""
+    """Returns a turn's current state as an answer. Raises an error if the turn has ended without a reply."""
     if turn.reply is not None:
         return completed(turn.reply)
     if turn.error is not None:
@@ -49,7 +49,7 @@ def state_of(turn: Turn) -> AgentAnswer:
 
 
 def next_step(answer: AgentAnswer) -> str | None:
-    """Returns how the caller can continue, or None for a completed turn."""
+    """Returns instructions on how the caller can get the reply, or None for a completed turn."""
     if answer.status == "completed":
         return None
     later = f"Call read_session with session_id {answer.session_id} later to get the reply."
@@ -70,7 +70,7 @@ def _needed(answer: AgentAnswer, action: RequiredAction) -> str:
 
 
 def failure_text(problem: ServiceError) -> str:
-    """Returns an error as text, with its kind, locations, and when to retry."""
+    """Returns an error as text: its type and message, the invalid fields, and when to retry."""
     info = problem.info()
     places = [
         f"- {'.'.join(map(str, each.loc))}: {each.message}" + (f" ({each.hint})" if each.hint else "")

@@ -1,4 +1,4 @@
-"""``/mcp``: agents, knowledge and conversations for MCP clients, over streamable HTTP."""
+"""Serves ``/mcp``: agents, knowledge and conversations for MCP clients, over streamable HTTP."""
 
 import asyncio
 from collections.abc import Collection
@@ -37,7 +37,7 @@ router: Final = protocol_router(PREFIX)
 
 
 def _body(info: ErrorInfo) -> bytes:
-    """Returns a JSON-RPC error, with the request's ID if it's known."""
+    """Renders a JSON-RPC error, with the request's ID if it's known."""
     data = info.model_dump(mode="json", exclude={"message", "retry_after"}, exclude_none=True)
     code = _FAILED if info.type in ON_OUR_SIDE else _INVALID
     error = {"code": code, "message": info.message, "data": data}
@@ -52,7 +52,7 @@ SHAPE: Final = ErrorShape(_body, _event)
 
 
 class LazyServer:
-    """Creates the server for the first request, because importing the SDK takes a second and 18 MB."""
+    """Creates the server on the first request, because importing the SDK takes a second and 18 MB of memory."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -92,13 +92,16 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
 
 
 def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
-    """Rejects origins that aren't allowed. Only browsers send one. Prevents DNS rebinding."""
+    """Raises ``PermissionDenied`` for a web page on an origin that isn't allowed. This prevents DNS rebinding."""
     if origin is not None and origin not in allowed:
         raise PermissionDenied("This origin isn't allowed to use MCP. Ask an operator to allow it.")
 
 
 def _look_into(body: bytes) -> None:
-    """Records the request's ID, and raises for values that can't be stored. The SDK rejects invalid JSON."""
+    """Stores the request's ID for error responses. Raises an error if the body contains values that can't be stored.
+
+    Leaves it to the SDK to reject invalid JSON.
+    """
     try:
         message: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -109,10 +112,10 @@ def _look_into(body: bytes) -> None:
 
 
 class McpResponse(Response):
-    """The SDK's response to a request. It ends when the caller's credential ends.
+    """The SDK's response to a request. It ends when the caller's credential expires or is revoked.
 
-    A request that ``begins`` a connection gets a connection ID, which later protocol versions don't need. The ID isn't
-    stored. Clients send it when they cancel one of the connection's requests.
+    If the request ``begins`` a connection, the response has a connection ID, which newer protocol versions don't need.
+    The server doesn't store the ID. A client sends it to cancel one of the connection's requests.
     """
 
     def __init__(

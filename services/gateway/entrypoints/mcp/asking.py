@@ -27,13 +27,16 @@ _log: Final = structlog.get_logger("gateway.mcp")
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Runs the turns behind tool calls."""
+    """Executes the turns that tool calls start."""
 
     door: Door
     _cancelling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ask(self, call: Call, agent_key: str, asked: Ask) -> AgentAnswer:
-        """Raises the error of a refused, failed or cancelled turn. Cancelling the call cancels its turn."""
+        """Sends a message to an agent, and returns its answer. If the call is cancelled, its turn is cancelled, too.
+
+        Raises the turn's error if it's refused, fails or is cancelled.
+        """
         identity = call.caller.identity
         agent = await self.door.agents.find(identity, agent_key)
         write = call.write({"agent_key": agent_key, **asked.model_dump(mode="json")})
@@ -51,7 +54,10 @@ class Asking:
                 raise
 
     def cancel(self, write: Write, which: str | IdempotentRequest) -> None:
-        """Cancels a turn, given by its ID or request, in a separate task. Doesn't affect a finished turn."""
+        """Cancels a turn in a separate task, given its ID or the request that started it.
+
+        A finished turn isn't affected.
+        """
         task = asyncio.create_task(self._cancel(replace(write, request=None), which), name="mcp.cancel")
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
@@ -73,7 +79,9 @@ class Asking:
             return (await self.door.sessions.open(opening, {"agent_id": agent.id}, write.identity)).session_id
         session = await self.door.sessions.read(write.identity, session_id)
         if session.agent_id != agent.id:
-            raise Conflict(f"The session isn't one of the agent {agent.agent_key}. Omit session_id to create one.")
+            raise Conflict(
+                f"The session doesn't belong to the agent {agent.agent_key}. Omit session_id to start a new one."
+            )
         return session.session_id
 
     async def _outcome(self, call: Call, turn: SubmittedTurn) -> AgentAnswer:

@@ -1,4 +1,4 @@
-"""MCP requests, as seen by tools and resources."""
+"""MCP requests, as tools and resources see them."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -18,9 +18,9 @@ _METHOD, _PATH = "POST", "/mcp"
 
 @dataclass(slots=True)
 class Caller:
-    """The sender of a request. ``has_left`` returns whether the client closed the connection before the response.
+    """The sender of a request. ``has_left``: whether the client closed the connection before the response.
 
-    ``connection``: the ID that the server assigned to the client's connection, in protocol versions that use one.
+    ``connection``: the ID that the server assigned to the client's connection, in protocol versions with such an ID.
     """
 
     principal: Principal
@@ -36,7 +36,10 @@ class Caller:
         return Write(identity=self.identity, correlation_id=correlation_id(), traceparent=self.traceparent)
 
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
-        """Returns the record by which a client cancels a request, or None if it cancels by closing the connection."""
+        """Returns the record by which a cancellation finds the request's turn.
+
+        Returns None without a connection ID, since such clients cancel a request by closing the connection.
+        """
         if self.connection is None or request_id is None:
             return None
         key = hashlib.sha256(orjson.dumps([self.connection, request_id])).hexdigest()
@@ -45,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call. ``tell`` reports progress if the client requested it (``is_followed``).
+    """A tool call. ``tell`` reports progress, which the client has requested if ``is_followed``.
 
     ``key``: an idempotency key, which makes the call safe to retry.
     """
@@ -58,11 +61,11 @@ class Call:
 
     @property
     def is_cancelled(self) -> bool:
-        """Returns whether the client has cancelled the call by closing the connection."""
+        """Whether the client has cancelled the call by closing the connection."""
         return self.caller.connection is None and self.caller.has_left
 
     def write(self, values: Any) -> Write:
-        """Returns the call as a write. Raises ``InvalidRequest`` for an invalid key."""
+        """Returns the call as a write. Raises ``InvalidRequest`` for an invalid idempotency key."""
         if self.key is not None:
             request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
         else:

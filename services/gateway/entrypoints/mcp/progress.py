@@ -6,13 +6,13 @@ from libs.contracts.messages import Event
 from libs.contracts.resources import turns
 
 _PAUSE_SECONDS: Final = 0.5
-"""Minimum time between two messages that differ only in the reply's text."""
+"""The minimum time between two messages that differ only in the reply's text."""
 _LONGEST_TEXT: Final = 2_000
 _LONGEST_REASON: Final = 500
 
 
 class ProgressWriter:
-    """Converts events into progress messages. Each message repeats the end of the reply's text so far."""
+    """Converts events into progress messages. While the agent writes, each message shows the end of the text so far."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -20,7 +20,7 @@ class ProgressWriter:
         self._next = 0.0
 
     def take(self, event: Event, now: float) -> str | None:
-        """Returns the message for an event, if any. ``now``: monotonic seconds."""
+        """Returns the message for an event, if there's something to report. ``now``: the monotonic time in seconds."""
         match event:
             case turns.OutputTextDelta():
                 self._text += event.text
@@ -34,7 +34,7 @@ class ProgressWriter:
             case turns.TurnRestarted():
                 return self._begin_again("Another worker has resumed the turn.")
             case turns.ToolCallStarted():
-                return self._begin_again(f"Calls {event.name}.")
+                return self._begin_again(f"Calling {event.name}.")
             case turns.ToolCallCompleted():
                 return f"{event.name} has finished."
             case turns.ToolCallFailed():
@@ -52,6 +52,6 @@ class ProgressWriter:
         return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
 
     def _begin_again(self, message: str) -> str:
-        """Discards the text so far."""
+        """Discards the text so far, and returns the message."""
         self._text = self._last = ""
         return message

@@ -1,4 +1,4 @@
-"""Reads agents, knowledge bases, passages and conversations for tools."""
+"""Reads agents, knowledge bases, passages and conversations for the tools."""
 
 import hashlib
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ from services.gateway.entrypoints.mcp.schemas import (
 )
 
 _MOST_AGENTS: Final = 50
-"""Maximum number of agents that have a tool of their own."""
+"""The maximum number of agents that have a tool of their own."""
 _PAGE: Final = 200
 _MOST_MESSAGES: Final = 100
 _ASK: Final = "ask_"
 _LONGEST_NAME: Final = 64
-"""Maximum length of a tool name that all models accept."""
+"""The maximum length of a tool name that all models accept."""
 
 
 def ask_name(agent_key: str) -> str:
-    """Returns the name of an agent's tool. A digest keeps long keys distinct after truncation."""
+    """Returns the name of the tool that asks an agent. A digest keeps truncated names of long keys distinct."""
     name = _ASK + agent_key
     if len(name) <= _LONGEST_NAME:
         return name
@@ -46,16 +46,19 @@ def ask_name(agent_key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Methods raise ``NotFound`` for anything that is missing or that the caller can't see."""
+    """Reads data for one request.
+
+    Methods raise ``NotFound`` for anything that doesn't exist or that the caller can't see.
+    """
 
     door: Door
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
-        """Returns the agents that have a tool of their own."""
+        """Returns the newest agents, each of which is listed with a tool of its own."""
         return await self.door.agents.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
-        """Returns the key of the agent that a tool asks, or None for other tools."""
+        """Returns the key of the agent that a tool asks, or None for a tool that asks no agent."""
         if not tool.startswith(_ASK):
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):
@@ -82,7 +85,7 @@ class Reading:
         return KnowledgeBases(knowledge_bases=listed, total=page.total)
 
     async def search(self, caller: Principal, wanted: SearchKnowledge) -> Passages:
-        """Searches a knowledge base. Raises ``Conflict`` for a name that several knowledge bases share."""
+        """Searches a knowledge base. Raises ``Conflict`` if several knowledge bases have the given name."""
         base_id = await self._knowledge_base_id(caller, wanted.knowledge_base)
         body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
         path = f"/internal/knowledge-bases/{base_id}/search"
@@ -101,7 +104,7 @@ class Reading:
             agent=agent_name(session),
             status=session.status,
             created_at=session.created_at,
-            # Omits messages without text: tool calls in an imported history.
+            # Leaves out messages without text, which are tool calls in an imported history.
             messages=[
                 SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
             ],

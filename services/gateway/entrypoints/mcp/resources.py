@@ -48,13 +48,13 @@ Contents = TextResourceContents | BlobResourceContents
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Lists and reads resources. Methods raise ``PermissionDenied`` for a missing scope."""
+    """Lists and reads resources. Methods raise ``PermissionDenied`` if the caller lacks a scope."""
 
     door: Door
     reading: Reading
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
-        """Returns a page of the caller's sessions, newest first, and the next page's cursor."""
+        """Returns a page of the caller's sessions, newest first, and the cursor for the next page."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
@@ -71,7 +71,10 @@ class Resources:
         return found, str(offset + _PAGE) if page.has_more else None
 
     async def read(self, principal: Principal, uri: str) -> Contents:
-        """Reads a resource. Raises ``NotFound``, and ``TooLarge`` for a file that is too large for MCP."""
+        """Reads a resource.
+
+        Raises ``NotFound`` for an unknown one, and ``TooLarge`` for a file that is too large for MCP.
+        """
         matched = _URI.fullmatch(uri)
         match matched and matched.groups():
             case ("sessions", session_id, None):

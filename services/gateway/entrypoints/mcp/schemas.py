@@ -1,4 +1,4 @@
-"""Models of the tools' arguments and structured results. Clients see their JSON Schemas."""
+"""Models of the tools' arguments and structured results. Clients see them as JSON Schemas."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ SessionId = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class NoArguments(StrictModel):
-    """No arguments."""
+    """The arguments of a tool that needs none."""
 
 
 class Ask(StrictModel):
@@ -39,7 +39,7 @@ class ReadSession(StrictModel):
 
 
 class ArtifactLink(BaseModel):
-    """A file in a session. ``uri`` is a resource of this server."""
+    """A file in a session. Read the resource ``uri`` to get its content."""
 
     artifact_id: str
     name: str
@@ -48,9 +48,10 @@ class ArtifactLink(BaseModel):
 
 
 class AgentAnswer(BaseModel):
-    """The outcome of a message: the ``reply`` once ``completed``, ``required_actions`` while ``waiting``.
+    """The outcome of a message, with the ``reply`` if it's ``completed``, or the ``required_actions`` if it's
+    ``waiting``.
 
-    A ``queued`` or ``running`` turn continues, and ``read_session`` returns its reply later.
+    A ``queued`` or ``running`` turn continues. Call ``read_session`` later to get its reply.
     """
 
     status: Literal["completed", "waiting", "queued", "running"]
@@ -64,7 +65,7 @@ class AgentAnswer(BaseModel):
 
 
 class ListedAgent(BaseModel):
-    """An agent. ``tool``: the name of the agent's own tool, if it has one."""
+    """An agent. ``tool``: the name of the tool that asks only this agent, if it has one."""
 
     agent_key: str
     name: str
@@ -78,7 +79,7 @@ class Agents(BaseModel):
 
 
 class ListedKnowledgeBase(BaseModel):
-    """``documents``: the number of searchable documents."""
+    """A knowledge base. ``documents``: the number of searchable documents."""
 
     id: str
     name: str
@@ -93,7 +94,7 @@ class KnowledgeBases(BaseModel):
 
 
 class Passages(BaseModel):
-    """The best passages first. ``score`` ranges from 0 to 1."""
+    """The passages that were found, best first. Their ``score`` ranges from 0 to 1."""
 
     knowledge_base_id: str
     query: str
@@ -108,7 +109,7 @@ class SaidMessage(BaseModel):
 
 
 class Conversation(BaseModel):
-    """A session's newest messages, in order. ``omitted``: the number of earlier messages."""
+    """A session's newest messages, in order. ``omitted``: the number of earlier messages that aren't included."""
 
     session_id: str
     agent: str

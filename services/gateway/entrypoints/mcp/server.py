@@ -1,4 +1,4 @@
-"""Request handlers for the MCP SDK, which implements the protocol. The first request imports this module."""
+"""Handles requests for the MCP SDK, which implements the protocol. This module is imported on the first request."""
 
 import asyncio
 import logging
@@ -32,16 +32,16 @@ from services.gateway.entrypoints.mcp.resources import TEMPLATES, Resources
 from services.gateway.entrypoints.mcp.tools import Tools
 
 CALLER: Final = "aes.caller"
-"""The key of the caller in a request's ASGI scope."""
+"""The key under which a request's ASGI scope contains the caller."""
 _INSTRUCTIONS: Final = (
-    "The agents and documents of an agent service. Ask an agent with ask_agent or with its own tool. Search documents"
+    "Agents and documents that you can use. Ask an agent with ask_agent or with its own tool. Search documents"
     " with search_knowledge. Continue a conversation with the session_id of its results."
 )
 Context = ServerRequestContext[Any, Any]
 
 
 class McpServer:
-    """Serves each request independently, so that any replica can answer it."""
+    """Serves each request independently, so that any replica can serve the next one."""
 
     def __init__(self, door: Door) -> None:
         # At level INFO, the SDK logs every request.
@@ -113,7 +113,10 @@ class McpServer:
         return ReadResourceResult(contents=[contents])
 
     async def _cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
-        """Cancels the turn of a request on any replica. Only protocol versions with connections send this."""
+        """Cancels the turn that a request started, on any replica.
+
+        Only protocol versions with connection IDs send this.
+        """
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:
             # Runs in a separate task, because the SDK closes the notification's transport immediately.

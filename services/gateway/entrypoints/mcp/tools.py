@@ -1,4 +1,4 @@
-"""Describes and implements the tools."""
+"""Describes and implements the MCP tools."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _ASKING: Final = (Scope.SESSIONS_WRITE, Scope.RUNTIME_EXECUTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolKind:
-    """A tool. ``title`` is for people, ``description`` for models. Calls require ``scopes``."""
+    """A tool's definition. ``title`` is for people, and ``description`` for models. Callers need the ``scopes``."""
 
     title: str
     description: str
@@ -116,7 +116,7 @@ _KINDS: Final = {
 
 
 def _ask(agent_key: str, name: str, tools: Sequence[str] = ()) -> ToolKind:
-    """Returns an agent's own tool."""
+    """Returns the tool that asks one agent."""
     able = f" It has the tools {', '.join(tools)}." if tools else ""
     return ToolKind(
         title=f"Ask {name}",
@@ -142,7 +142,7 @@ class Tools:
         return [kind.tool(name) for name, kind in kinds.items()]
 
     async def call(self, call: Call, name: str, arguments: dict[str, Any]) -> CallToolResult | None:
-        """Calls a tool. Returns the result, even of a failed call, or None for an unknown tool."""
+        """Calls a tool. Returns its result, which may be an error, or None for an unknown tool."""
         try:
             if (kind := _KINDS.get(name)) is None:
                 if (key := await self.reading.key_of(call.caller.identity, name)) is None:
@@ -172,7 +172,7 @@ def _checked(model: type[BaseModel], arguments: dict[str, Any]) -> BaseModel:
 
 
 def _result(value: BaseModel) -> CallToolResult:
-    """Returns a value as structured content, and as text for clients that don't support structured content."""
+    """Returns a value as structured content, and also as text for clients that don't support structured content."""
     content: list[ContentBlock] = [TextContent(text=value.model_dump_json())]
     if isinstance(value, AgentAnswer):
         if (advice := next_step(value)) is not None:

@@ -1,4 +1,4 @@
-"""``/openai/v1/``: OpenAI's API, for use with unmodified clients."""
+"""Serves OpenAI's API at ``/openai/v1/``, for unmodified clients."""
 
 from typing import Final
 

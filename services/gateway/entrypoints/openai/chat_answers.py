@@ -1,4 +1,4 @@
-"""Converts a turn into a chat completion, either one object or chunks."""
+"""Converts a turn into a chat completion, either as one object or as chunks."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -39,7 +39,10 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 
 
 def content_of(reply: ExecuteReply) -> str:
-    """Returns the reply's text. For structured output, this is only the JSON, without a surrounding code fence."""
+    """Returns the reply's text.
+
+    Structured output is returned as plain JSON, without the code fence that may surround it.
+    """
     if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
         return write_json(reply.response.output).decode()
     return reply.response.content
@@ -50,7 +53,7 @@ def requested(reply: ExecuteReply) -> list[ToolCallRecord]:
 
 
 def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredAction]) -> Conflict:
-    """Returns the error for a request whose turn is waiting for an approval."""
+    """Returns the error for a request whose turn is waiting for an approval, which chat completions can't express."""
     named = ", ".join(f"{action.tool_call.name} (action {action.action_id})" for action in actions) or "a call"
     message = (
         f"Turn {turn_id} of session {session_id} is waiting for approval of {named}. It continues once you answer."
@@ -60,9 +63,10 @@ def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredActi
 
 @dataclass(slots=True)
 class ChatStream:
-    """Converts a turn's events into chunks. Sent text can't be retracted, so a repeated step continues after it.
+    """Converts a turn's events into chunks. Text can't be retracted, so a repeated step continues after the sent part.
 
-    ``whole``: sends the text in one piece at the end, because a reply that violates its schema is generated again.
+    ``whole``: whether to send the text in one piece at the end, because text that violates its schema is generated
+    again.
     """
 
     model: str
@@ -74,7 +78,10 @@ class ChatStream:
     restarted: bool = False
 
     async def chunks(self, events: AsyncGenerator[TurnProgress | None, None]) -> AsyncGenerator[bytes, None]:
-        """Raises an error if the turn fails, is cancelled, needs an approval, or changes text that was already sent."""
+        """Yields the chunks for a turn's events.
+
+        Raises an error if the turn fails, is cancelled, needs an approval, or changes text that has already been sent.
+        """
         begun = False
         async with aclosing(events):
             async for progress in events:
@@ -105,7 +112,10 @@ class ChatStream:
         return []
 
     def _new_text(self, delta: turns.OutputTextDelta) -> str:
-        """Returns the unsent part of a delta. Raises ``ModelFailed`` if the delta contradicts the sent text."""
+        """Returns the part of a delta that hasn't been sent.
+
+        Raises ``ModelFailed`` if the rest differs from what was sent.
+        """
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)
         if not sent[delta.offset :].startswith(delta.text[:known]):

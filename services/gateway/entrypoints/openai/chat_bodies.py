@@ -1,4 +1,4 @@
-"""Bodies of chat completions: supported fields, and hints for unsupported ones."""
+"""Parses the bodies of chat completions. Unsupported fields are rejected, some with a hint."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -66,7 +66,7 @@ Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type
 
 
 class _Message(EchoedPart):
-    """The base class of messages. ``name``, which identifies the participant or function, has no effect."""
+    """The base class of messages. ``name``, which says who or which function wrote the message, has no effect."""
 
     name: str | None = None
 
@@ -82,7 +82,7 @@ class UserMessage(_Message):
 
 
 class CalledFunction(EchoedPart):
-    """A called function. ``parsed_arguments``: the ``arguments`` as parsed by the client's library."""
+    """The function in a call. ``parsed_arguments``: the ``arguments``, as the client's library has parsed them."""
 
     name: str
     arguments: str
@@ -90,7 +90,7 @@ class CalledFunction(EchoedPart):
 
 
 class Call(EchoedPart):
-    """A call. ``index``: its position in the original stream."""
+    """A call in an assistant message. ``index``: its position in the stream in which the client received it."""
 
     id: Annotated[str, Field(min_length=1, max_length=200)]
     type: Literal["function"] = "function"
@@ -99,9 +99,9 @@ class Call(EchoedPart):
 
 
 class AssistantMessage(_Message):
-    """``annotations`` and ``refusal`` must be empty, as they were sent to the client.
+    """A message from the model. ``annotations`` must be empty, as in the responses that the client received.
 
-    ``parsed``: the value as parsed by the client's library.
+    ``parsed``: the structured value, as the client's library has parsed it.
     """
 
     role: Literal["assistant"]
@@ -124,7 +124,10 @@ ChatMessage = Annotated[Instruction | UserMessage | AssistantMessage | ToolMessa
 
 
 class Function(StrictModel):
-    """A function. ``strict`` has no effect, since arguments are always validated against ``parameters``."""
+    """A function of the client.
+
+    ``strict`` has no effect, because arguments are always validated against ``parameters``.
+    """
 
     name: str
     description: str | None = None
@@ -167,14 +170,17 @@ class SchemaText(StrictModel):
 
 
 class StreamOptions(StrictModel):
-    """Stream options. ``include_obfuscation`` can only be false, because chunks are never padded."""
+    """The options of a stream. ``include_obfuscation`` can only be false, because chunks are never padded."""
 
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
 
 
 class ChatBody(StrictModel):
-    """A request's body. ``user``, ``safety_identifier`` and ``prompt_cache_key`` are labels without effect."""
+    """The body of a request.
+
+    ``user``, ``safety_identifier`` and ``prompt_cache_key`` are accepted but have no effect.
+    """
 
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=5000)]

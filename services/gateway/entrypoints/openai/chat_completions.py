@@ -1,4 +1,7 @@
-"""``/openai/v1/chat/completions``: each call creates a session, which isn't listed and is deleted after a day."""
+"""Serves ``/openai/v1/chat/completions``.
+
+Each call creates a session, which isn't listed and is deleted after a day.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -66,7 +69,7 @@ async def _complete(submitting: AbstractAsyncContextManager[SubmittedTurn], body
 async def _chunks(
     submitting: AbstractAsyncContextManager[SubmittedTurn], body: ChatBody, whole: bool, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """Yields chunks. Sets the response's ``headers`` before the first one."""
+    """Yields the chunks. Adds to the response's ``headers`` before the first one."""
     async with submitting as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)

@@ -1,4 +1,4 @@
-"""Converts a chat completion's request into a turn: the conversation so far, the question, and later tool results."""
+"""Converts a chat completion's request into a turn: the history, the user's question, and tool results after it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ NAMES: Final = {
     "options": "",
     "content": "messages",
 }
-"""The caller's field names, by the turn's."""
+"""The names of fields in the caller's request, by the names of the turn's fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A turn and the unlisted session that it starts."""
+    """A turn to submit, and the unlisted session that it starts."""
 
     begins: SessionBeginning
     content: str | list[ContentBlock]
@@ -51,7 +51,10 @@ class ChatTurn:
 
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
-    """Raises ``ValidationFailed`` for messages that don't form a conversation, and for unsupported settings."""
+    """Converts a request into a turn.
+
+    Raises ``ValidationFailed`` for messages that don't form a conversation, and for unsupported settings.
+    """
     body = body.model_copy(update={"messages": _with_question(body.messages)})
     said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
     asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
@@ -81,7 +84,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Makes the last instruction the question if there's no user message, as OpenAI does."""
+    """Returns the messages. If none is from the user, the last instruction becomes the user's, as with OpenAI."""
     if any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
     last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
@@ -179,7 +182,7 @@ def _text(content: str | Sequence[object]) -> str:
 
 
 def _check_calls(said: Sequence[tuple[int, object]]) -> None:
-    """Raises ``ValidationFailed`` for a call that isn't followed by its result, or for a result without a call."""
+    """Raises ``ValidationFailed`` if a call has no result after it, or a result no call before it."""
     unanswered: dict[str, int] = {}
     for place, message in said:
         if isinstance(message, ToolMessage):

@@ -1,4 +1,4 @@
-"""Conventions of OpenAI's API: the prefix, the error format, and ``x-request-id``."""
+"""The conventions of OpenAI's API: the prefix, the error format, and ``x-request-id``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -35,7 +35,7 @@ _CODES: Final = {
 
 
 def error_fields(info: ErrorInfo) -> dict[str, Any]:
-    """Returns OpenAI's error object. ``param`` and ``code`` are the location and type of the first finding."""
+    """Returns OpenAI's error object. ``param`` and ``code`` are the location and type of the error's first detail."""
     finding = info.details[0] if info.details else None
     return {
         "message": info.message,
@@ -58,12 +58,15 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 
 
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
-    """Returns the error for a field."""
+    """Returns the error for an invalid or unsupported field."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
 
 
 def renamed(problem: P, names: Mapping[str, str]) -> P:
-    """Returns the problem with the caller's field names. ``names``: the turn's fields, of one or two parts."""
+    """Returns the error, with its fields renamed to those that the caller sent.
+
+    ``names``: the caller's field names, by one or two parts of the turn's.
+    """
     if not problem.details:
         return problem
     details = [each.model_copy(update={"loc": _renamed(each.loc, names)}) for each in problem.details]
@@ -82,15 +85,15 @@ def deleted(identifier: str, kind: str) -> Response:
 
 
 def created_at(identifier: str) -> int:
-    """Returns the Unix time encoded in an ID, or 0 if the ID contains none. It's the same on every replica."""
+    """Returns the Unix time encoded in an ID, or 0 if there is none. It's the same on every replica."""
     made = creation_time(identifier)
     return 0 if made is None else int(made.timestamp())
 
 
 class ClientHeadersMiddleware:
-    """Sends ``x-request-id`` to OpenAI's clients, and ``x-should-retry: false`` where a retry would do harm.
+    """Sends ``x-request-id`` to OpenAI's clients, and ``x-should-retry: false`` where a retry would be harmful.
 
-    By default, clients retry after 409 and 504, but a conflict would persist, and a running turn would be duplicated.
+    By default, clients retry after 409 and 504. But a conflict would recur, and a running turn would be duplicated.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""``/openai/v1/conversations``: sessions opened without an agent. The first response specifies the agent."""
+"""Serves ``/openai/v1/conversations``: sessions opened without an agent, which the first response then specifies."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
@@ -36,7 +36,7 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ, Scope.SESSIONS_WRITE])]
 _PAGE: Final = 100
 _UNTIL_THEN: Final = "builtin:extractive"
-"""The model of a conversation as long as it has no agent."""
+"""The model of a conversation that doesn't have an agent yet."""
 
 
 class CreateConversation(StrictModel):
@@ -116,14 +116,14 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 async def create_items(
     conversation_id: str, _: Writer, body: NewItems, __: Unfiltered, write: IdempotentWrite, door: DoorDep
 ) -> Response:
-    """Adds items between responses. Calls must be added together with their outputs."""
+    """Adds items to a conversation between responses. Calls must be added together with their outputs."""
     added = await door.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
-    """Rejects the deletion with an explanation, because an agent's input stays on record."""
+    """Always rejects the deletion, because the input that an agent has received stays on record."""
     await door.sessions.read(caller.identity, session_of(conversation_id))
     stays = f"Item {item_id[:100]!r} can't be deleted without its conversation"
     raise refuse("item_id", f"{stays}. Create another conversation without it.", "unsupported_value")

@@ -1,4 +1,4 @@
-"""``/openai/v1/files``: the company's documents."""
+"""Serves ``/openai/v1/files``: the company's documents."""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
@@ -30,11 +30,11 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _FILES: Final = "/internal/files"
 _PURPOSE: Final = "assistants"
 _PURPOSES: Final = (_PURPOSE, "user_data")
-"""Both purposes mean documents to search and read."""
+"""The supported purposes. Both stand for documents to search and read."""
 
 
 class _FileForm(UploadStream):
-    """Forwards an upload's form without its ``purpose``."""
+    """Forwards the form of an upload without its ``purpose``, which it validates."""
 
     def __init__(self, request: Request) -> None:
         super().__init__(request.receive, request.headers)

@@ -1,4 +1,4 @@
-"""Input items of responses: messages, calls and answers."""
+"""The input items of responses: messages, calls, and answers to calls."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class TextPart(EchoedPart):
-    """Text from the user or the agent. ``parsed``: the value as parsed by the client's library."""
+    """Text from the user or the agent. ``parsed``: the structured value, as the client's library has parsed it."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
@@ -24,7 +24,7 @@ class TextPart(EchoedPart):
 
 
 class ImagePart(EchoedPart):
-    """An image, given by a URL, which can contain the image itself."""
+    """An image, given by a web address or by a ``data:`` URL that contains it."""
 
     type: Literal["input_image"]
     image_url: ImageAddress
@@ -50,7 +50,7 @@ class MessageInput(EchoedPart):
 
 
 class FunctionCallOutput(EchoedPart):
-    """The result of a call that the client executed."""
+    """The result of a call that the client has executed."""
 
     type: Literal["function_call_output"]
     call_id: Text
@@ -64,7 +64,10 @@ class FunctionCallOutput(EchoedPart):
 
 
 class FunctionCall(EchoedPart):
-    """A call that the agent requested in an earlier response. ``parsed_arguments``: as parsed by the client."""
+    """A call that an earlier response asked the client to execute.
+
+    ``parsed_arguments``: as parsed by the client's library.
+    """
 
     type: Literal["function_call"]
     call_id: Text
@@ -76,7 +79,7 @@ class FunctionCall(EchoedPart):
 
     @property
     def call(self) -> dict[str, Any]:
-        """Raises ``ValidationFailed``."""
+        """The call, as a history stores it. Raises ``ValidationFailed`` if the arguments aren't a JSON object."""
         if (arguments := arguments_in(self.arguments)) is None:
             raise refuse(
                 "input", f"The arguments of call {self.call_id[:200]!r} must be a JSON object.", "invalid_value"
@@ -85,7 +88,7 @@ class FunctionCall(EchoedPart):
 
 
 class AgentCall(EchoedPart):
-    """A call that the agent made itself in an earlier response."""
+    """A call that the agent itself executed for an earlier response."""
 
     type: Literal["mcp_call"]
     id: Text
@@ -107,7 +110,7 @@ class ApprovalResponse(EchoedPart):
 
 
 def _type(value: Any) -> str:
-    """Returns an item's type, which messages may omit."""
+    """Returns an item's type. Messages may leave it out."""
     given = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
     return given if isinstance(given, str) else "message"
 
@@ -124,7 +127,7 @@ Answer = FunctionCallOutput | ApprovalResponse
 
 
 def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
-    """Returns the content of one user message. Raises ``ValidationFailed`` if it is empty."""
+    """Joins messages into the content of one user message. Raises ``ValidationFailed`` if they contain nothing."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         text = messages[0].content
         if not text.strip():

@@ -1,4 +1,4 @@
-"""``/openai/v1/models``: the caller's agents, by key, and the configured providers' models."""
+"""Serves ``/openai/v1/models``: the caller's agents, listed by key, and the models of the configured providers."""
 
 import asyncio
 from typing import Annotated, Any, Final
@@ -43,5 +43,5 @@ def _agent(agent: Agent) -> dict[str, Any]:
 
 
 def _of_provider(model: str) -> dict[str, Any]:
-    """Describes a provider's model. It has neither a creator nor a creation time."""
+    """Describes a provider's model, which has no creation time."""
     return {"id": model, "object": "model", "created": 0, "owned_by": model.partition(":")[0]}

@@ -1,8 +1,8 @@
-"""Builds responses and their streams' events from the events of turns.
+"""Builds responses, and the events of their streams, from the events of turns.
 
-When a turn waits for answers, its response ends. Once the answers have arrived, the next response starts, so a turn's
-responses are numbered from 0. An event's number is derived from its position in the turn's stream, so every replica
-produces the same stream and can resume it anywhere.
+When a turn waits for answers, its response ends, and the answers start the next one. So a turn can have several
+responses, which are numbered from 0. An event's number is derived from its position in the turn's stream, so every
+replica produces the same stream and can resume it anywhere.
 """
 
 from typing import Any, Final
@@ -31,7 +31,7 @@ def response_id(turn_id: str, part: int = 0) -> str:
 
 
 class ResponseBuilder:
-    """Builds one response of a turn. Takes all of the turn's events, and skips those of other responses.
+    """Builds one response of a turn. It needs all of the turn's events, and skips those of other responses.
 
     ``head``: the response's constant fields. ``has_ended``: whether the response is complete.
     """
@@ -44,7 +44,7 @@ class ResponseBuilder:
         """The answers that started this response, as input items."""
         self.open_actions: dict[str, RequiredAction] = {}
         self.asked: dict[str, RequiredAction] = {}
-        """The actions with which this response ended."""
+        """The actions for which the turn was waiting when this response ended."""
         self.turn_id = turn_id
         self._head = head
         self._wanted = part
@@ -65,7 +65,7 @@ class ResponseBuilder:
 
     @property
     def part(self) -> int:
-        """The number of the turn's current response."""
+        """The number of the response that the turn has reached."""
         return self._part
 
     def response(self) -> Json:
@@ -79,7 +79,7 @@ class ResponseBuilder:
         }
 
     def take(self, progress: TurnProgress) -> list[Json]:
-        """Takes an event of the turn. Returns the resulting events of this response's stream."""
+        """Accepts an event of the turn. Returns the events that it adds to this response's stream."""
         self._sequence, event = progress.at.sequence, progress.event
         self._slot, self._events = 0, []
         if isinstance(event, turns.OutputTextDelta):
@@ -89,7 +89,10 @@ class ResponseBuilder:
         return self._events
 
     def end_wait(self) -> list[Json]:
-        """Ends the response because the turn is waiting and all of its actions are known."""
+        """Ends the response because the turn is waiting and all of its actions are known.
+
+        Returns the events to send.
+        """
         self._events = []
         self._finish_wait()
         return self._events
@@ -156,8 +159,8 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. Text outside of the reply becomes an item without content, so that clients don't join
-        it.
+        """Ends the open message. If its text isn't part of the reply, the item has no content, so that clients don't
+        show it.
 
         ``value``: the JSON value in the text, which some models wrap in a code fence.
         """
@@ -230,7 +233,7 @@ class ResponseBuilder:
             self.inputs.append(item)
 
     def _finish_wait(self) -> None:
-        """Ends the response at the position of its last action, regardless of when the wait was noticed."""
+        """Ends the response at the position of its last action, no matter when the wait was noticed."""
         sequence, slot = self._sequence, self._slot
         self._sequence, self._slot = self._asked_at
         self._finish("completed", "response.completed")
@@ -271,7 +274,7 @@ class ResponseBuilder:
 
 
 class _Text:
-    """A message in progress."""
+    """A message whose text is still arriving."""
 
     def __init__(self, item_id: str, index: int) -> None:
         self.id = item_id
@@ -284,7 +287,7 @@ class _Text:
 
 
 def after(events: list[Json], number: int) -> list[Json]:
-    """Returns the events with higher numbers, and the rest of a partially sent text."""
+    """Returns the events with numbers above ``number``. Of a text that was partly sent, returns the rest."""
     left = []
     for event in events:
         beyond = event["sequence_number"] - number

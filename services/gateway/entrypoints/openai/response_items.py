@@ -1,4 +1,4 @@
-"""Items of responses: messages, function calls, the agent's own calls, approvals."""
+"""Builds the items of responses: messages, function calls, the agent's own calls, and approval requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def message_item(item_id: str, text: str, status: str, citations: Sequence[Citation] = (), *, final: bool) -> Json:
-    """Returns a message from the agent. Text outside of the reply is marked as ``commentary``."""
+    """Returns a message from the agent. Text that isn't part of the reply is marked as ``commentary``."""
     return {
         "id": item_id,
         "type": "message",
@@ -56,7 +56,10 @@ def approval_request_item(action: RequiredAction) -> Json:
 
 
 def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None, reason: str | None) -> Json:
-    """Returns a call that the agent made itself, as a call to an MCP server named after the toolset."""
+    """Returns a call that the agent made itself.
+
+    It looks like a call to an MCP server that is named after the toolset.
+    """
     label, name = server_and_name(tool)
     error = None
     if reason is not None:
@@ -74,7 +77,7 @@ def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None,
 
 
 def history_items(message_id: str, role: str, blocks: Sequence[Json]) -> list[Json]:
-    """Converts a message of a session's history into items: several, if it contains calls or their results."""
+    """Converts a message of a session's history into items. Calls and their results become items of their own."""
     said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
     calls = [block for block in blocks if block.get("type") == "tool_call"]
     results = [block for block in blocks if block.get("type") == "tool_result"]
@@ -122,7 +125,7 @@ def _part(block: Json, role: str) -> Json:
 
 
 def server_and_name(tool: str) -> tuple[str, str]:
-    """Returns a tool's toolset and its name there. Built-in tools have the toolset ``builtin``."""
+    """Splits a tool's name into its toolset and its name there. The toolset of built-in tools is called ``builtin``."""
     label, dot, name = tool.partition(".")
     return (label, name) if dot else ("builtin", tool)
 

@@ -1,4 +1,7 @@
-"""The body of ``POST /openai/v1/responses``. Each field either takes effect or is rejected by name."""
+"""The body of ``POST /openai/v1/responses``.
+
+Every field either takes effect or is rejected with an error that names it.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
@@ -13,7 +16,7 @@ from services.gateway.entrypoints.openai.conventions import refuse, renamed
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 
 REQUEST_KEY: Final = "openai:request"
-"""The key in a turn's metadata for those fields of the request that aren't turn options."""
+"""The key in a turn's metadata under which the request's fields that aren't turn options are stored."""
 WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "include": ([],),
     "reasoning": ({},),
@@ -22,7 +25,7 @@ WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
-"""Accepted values of unsupported fields. They request the default behaviour, like null. Other values are rejected."""
+"""The accepted values of unsupported fields, which request the default behaviour. Null is accepted, too."""
 UNSUPPORTED: Final = frozenset(
     {
         "access_programs", "background_options", "context_management", "image", "max_tool_calls", "moderation",
@@ -85,7 +88,10 @@ Metadata = Annotated[dict[MetadataKey, Annotated[str, Field(max_length=512)]], F
 
 
 class KeptRequest(BaseModel):
-    """A request's fields that aren't turn options. ``instructions``: the length of the request's own instructions."""
+    """The fields of a request that aren't turn options.
+
+    ``instructions``: the length of the request's own instructions.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -102,7 +108,7 @@ class KeptRequest(BaseModel):
 
     @classmethod
     def read(cls, kept: str) -> "KeptRequest":
-        """Parses stored fields. Returns the defaults if another protocol's caller stored the value."""
+        """Parses stored fields. Returns the defaults if the text wasn't stored by this protocol."""
         try:
             return cls.model_validate_json(kept)
         except ValidationError:
@@ -147,7 +153,7 @@ class CreateResponse(StrictModel):
         return given.id if isinstance(given, ConversationReference) else given
 
     def check(self) -> None:
-        """Raises ``ValidationFailed`` for fields that contradict each other."""
+        """Raises ``ValidationFailed`` if fields contradict each other."""
         if self.conversation is not None and self.previous_response_id is not None:
             raise refuse("conversation", "Send either conversation or previous_response_id, not both.", "conflict")
         if self.store is False and self.background:
@@ -158,7 +164,10 @@ class CreateResponse(StrictModel):
             raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved. Use another one.", "reserved")
 
     def options(self, model: str, added_instructions: str) -> TurnOptions:
-        """Returns the turn's options. ``added_instructions``: texts of the input's system and developer messages."""
+        """Returns the turn's options.
+
+        ``added_instructions``: the text of system and developer messages in the input.
+        """
         instructions = "\n\n".join(each for each in (self.instructions, added_instructions) if each)
         kept = KeptRequest(
             model=model,

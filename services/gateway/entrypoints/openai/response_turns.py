@@ -1,4 +1,4 @@
-"""Starts, answers and follows the turns behind responses."""
+"""Starts, answers and follows the turns that responses stand for."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -45,13 +45,13 @@ from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
-"""The age at which the runtime deletes an unstored response's session if the gateway crashed before deleting it."""
+"""The age at which the runtime deletes an unstored response's session, in case the gateway crashed before it did."""
 _REMOVE_SECONDS: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseName:
-    """A response's ID, parsed: the turn, and the response's number within the turn."""
+    """A parsed response ID: the turn, and the number of the response within the turn."""
 
     turn_id: str
     part: int = 0
@@ -66,7 +66,7 @@ class ResponseName:
 
 
 def session_of(conversation: str) -> str:
-    """Returns the session's ID in a conversation's ID. Raises ``NotFound`` for any other text."""
+    """Returns the ID of a conversation's session. Raises ``NotFound`` for any text that isn't a conversation's ID."""
     session_id = conversation.removeprefix("conv_")
     if not conversation.startswith("conv_") or not is_id(session_id):
         raise NotFound(f"There is no conversation {conversation[:100]!r}.")
@@ -79,7 +79,7 @@ def options_of(turn: Turn) -> TurnOptions | None:
 
 @dataclass(slots=True)
 class BegunResponse:
-    """A response in progress, with all events of its turn.
+    """A response in progress, with its turn's events.
 
     ``builder`` and ``headers`` are set once the first event has arrived.
     """
@@ -94,7 +94,7 @@ class BegunResponse:
         return self.builder.response()
 
     def error(self) -> ServiceError | None:
-        """The reason why the response won't have a reply."""
+        """Returns the reason why the response has no reply, or None if it has one or may still get one."""
         if self.builder is None or self.builder.status not in ("failed", "cancelled"):
             return None
         return Conflict("The response was cancelled.") if self.builder.error is None else error_from(self.builder.error)
@@ -102,7 +102,7 @@ class BegunResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTurns:
-    """Serves one caller's requests for responses."""
+    """Starts, resumes and follows responses for one caller."""
 
     door: Door
     caller: Principal
@@ -113,7 +113,10 @@ class ResponseTurns:
         return self.caller.identity
 
     async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
-        """Starts a response. Raises errors that can be detected before the turn starts."""
+        """Prepares a response, whose turn starts when its events are read.
+
+        Raises errors that can be detected before that.
+        """
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
             if any(isinstance(item, FunctionCall | AgentCall) or _is_of_agent(item) for item in body.items):
@@ -140,7 +143,7 @@ class ResponseTurns:
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
-        """Resumes an existing response. Raises ``NotFound``."""
+        """Returns an existing response, to follow its events again. Raises ``NotFound`` if it doesn't exist."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
             self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
@@ -157,7 +160,7 @@ class ResponseTurns:
         return options
 
     async def _place(self, body: CreateResponse, said: Said) -> "_Place":
-        """Determines the session for the response's turn."""
+        """Determines in which session the response's turn will run."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             turn = await self.door.turns.read(self._identity, name.turn_id)
@@ -185,7 +188,10 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """Returns the model's name. A session without an agent gets the first one specified, and then keeps it."""
+        """Returns the model's name. A session without an agent adopts the first one that is specified.
+
+        Raises ``ValidationFailed`` if the session belongs to another agent.
+        """
         if wanted is not None and wanted == known:
             return wanted
         session = await self.door.sessions.read(self._identity, session_id)
@@ -208,13 +214,18 @@ class ResponseTurns:
             else:
                 return wanted
         if agent.agent_id != session.agent_id or (agent.agent_id is None and agent.config_hash != session.config_hash):
-            raise refuse("model", f"This conversation belongs to the agent {own!r}.", "unsupported_value")
+            raise refuse(
+                "model", f"This conversation belongs to the agent {own!r}. Omit model to use it.", "unsupported_value"
+            )
         return wanted
 
     async def _executed(
         self, begun: BegunResponse, place: "_Place", content: str | list[ContentBlock], request: TurnRequest
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields the new turn's events. The turn continues the previous response, in a fork if that has a successor."""
+        """Starts the turn and yields its events.
+
+        It runs in a fork of the session if the previous response has a successor.
+        """
         previous = place.previous
         position = None if previous is None else previous.position + 1
         write, session = self.write.part("turn"), place.session
@@ -268,7 +279,7 @@ class ResponseTurns:
                 raise renamed(problem, NAMES) from None
 
     async def _answer(self, body: CreateResponse, answers: Sequence[Answer]) -> BegunResponse:
-        """Answers a response's actions. The turn continues with its next response."""
+        """Answers the actions of a response. The turn continues in its next response, which is returned."""
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, part))
@@ -287,7 +298,7 @@ class ResponseTurns:
         )
 
     async def _waiting(self, body: CreateResponse) -> tuple[Turn, int]:
-        """Returns the turn to answer, and the number of the response that requested the answers."""
+        """Returns the turn to answer, and the number of the response that asked for the answers."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
             return await self.door.turns.read(self._identity, name.turn_id), name.part
@@ -305,7 +316,7 @@ class ResponseTurns:
         return turn, (await self._up_to_now(turn, ResponseBuilder(turn.turn_id, {}, -1))).part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
-        """Rejects options that differ from those with which the turn started."""
+        """Raises ``ValidationFailed`` for options that differ from those with which the turn started."""
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
@@ -325,10 +336,11 @@ class ResponseTurns:
     async def follow(
         self, begun: BegunResponse, has_left: Callable[[], Awaitable[bool]] | None = None
     ) -> AsyncGenerator[list[Json] | None, None]:
-        """Yields the events of the response's stream in batches, and ``None`` as a keep-alive.
+        """Yields the events of the response's stream in batches, and ``None`` as a keep-alive. Stops when the response
+        ends.
 
-        Ends with the response. An unstored response's session is deleted before the last event, or once the client
-        ``has_left``. In that case, nobody can read the response any more, so its turn is cancelled.
+        The session of an unstored response is deleted before the last event. It's also deleted if the client
+        ``has_left``: nobody can read the response any more, so its turn needn't continue.
         """
         try:
             async with aclosing(self._made(begun)) as events:
@@ -357,7 +369,7 @@ class ResponseTurns:
                     return
 
     async def _remove(self, begun: BegunResponse) -> None:
-        """Deletes the response's session, once. If that fails, the session expires anyway."""
+        """Deletes the response's session, at most once. If that fails, the session expires later."""
         session_id = begun.headers.get("X-Session-ID")
         if session_id is None:
             return
@@ -372,7 +384,7 @@ class ResponseTurns:
             _log.warning("response.not_removed", session_id=session_id, problem=str(problem))
 
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
-        """Returns the response's current state. Raises ``NotFound``."""
+        """Returns the response's turn and current state. Raises ``NotFound`` if the response doesn't exist."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
         builder = await self._up_to_now(turn, await self._builder(turn, name))
         end_if_waiting(builder, turn)
@@ -401,7 +413,10 @@ class ResponseTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The model's name, and either the turn's session and previous turn, or the session that the turn starts."""
+    """The session in which a response's turn runs, or a new session that the turn starts.
+
+    ``previous``: the turn of the previous response, if any.
+    """
 
     session: str | SessionBeginning
     model: str
@@ -410,7 +425,7 @@ class _Place:
 
 
 def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
-    """Ends the response if the turn is waiting and all of its actions are known."""
+    """Ends the response if the turn is waiting and all of its actions are known. Returns the events to send."""
     waits_for = {action.action_id for action in turn.required_actions}
     if turn.status == "waiting" and waits_for and waits_for <= set(builder.open_actions):
         return builder.end_wait()
@@ -426,7 +441,7 @@ def _asks(progress: TurnProgress) -> bool:
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
-    """Returns the answers by action ID. Raises ``ValidationFailed`` unless each action has exactly one answer."""
+    """Pairs answers with the IDs of their actions. Raises ``ValidationFailed`` unless all actions are answered."""
     by_call = {action.tool_call.id: action_id for action_id, action in asked.items() if action.kind == "tool_result"}
     by_request = {f"mcpr_{action_id}": action_id for action_id, action in asked.items() if action.kind == "approval"}
     found: dict[str, Answer] = {}
@@ -460,7 +475,7 @@ def _has_moved_on(problem: ServiceError) -> bool:
 
 
 def _remembered(turn: Turn) -> list[TurnProgress]:
-    """Reconstructs a turn's last events from its state, for a turn whose events no longer exist."""
+    """Reconstructs a turn's last events from its state, because its recorded events no longer exist."""
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:

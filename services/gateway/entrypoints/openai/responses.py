@@ -1,4 +1,4 @@
-"""``/openai/v1/responses``: creates, streams, reads, cancels and deletes responses, and lists their input."""
+"""Serves ``/openai/v1/responses``: creates, streams, reads, cancels and deletes responses, and lists their input."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -34,7 +34,7 @@ Executor = Annotated[
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
-"""Seconds after which an unfinished response is returned. The caller can then get the response by its ID."""
+"""After this many seconds, the unfinished response is returned. The caller can get it again by its ID."""
 NewResponse = Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))]
 
 
@@ -55,7 +55,10 @@ async def create_response(
 
 
 async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: BegunResponse, *, wait: bool) -> Json:
-    """Returns the response when it ends, after ten minutes or, without ``wait``, once its turn is accepted."""
+    """Returns the response once its turn is accepted or, with ``wait``, once it has ended.
+
+    Waits for ten minutes at most.
+    """
     async with aclosing(events):
         await anext(events, None)
         with suppress(TimeoutError):
@@ -88,7 +91,7 @@ async def get_response(
     write: PlainWrite,
     door: DoorDep,
 ) -> Response:
-    """Returns a response or, with ``stream=true``, its events after the number ``starting_after``."""
+    """Returns a response. With ``stream=true``, returns its events after the number ``starting_after`` instead."""
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     if query.include_obfuscation != "false":
         raise refuse("include_obfuscation", "include_obfuscation isn't supported.")
@@ -122,7 +125,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 @router.delete("/{response_id}")
 async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
-    """Deletes a response together with its session, unless the session contains other responses."""
+    """Deletes a response by deleting its session. Raises ``Conflict`` if the session contains other responses."""
     name = ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)

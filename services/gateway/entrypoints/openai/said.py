@@ -1,4 +1,4 @@
-"""Parts of messages that both APIs share: image URLs, and null fields that clients' libraries add."""
+"""Parts of messages that chat completions and responses share: calls' arguments, images, and null fields."""
 
 import re
 from typing import Annotated, Any, Final
@@ -32,12 +32,18 @@ def arguments_in(text: str) -> dict[str, Any] | None:
 
 
 def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
-    """Returns an image. Drops the detail ``auto``, which clients add, has no effect, and some providers reject."""
+    """Returns an image for a turn.
+
+    Drops the detail ``auto``: clients add it, it has no effect, and some providers reject it.
+    """
     return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 
 class EchoedPart(StrictModel):
-    """The base class of parts. Ignores null fields that a client's library adds, and rejects other unknown fields."""
+    """The base class of parts that clients may send back. Ignores null fields that their libraries add.
+
+    Rejects all other unknown fields.
+    """
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Parses conversations that a client stores itself and sends in full with each request."""
+"""Parses conversations that clients store themselves and send in full with each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from services.gateway.entrypoints.openai.input_items import (
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The ``history``, the user's ``question`` after it, and the calls ``answered`` since then."""
+    """A parsed conversation: the history, the user's question after it, and the messages about answered calls."""
 
     history: list[HistoryMessage]
     question: str | list[ContentBlock]
@@ -26,7 +26,7 @@ class Said:
 
 
 def with_question(items: Sequence[Any]) -> list[Any]:
-    """Makes the last instruction the question if there's no user message, as OpenAI does."""
+    """Returns the items. If no message is from the user, the last instruction becomes the user's, as with OpenAI."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
     if last is None or any(_is_of_user(item) for item in items):
         return list(items)
@@ -34,7 +34,10 @@ def with_question(items: Sequence[Any]) -> list[Any]:
 
 
 def said_in(items: Sequence[Any]) -> Said:
-    """Raises ``ValidationFailed`` unless the items end with a user message, or with answered calls after one."""
+    """Parses a conversation.
+
+    Raises ``ValidationFailed`` unless it ends with a user message, or with answered calls after one.
+    """
     spoken = [item for item in items if not is_instruction(item)]
     of_user = [number for number, item in enumerate(spoken) if _is_of_user(item)]
     if not of_user:
@@ -57,7 +60,10 @@ def _is_of_user(item: Any) -> bool:
 
 
 def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
-    """Converts items into a history. Raises ``ValidationFailed`` for a call without its output."""
+    """Converts items into a history.
+
+    Raises ``ValidationFailed`` for a call without an output, or an output without a call.
+    """
     made: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for item in items:
@@ -92,7 +98,7 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
 
 
 def _calls_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the list to add the next call to. Consecutive calls belong to one message."""
+    """Returns the list to which the next call belongs. Consecutive calls belong to the same message."""
     if not made or made[-1]["role"] != "assistant":
         made.append({"role": "assistant", "content": "", "tool_calls": []})
     calls: list[dict[str, Any]] = made[-1]["tool_calls"]

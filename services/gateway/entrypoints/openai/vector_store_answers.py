@@ -1,4 +1,4 @@
-"""Knowledge bases in the format of vector stores."""
+"""Converts knowledge bases into the format of vector stores."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
@@ -23,7 +23,7 @@ _ID_BYTES: Final = 16
 
 
 def store(base: KnowledgeBase) -> dict[str, Any]:
-    """Returns a knowledge base as a vector store. ``usage_bytes`` is always 0."""
+    """Converts a knowledge base into a vector store. ``usage_bytes`` is always 0."""
     counts = _counts(base, base.datasource_snapshots)
     created = int(parse_time(base.created_at).timestamp())
     return {
@@ -76,12 +76,12 @@ def batch(base: KnowledgeBase, identifier: str, file_ids: Sequence[str]) -> dict
 
 
 def batch_id(file_ids: Sequence[str]) -> str:
-    """Returns an ID that contains the files' IDs, so that batches needn't be stored."""
+    """Returns a batch's ID. It contains the files' IDs, so that batches needn't be stored."""
     return _BATCH + urlsafe_b64encode(b"".join(UUID(each).bytes for each in file_ids)).decode().rstrip("=")
 
 
 def files_of_batch(identifier: str) -> list[str]:
-    """Returns the files in a batch's ID. Raises ``NotFound`` for any other text."""
+    """Returns the file IDs that a batch's ID contains. Raises ``NotFound`` for any other text."""
     try:
         text = identifier.removeprefix(_BATCH)
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -113,7 +113,7 @@ def results(query: str, citations: Iterable[Citation]) -> dict[str, Any]:
 
 
 def _counts(base: KnowledgeBase, file_ids: Iterable[str]) -> dict[str, int]:
-    """Counts files by status. Files that are no longer in the store count as cancelled."""
+    """Counts files by status. Files that have been removed from the store count as cancelled."""
     counted = Counter(_status(base, each) for each in file_ids)
     names = ("in_progress", "completed", "failed", "cancelled")
     return {**{name: counted[name] for name in names}, "total": counted.total()}

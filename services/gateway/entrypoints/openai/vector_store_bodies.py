@@ -1,4 +1,4 @@
-"""Request bodies of vector stores."""
+"""The bodies of requests to vector stores."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -8,7 +8,7 @@ from libs.contracts.models import Id, JsonObject, Name, StrictModel
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
-"""The search filters, by the keys that clients may compare."""
+"""The names of our search filters, by the keys that clients may use in theirs."""
 
 
 def _nothing(attributes: JsonObject) -> JsonObject:
@@ -18,7 +18,7 @@ def _nothing(attributes: JsonObject) -> JsonObject:
 
 
 Nothing = Annotated[JsonObject, Field(json_schema_extra={"maxProperties": 0}), AfterValidator(_nothing)]
-"""Attributes. They aren't stored, so only an empty object is accepted."""
+"""A client's own attributes. They aren't stored, so only an empty object is accepted."""
 
 
 class AutoChunking(StrictModel):
@@ -47,7 +47,7 @@ class CreateStore(StrictModel):
     expires_after: None = None
 
     def settings(self) -> JsonObject:
-        """Returns the equivalent ``CreateKnowledgeBaseBody``."""
+        """Returns the equivalent body for creating a knowledge base."""
         settings: JsonObject = {
             "name": self.name or "Vector store",
             "description": self.description or "",
@@ -70,7 +70,7 @@ class UpdateStore(StrictModel):
 
 
 class AttachFile(StrictModel):
-    """A file to attach. All files of a store are chunked in the same way."""
+    """A file to attach. It can't have its own chunking settings, because all files of a store are chunked alike."""
 
     file_id: Id
     attributes: Nothing | None = None
@@ -84,7 +84,7 @@ class AttachFiles(StrictModel):
     chunking_strategy: AutoChunking | None = None
 
     def ids(self) -> list[str]:
-        """Returns the files' IDs. Raises ``ValidationFailed`` unless exactly one of the lists is given."""
+        """Returns the IDs of the files. Raises ``ValidationFailed`` unless exactly one of the two lists is given."""
         if (self.file_ids is None) == (self.files is None):
             raise refuse("file_ids", "Send either file_ids or files, not both.", "invalid_value")
         return list(dict.fromkeys(self.file_ids or [each.file_id for each in self.files or ()]))
@@ -107,7 +107,7 @@ class SearchStore(StrictModel):
         return self.query if isinstance(self.query, str) else self.query[0]
 
     def wanted(self) -> JsonObject:
-        """Returns the equivalent ``SearchBody``."""
+        """Returns the equivalent body for searching a knowledge base."""
         wanted: JsonObject = {"query": self.text, "top_k": self.max_num_results}
         if self.ranking_options is not None and self.ranking_options.score_threshold is not None:
             wanted["min_score"] = self.ranking_options.score_threshold
@@ -117,7 +117,7 @@ class SearchStore(StrictModel):
 
 
 def selection(filters: JsonObject) -> dict[str, list[str]]:
-    """Returns the equivalent ``SearchFilters``. Raises ``ValidationFailed`` if there are none."""
+    """Returns the equivalent ``SearchFilters``. Raises ``ValidationFailed`` if the filters have no equivalent."""
     found: dict[str, list[str]] = {}
     several = filters.get("filters")
     for each in several if filters.get("type") == "and" and isinstance(several, list) else [filters]:

@@ -1,4 +1,4 @@
-"""``/openai/v1/vector_stores``: knowledge bases. Attached files are ingested immediately."""
+"""Serves ``/openai/v1/vector_stores``: knowledge bases, in which attached files are ingested immediately."""
 
 from typing import Annotated, Any, Final
 
@@ -128,7 +128,7 @@ async def get_store_file_content(store_id: str, file_id: str, caller: Reader, up
 async def detach_file(
     store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep, upstream: Upstream
 ) -> Response:
-    """Detaches a file without deleting it. A collection's files must be removed from the collection instead."""
+    """Detaches a file without deleting it. Raises ``ValidationFailed`` if the file belongs to a collection."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
         raise refuse(

@@ -1,4 +1,7 @@
-"""``/agent/…``: stored agents, and validation of configurations. ``/models/``, ``/tools/``: what agents can use."""
+"""Serves ``/agent/…``: stored agents, and the validation of configurations.
+
+Also serves ``/models/`` and ``/tools/``: what agents can use.
+"""
 
 import re
 from typing import Annotated, Any, Final

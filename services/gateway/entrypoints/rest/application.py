@@ -56,7 +56,7 @@ ROUTERS: Final = (
 
 
 class PublicApplication(ProtocolApplication):
-    """Serves the public API, its reference and its WebSocket."""
+    """Serves the public API, its reference documentation, and the WebSocket of sessions."""
 
     def __init__(self, door: Door, resources: Resources) -> None:
         super().__init__(door, PREFIX, ROUTERS, NATIVE)
@@ -66,7 +66,10 @@ class PublicApplication(ProtocolApplication):
         self.router.default = self._complete_path
 
     async def _complete_path(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves reads whose path only lacks its trailing slash. Returns an error for other unmatched paths."""
+        """Serves reads whose path lacks only the trailing slash.
+
+        Returns an error for all other paths without a route.
+        """
         path = scope["path"]
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and not path.endswith("/"):
             completed = f"{path}/"
@@ -82,5 +85,5 @@ class PublicApplication(ProtocolApplication):
 
 
 def openapi_document() -> dict[str, Any]:
-    """Builds the OpenAPI 3.1 document of the whole public API, from its routes alone."""
+    """Builds the OpenAPI 3.1 document of the public API. Needs only the routes, not a running application."""
     return openapi.document([route for router in ROUTERS for route in router.routes])

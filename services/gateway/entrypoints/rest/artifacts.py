@@ -1,4 +1,4 @@
-"""``/sessions/{session_id}/artifacts/…`` and ``/artifacts/…``: files of sessions."""
+"""Serves ``/sessions/{session_id}/artifacts/…`` and ``/artifacts/…``: the files of sessions."""
 
 from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlencode
@@ -51,14 +51,15 @@ _Rows = Annotated[
     int,
     Field(ge=1, le=_MAX_ROWS),
     whole_number("rows", 1, _MAX_ROWS, _ROWS),
-    Query(description="Maximum number of rows per sheet."),
+    Query(description="The maximum number of rows per sheet."),
 ]
 _Preview = Annotated[
     str | SkipJsonSchema[None],
     Query(description="`1` displays the file in the browser if its type is safe. Files of other types are downloaded."),
 ]
 _Expires = Annotated[
-    str | SkipJsonSchema[None], Query(alias="expires", description="When the link expires, as a Unix time in seconds.")
+    str | SkipJsonSchema[None],
+    Query(alias="expires", description="The time at which the link expires, as a Unix timestamp in seconds."),
 ]
 _Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="The link's signature.")]
 Upload = Annotated[UploadStream, Depends(SingleUploadBody())]
@@ -183,9 +184,9 @@ async def follow_artifact_link(
     operation_id="artifacts.upload",
     summary="Upload a file to a session",
     description=(
-        "Send one file of up to 50 MiB in a field named `file`. The extension determines its type, which must match"
-        " the content, and how it's processed. In messages, reference the file by its `artifact_id`. For an image,"
-        " its `url` also works."
+        "Send one file of up to 50 MiB in a field named `file`. The extension determines the type, which must match"
+        " the content, and how the file is processed. In messages, reference the file by its `artifact_id`. For an"
+        " image, its `url` also works."
     ),
     status_code=201,
     responses={201: answer("The stored artifact.", Artifact, location=True), **errors(404)},

@@ -1,4 +1,4 @@
-"""``/budgets/…``: limits on usage."""
+"""Serves ``/budgets/…``: limits on usage."""
 
 from typing import Annotated
 
@@ -47,7 +47,7 @@ async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Respon
     summary="Create a budget",
     description=(
         "Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in"
-        " total. Once it's used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue"
+        " total. Once the budget is used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue"
         " and count. A daily or monthly budget starts with the usage of the current day or month."
     ),
     status_code=201,

@@ -1,4 +1,4 @@
-"""The messages that clients can send on a session's WebSocket."""
+"""The messages that clients can send over a session's WebSocket."""
 
 from typing import Any, Final, Literal
 
@@ -23,7 +23,7 @@ class Execute(ExecuteBody):
     ref: str | None = _Ref
 
     def body(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Returns the body of the equivalent REST request."""
+        """Returns the body that the equivalent REST request would have."""
         return {name: value for name, value in values.items() if name in ExecuteBody.model_fields}
 
 
@@ -70,14 +70,17 @@ MODELS: Final[dict[str, type[ClientMessage]]] = {
 
 
 def values_in(text: str | None) -> dict[str, Any]:
-    """Parses a message. Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for invalid values."""
+    """Parses a message.
+
+    Raises ``InvalidRequest`` for invalid JSON, and ``ValidationFailed`` for values that can't be stored.
+    """
     if text is None:
         raise InvalidRequest("The message was binary. Send JSON in text frames.")
     return required_object(parse_json(text))
 
 
 def message_of(values: dict[str, Any]) -> ClientMessage:
-    """Validates a message. Raises ``ValidationFailed``."""
+    """Validates a message and returns it as a model. Raises ``ValidationFailed`` for an invalid one."""
     model = MODELS.get(kind) if isinstance(kind := values.get("type"), str) else None
     if model is None:
         hint = f"use one of {', '.join(MODELS)}"

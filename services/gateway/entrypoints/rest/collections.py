@@ -1,4 +1,4 @@
-"""``/collections/…``: groups of files."""
+"""Serves ``/collections/…``: groups of files."""
 
 from typing import Annotated
 
@@ -100,7 +100,7 @@ async def update_collection(collection_id: str, _: Writer, body: CollectionChang
     "/{collection_id}/",
     operation_id="collections.delete",
     summary="Delete a collection",
-    description="Its files remain.",
+    description="The files themselves remain.",
     status_code=204,
     responses={204: answer("The collection was deleted."), **errors(404)},
 )

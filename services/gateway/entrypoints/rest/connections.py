@@ -1,4 +1,4 @@
-"""``/connections/…``: public keys for web pages."""
+"""Serves ``/connections/…``: public keys for web pages."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -71,7 +71,7 @@ async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Re
     "/{id}/",
     operation_id="connections.delete",
     summary="Delete a connection",
-    description="Its key stops working immediately, and open streams of its end users close. Sessions remain.",
+    description="The key stops working immediately, and the end users' open streams close. Sessions remain.",
     status_code=204,
     responses={204: answer("The key no longer works."), **errors(404)},
 )

@@ -1,4 +1,4 @@
-"""``/events/``: reads or follows the company's timeline."""
+"""Serves ``/events/``: reads or follows the company's timeline."""
 
 import re
 from collections.abc import AsyncGenerator, Sequence
@@ -82,7 +82,7 @@ class EventsQuery(QueryModel):
         ),
     )
     order: _Order | SkipJsonSchema[None] = Field(
-        None, description="`asc` for oldest first, `desc` for newest first. Not for streams."
+        None, description="`asc` for oldest first, `desc` for newest first. Streams don't support it."
     )
     after: _After | SkipJsonSchema[None] = Field(
         None, description="Only events after this position: the `next` of the previous page."
@@ -90,7 +90,7 @@ class EventsQuery(QueryModel):
     before: _Before | SkipJsonSchema[None] = Field(
         None, description="With `order=desc`, only events before this position: the `next` of the previous page."
     )
-    limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items in the page.")
 
     @model_validator(mode="after")
     def _in_one_direction(self) -> Self:
@@ -111,16 +111,16 @@ class EventsQuery(QueryModel):
         )
 
     def check_followed(self) -> None:
-        """Raises ``ValidationFailed`` for parameters that streams don't support."""
+        """Raises ``ValidationFailed`` for parameters that can't be used with a stream."""
         if self.newest_first:
             message = "can't be used with a stream"
             raise refused_parameter("order", message, "omit it")
 
 
 def last_event_id(header: str | None) -> int | None:
-    """Returns the position in a ``Last-Event-ID``. Raises ``InvalidRequest`` for an invalid one."""
+    """Parses the position in a ``Last-Event-ID`` header. Raises ``InvalidRequest`` for an invalid one."""
     if header is None or header == "":
-        # Browsers that have received no event omit the header. Some clients send it empty.
+        # Browsers that haven't received an event omit the header. Some clients send it empty.
         return None
     if _POSITION.fullmatch(header) and int(header) <= MAX_POSITION:
         return int(header)

@@ -1,4 +1,4 @@
-"""``/files/…``: the company's documents."""
+"""Serves ``/files/…``: the company's documents."""
 
 from typing import Annotated, Final
 

@@ -1,4 +1,4 @@
-"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and the caller."""
+"""Serves ``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials, and information about the caller."""
 
 from dataclasses import asdict
 from typing import Annotated, Final

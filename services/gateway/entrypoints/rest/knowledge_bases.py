@@ -1,4 +1,4 @@
-"""``/knowledge-bases/…``: searchable documents."""
+"""Serves ``/knowledge-bases/…``: searchable documents."""
 
 from typing import Annotated, Final
 
@@ -124,7 +124,7 @@ async def create_knowledge_base(_: Writer, body: NewKnowledgeBase, submit: Submi
     "/{kb_id:name}/",
     operation_id="knowledge_bases.update",
     summary="Update a knowledge base",
-    description="New content and settings apply from the next ingestion.",
+    description="New content and settings take effect with the next ingestion.",
     responses={200: answer("The updated knowledge base.", KnowledgeBase), **errors(404)},
 )
 async def update_knowledge_base(kb_id: str, _: Writer, body: KnowledgeBaseChanges, submit: Submit) -> Response:

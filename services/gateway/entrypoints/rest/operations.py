@@ -1,4 +1,4 @@
-"""``/operations/…``: health, lag, failures and dead letters, for operators."""
+"""Serves ``/operations/…``: health, consumer lag, failures and dead letters."""
 
 import base64
 import binascii
@@ -73,7 +73,7 @@ class DeadLettersQuery(QueryModel):
         None, description="`true`: only replayed messages. `false`: only messages that weren't replayed."
     )
     after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
-    limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items in the page.")
 
     @property
     def wanted(self) -> DeadLetterQuery:
@@ -81,7 +81,7 @@ class DeadLettersQuery(QueryModel):
 
 
 def cursor_of(positions: Positions | None) -> str | None:
-    """Encodes positions as a cursor, which is opaque to callers."""
+    """Encodes positions as a cursor, whose content callers don't need to know."""
     if positions is None:
         return None
     return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The use cases of the gateway's own resources, which only REST needs."""
+"""The use cases that only REST needs, for resources that the gateway itself stores or computes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""``/retention/``: how long the company keeps its sessions."""
+"""Serves ``/retention/``: how long the company's sessions are kept."""
 
 from typing import Annotated
 
@@ -37,7 +37,7 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
         "Deletes the company's sessions after `session_retention_days` without a turn, and publishes `session.deleted`"
         " events. Sessions already past this period are deleted within hours. null restores the installation's default."
     ),
-    responses={200: answer("The new retention.", Retention)},
+    responses={200: answer("The new retention period.", Retention)},
 )
 async def set_retention(
     _: Writer, body: Annotated[SetRetentionBody, Depends(ParsedBody(SetRetentionBody))], submit: Submit

@@ -1,4 +1,4 @@
-"""``/secrets/…``: write-only values for the headers of tools."""
+"""Serves ``/secrets/…``: write-only values for the headers that tools send."""
 
 import re
 from typing import Annotated, Final
@@ -82,7 +82,7 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 
 
 def _known(name: str) -> str:
-    """Returns the name. Raises ``NotFound`` for an invalid one, since no such secret can exist."""
+    """Returns the name if it's valid. Otherwise, raises ``NotFound``, because no such secret can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no secret with this name.")
     return name

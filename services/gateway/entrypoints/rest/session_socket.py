@@ -1,4 +1,4 @@
-"""``WS /ws/sessions/{session_id}/``: streams a session's events, and accepts messages."""
+"""Serves ``WS /ws/sessions/{session_id}/``: streams a session's events, and accepts messages."""
 
 import asyncio
 from collections import OrderedDict
@@ -65,12 +65,12 @@ _RESTART: Final = 1012
 _LONGEST_REASON: Final = 120
 _MOST_AT_ONCE: Final = 32
 _MOST_REFS: Final = 1000
-# Clients that resume send the message to resume after first. New messages are held back until then, or for this long.
+# A client that resumes sends `subscribe` first. New messages are held back until then, but no longer than this.
 _SUBSCRIBE_SECONDS: Final = 1.0
 
 
 async def session_socket(websocket: WebSocket) -> None:
-    """Serves a connection. Accepts it even if it's refused: browsers only show close codes of accepted connections."""
+    """Serves a connection. A refused one is accepted, then closed, because browsers hide the close code otherwise."""
     bind_correlation_id(new_id())
     offered: list[str] = websocket.scope["subprotocols"]
     try:
@@ -85,7 +85,10 @@ async def session_socket(websocket: WebSocket) -> None:
 
 
 async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, int]:
-    """Authorizes the caller. Returns the caller and the timeline's newest position."""
+    """Authenticates the caller and checks access to the session.
+
+    Returns the caller and the timeline's newest position.
+    """
     door: Door = websocket.app.state.door
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
     caller = await door.authentication.authenticate(websocket, takes_public_keys=True, token=token)
@@ -111,7 +114,7 @@ async def _close(websocket: WebSocket, problem: ServiceError) -> None:
 
 
 class SessionSocket:
-    """One connection: reads the client's messages, and sends the session's in a separate task."""
+    """A connection. Reads the client's messages, and sends the session's events in a separate task."""
 
     def __init__(self, websocket: WebSocket, caller: Principal, at: SessionCursor) -> None:
         self._websocket = websocket
@@ -189,7 +192,7 @@ class SessionSocket:
                 self._run(self._door.turns.answer(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
-        """Counts a message like a REST request. Raises ``PermissionDenied`` and ``RateLimited``."""
+        """Counts a message like a REST request. Raises ``PermissionDenied`` without the scope, or ``RateLimited``."""
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
@@ -228,7 +231,10 @@ class SessionSocket:
         return Write(identity=self._caller.identity, correlation_id=new_id())
 
     def _run(self, work: Coroutine[Any, Any, object], ref: str | None) -> None:
-        """Runs a message's work in the background. The session's events show the effect."""
+        """Processes a message in the background.
+
+        The session's events show the result. Only errors are sent separately.
+        """
 
         async def told() -> None:
             try:

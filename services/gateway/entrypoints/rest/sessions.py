@@ -1,4 +1,4 @@
-"""``/sessions/…``: conversations."""
+"""Serves ``/sessions/…``: conversations with agents."""
 
 from typing import Annotated, Any, Final
 
@@ -138,7 +138,7 @@ async def delete_session(
 
 
 def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
-    """Removes the initial messages from the body and returns them. The registry validates the rest."""
+    """Takes the initial messages out of the body and validates them. The registry validates the rest of the body."""
     given = {"messages": wanted.pop("messages", [])}
     try:
         history = GivenHistory.model_validate(given, strict=True)
@@ -153,7 +153,7 @@ def _opened(session: SessionCreated) -> Response:
 
 
 def _for_public(given: bytes) -> bytes:
-    """Returns the session without its agent's instructions, which visitors mustn't see."""
+    """Returns the session with only those parts of its agent's configuration that visitors may see."""
     session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}

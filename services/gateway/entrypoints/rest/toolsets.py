@@ -1,4 +1,4 @@
-"""``/toolsets/…``: custom tools."""
+"""Serves ``/toolsets/…``: custom tools."""
 
 import re
 from typing import Annotated, Any, Final
@@ -119,7 +119,7 @@ async def refresh_toolset(name: str, _: Writer, submit: Submit) -> Response:
     "/{name}/",
     operation_id="toolsets.delete",
     summary="Delete a toolset",
-    description="Agents that reference its tools continue without them. Their turns list this in `warnings`.",
+    description="Agents that reference its tools continue without them. Their turns report this in `warnings`.",
     status_code=204,
     responses={204: answer("The toolset was deleted."), **errors(404)},
 )
@@ -147,14 +147,14 @@ def _fields(body: BaseModel) -> dict[str, Any]:
 
 
 def _bounded(command: Command) -> Command:
-    """Returns the command. Raises ``TooLarge`` if it doesn't fit into a message."""
+    """Returns the command unchanged. Raises ``TooLarge`` if it's too large for a Kafka message."""
     if len(command.encode()) > _MOST_COMMAND:
         raise TooLarge(f"The toolset is larger than {_MOST_COMMAND} bytes.")
     return command
 
 
 def _known(name: str) -> str:
-    """Returns the name. Raises ``NotFound`` for an invalid one, since no such toolset can exist."""
+    """Returns the name if it's valid. Otherwise, raises ``NotFound``, because no such toolset can exist."""
     if not _NAME.fullmatch(name):
         raise NotFound("There is no toolset with this name.")
     return name

@@ -1,4 +1,7 @@
-"""``/runtime/{session_id}/…``: executes messages, and manages turns. ``/actions/``: lists open actions."""
+"""Serves ``/runtime/{session_id}/…``: sends messages to agents, and manages turns.
+
+Also serves ``/actions/``, the list of open actions.
+"""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -97,7 +100,7 @@ async def execute(
 async def _events(
     turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
-    """Yields the turn's events. Sets the response's ``headers`` before the first one."""
+    """Submits a turn and yields its events. Adds to the response's ``headers`` before the first one."""
     asked = TurnRequest(stream=True, options=body.options)
     async with turns.submit(write, id_of(session_id, "session"), body.content, asked) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
@@ -173,7 +176,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
-        204: {"description": "`Last-Event-ID` is the last event."},
+        204: {"description": "There are no events after `Last-Event-ID`."},
         **errors(400, 404),
     },
 )

@@ -1,4 +1,4 @@
-"""``/usage/``: usage of turns."""
+"""Serves ``/usage/``: the usage of turns."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final
@@ -76,7 +76,7 @@ _Limit = Annotated[int, Field(ge=1, le=_MAX_LIMIT), whole_number("limit", 1, _MA
 
 
 class UsageQuery(QueryModel):
-    """The query. Usage is counted in whole hours from ``begin`` up to but excluding ``end``."""
+    """The query for usage, which is counted in whole hours from ``begin`` up to but excluding ``end``."""
 
     begin: _Begin | SkipJsonSchema[None] = Field(
         None,
@@ -92,7 +92,7 @@ class UsageQuery(QueryModel):
         None,
         description=(
             "Groups usage by one or several of `day`, `agent`, `model`, `user` and `key`, separated by"
-            " commas. By default, a single total."
+            " commas. By default, usage isn't grouped."
         ),
     )
     limit: _Limit = Field(_DEFAULT_LIMIT, description="The maximum number of groups in the page.")
@@ -107,7 +107,7 @@ class UsageQuery(QueryModel):
         end = self.end or _midnight(now.date() + _DAY)
         begin = self.begin or end - _DEFAULT_DAYS * _DAY
         if not timedelta(0) < end - begin <= _LONGEST * _DAY:
-            message = f"must be before to, by at most {_LONGEST} days"
+            message = f"must be before to, and at most {_LONGEST} days earlier"
             raise refused_parameter("from", message, "from=2026-05-01&to=2026-05-31")
         return begin, end
 
@@ -120,11 +120,14 @@ router = public_router("/usage", "Usage")
     operation_id="usage.get",
     summary="Read usage",
     description=(
-        "Returns your usage, or the company's with a `company:…` scope. Only ended turns count, even if they failed."
-        " A turn counts in the hour (UTC) of its end, with about a second's delay. `cost` is an exact decimal, at the"
-        " models' prices when the turns ended. `unpriced_turns` counts the turns of models without a price."
+        "Returns your usage, or the company's with a `company:…` scope. Only turns that have ended count, including"
+        " failed ones. A turn counts towards the hour (UTC) in which it ended, with a delay of about a second. `cost`"
+        " is an exact decimal, at the models' prices at that time. `unpriced_turns` counts turns with models that have"
+        " no price."
     ),
-    responses={200: answer("The totals by group, sorted by the grouping fields, and overall.", UsageReport)},
+    responses={
+        200: answer("The totals of each group, sorted by the grouping fields, and the overall total.", UsageReport)
+    },
 )
 async def get_usage(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.USAGE_READ])],

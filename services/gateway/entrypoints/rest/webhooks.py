@@ -1,4 +1,4 @@
-"""``/webhooks/…``: URLs that receive events."""
+"""Serves ``/webhooks/…``: URLs to which events are sent."""
 
 from typing import Annotated, Final
 
@@ -49,7 +49,7 @@ Rotation = Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, re
     operation_id="webhooks.create",
     summary="Create a webhook",
     description=(
-        "Sends the URL new events of these types, if you can see them. Requests are signed according to"
+        "Sends new events of these types to the URL, if you can see them. Requests are signed according to"
         f" [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
     ),
     status_code=201,

@@ -1,4 +1,4 @@
-"""``/studio/`` and ``/widget.js``: the browser applications. Their pages and files are public."""
+"""Serves the browser applications: ``/studio/`` and ``/widget.js``. Their pages and files are public."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 
 
 _SHARED: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
-"""Lets pages on any origin load the chat's script, and the script load its modules from the assets."""
+"""Lets pages on any origin load the chat widget's script, and lets the script load its modules."""
 
 
 async def to_studio(_: Request) -> Response:
@@ -29,7 +29,7 @@ async def widget_script(request: Request) -> Response:
 
 
 class StudioApplication(FastAPI):
-    """Serves the same page at every path below ``/studio/`` except assets. The browser decides what to show."""
+    """Serves the same page at every path below ``/studio/`` except assets. Its script decides what to show."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Creates the tables of accounts, keys, connections, limits and idempotency keys."""
+"""Creates the tables for accounts, keys, connections, limits and idempotency keys."""
 
 from alembic import op
 

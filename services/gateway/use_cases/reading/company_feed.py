@@ -1,4 +1,4 @@
-"""Reads a company's timeline as it grows, once for all of the company's readers in this replica."""
+"""Reads a company's timeline as it grows, once for all of the company's readers on this replica."""
 
 import asyncio
 from collections import OrderedDict, defaultdict
@@ -22,7 +22,7 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
-# Half of what a reader may leave unread, so that one more page doesn't overflow the queue of a reader waiting to be
+# Half of what a reader may leave unread. So one more page doesn't overflow the queue of a reader that waits to be
 # woken.
 _MOST_KEPT_WAITING: Final = 1000
 # Readers woken in the first burst. Later bursts are sized by the time that earlier ones took.
@@ -36,13 +36,13 @@ _Readers = defaultdict[TimelineFilter, set[FeedReader]]
 
 
 class CompanyFeed:
-    """Passes events after ``position`` to readers. Reads from the log only after ``wake``.
+    """Passes a company's events after ``position`` to its readers. Reads from the log only after ``wake`` is called.
 
     Kafka may deliver an event before the log has stored it, so the feed reads the log again until it finds the event.
 
-    Wakes many readers in bursts. The pause after each burst is seven times as long, which leaves seven eighths of the
-    event loop to other tasks. Events that arrive meanwhile wait in the readers' queues and are sent in larger chunks.
-    The feed doesn't read the next page while a reader that is yet to be woken has too much unread.
+    If there are many readers, they're woken in bursts. The pause after each burst is seven times as long as the burst,
+    which leaves seven eighths of the event loop to other tasks. Events that arrive meanwhile wait in the readers'
+    queues and are sent in larger chunks. The feed doesn't read the next page while such a queue is too long.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class CompanyFeed:
             del self._readers[key]
 
     def wake(self, event_id: str | None = None) -> None:
-        """Continues reading. If an event's ID is given, reads until that event is found."""
+        """Resumes reading. Given an event's ID, reads until that event has been found."""
         if event_id is not None:
             if event_id in self._seen:
                 return
@@ -102,7 +102,7 @@ class CompanyFeed:
             self._task = asyncio.create_task(self._read_on(), name="timeline.feed")
 
     def pass_text(self, text: Received) -> None:
-        """Passes a piece of a turn's text to the session's readers. Doesn't parse it if nobody reads texts."""
+        """Passes a piece of a turn's text to the session's readers. If nobody reads texts, doesn't even parse it."""
         if not self._text_readers:
             return
         of_session = self._readers.get(("session", orjson.loads(text.payload)["session_id"]))
@@ -112,7 +112,7 @@ class CompanyFeed:
                 reader.wake()
 
     def end(self, problem: ServiceError) -> None:
-        """Ends all readers."""
+        """Makes all readers raise this error."""
         for reader in self.readers():
             reader.end(problem)
 
@@ -137,7 +137,7 @@ class CompanyFeed:
             self._task = None
 
     async def _read_page(self) -> bool:
-        """Passes the next events to the readers. Returns whether there are more."""
+        """Reads a page of the log, and passes its events to the readers. Returns whether there are more."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
         # Each event is matched once per filter, however many readers share the filter.
         wanted: dict[TimelineFilter, list[TimelineEvent]] = {}
@@ -163,7 +163,7 @@ class CompanyFeed:
         return page.has_more
 
     async def _wait_for_readers(self) -> None:
-        """Waits while readers that are yet to be woken have too much unread. Doesn't wait for slow clients."""
+        """Waits while readers that haven't been woken yet have too much to read. Doesn't wait for slow clients."""
         while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
             await asyncio.sleep(_FIRST_PAUSE)
 
@@ -206,19 +206,22 @@ class CompanyFeed:
         return readers
 
     def _concerned(self, event: TimelineEvent) -> Iterator[tuple[TimelineFilter, set[FeedReader]]]:
-        """Yields the filters that the event may match, with their readers. Skips other sessions' readers."""
+        """Yields the filters that the event may match, with their readers.
+
+        Skips filters for other turns and sessions.
+        """
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
             yield from self._readers.get(key, {}).items()  # type: ignore[arg-type]
 
     def _give_up_late(self) -> None:
-        """Stops waiting for events that the log didn't store in time. A later check finds them."""
+        """Stops waiting for events that the log didn't store in time. A later check will find them."""
         now = asyncio.get_running_loop().time()
         self._awaited = {event_id: until for event_id, until in self._awaited.items() if until > now}
 
 
 def _key_of(where: TimelineFilter) -> _Key | None:
-    """Returns the filter's narrowest criterion."""
+    """Returns the filter's narrowest criterion, by which readers are grouped."""
     if where.turn_id is not None:
         return ("turn", where.turn_id)
     if where.session_id is not None:

@@ -29,21 +29,24 @@ from services.gateway.use_cases.reading.turn_order import FollowedTurn, TurnOrde
 
 
 class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
-    """An order based on positions in the log."""
+    """Orders items by their positions in the log."""
 
     @property
     def position(self) -> int:
-        """The position up to which everything has been read."""
+        """The position in the log up to which everything has been read."""
 
     async def take_page(self, page: TimelinePage) -> Sequence[NewMessage]:
-        """Takes a page of stored events."""
+        """Accepts a page of stored events. Returns the messages that can be sent now."""
 
     async def join(self, reader: FeedReader) -> Sequence[NewMessage]:
-        """Marks events as read up to where the reader joined the feed. Returns the messages to send first."""
+        """Skips events from before the reader joined the feed, since they've been read.
+
+        Returns the messages to send first.
+        """
 
 
 class CompanyOrder:
-    """Orders a company's events by their positions."""
+    """Orders a company's events by their positions in the log."""
 
     is_incomplete = has_ended = False
 
@@ -70,7 +73,10 @@ class CompanyOrder:
         return ()
 
     async def ask(self) -> Sequence[TimelineEvent]:
-        """Moves the position past events that the filter excludes. Nothing needs to be fetched."""
+        """Advances the position past events that the filter excludes.
+
+        Returns nothing, because no event can be missing.
+        """
         if self._reader is not None:
             self.position = max(self.position, self._reader.reached)
         return ()
@@ -78,11 +84,11 @@ class CompanyOrder:
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
-    """Gives each reader every event once: first stored events after the reader's position, then new events.
+    """Gives each reader every event once: first the stored events after the reader's position, then new events.
 
-    A turn's events come from the runtime and Kafka, ordered by sequence. Events of a session or company come in the
-    log's order. Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it. Methods
-    that read the log raise ``PermissionDenied``.
+    A turn's events come from the runtime and Kafka, ordered by their sequence numbers. Events of a session or company
+    come in the log's order. Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it.
+    Methods that read the log raise ``PermissionDenied``.
     """
 
     bus: CommandSender
@@ -91,7 +97,7 @@ class EventReader:
     upstreams: UpstreamClient
 
     async def head(self, caller: Principal) -> int:
-        """Returns the company's newest position."""
+        """Returns the newest position in the company's log, or 0 if it's empty."""
         company_id = caller.identity.company_id
         return (await self.log.heads([company_id])).get(company_id, 0)
 
@@ -101,16 +107,16 @@ class EventReader:
     async def page_back(
         self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
     ) -> TimelinePage:
-        """Returns a page of events before a position or from the end, newest first."""
+        """Returns a page of events before a position, or from the end of the log without one, newest first."""
         return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
 
     async def company(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
-        """Yields stored events after a position in batches, then new events as they arrive.
+        """Yields the stored events after a position in batches, then new events as they arrive.
 
-        Yields its position at the end of the stored events, after a page without a match, and after every 15 s without
-        an event. Without ``after``, starts with new events.
+        Yields its position instead at the end of the stored events, after a page without a match, and after every 15 s
+        without an event. Without ``after``, starts with new events.
 
         Raises ``ServiceUnavailable`` if the reader is too slow, or if this replica shuts down.
         """
@@ -131,11 +137,10 @@ class EventReader:
         from_running_turn: bool = False,
         is_own: Callable[[str], bool] = lambda _: False,
     ) -> AsyncGenerator[SessionMessage, None]:
-        """Yields a session's events, and its turns' texts in between.
+        """Yields a session's events, with its turns' texts between them.
 
-        With ``from_running_turn``, starts at the beginning of the running turn, if any, instead of at the cursor
-        ``after``.
-        ``is_own`` returns whether the reader started a turn. The texts of such turns are always sent.
+        ``from_running_turn`` starts at the beginning of the running turn instead of at ``after``, if a turn is running.
+        ``is_own`` returns whether this reader started a turn: such turns always send their text, so it isn't requested.
 
         Raises the errors of ``company``, and ``ServiceUnavailable`` if something stays missing for a minute.
         """
@@ -152,14 +157,15 @@ class EventReader:
     async def turn(
         self, identity: Identity, session_id: str, turn_id: str, after: Cursor
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Yields a turn's events after a cursor, up to the terminal event, and ``None`` after every 15 s without one.
+        """Yields a turn's events after a cursor, up to the terminal event, and ``None`` after every 15 s without an
+        event.
 
         If there's nothing to send yet, yields ``None`` first. If the cursor is at the turn's end, yields nothing.
         Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if something stays missing
         for a minute.
         """
         order = TurnOrder(self._turn(identity, id_of(session_id, "session"), id_of(turn_id, "turn")), after)
-        # Subscribes before watching the turn, so that each event is either already recorded or still arrives.
+        # Subscribes before watching the turn, so that every event has either been recorded or will still arrive.
         async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
             watched = await order.watch()
             if after.sequence > watched.sequence:
@@ -176,7 +182,7 @@ class EventReader:
     async def submitted_turn(
         self, replies: Replies, session_id: str, first: Received | None
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Like ``turn``, for the request that started the turn. ``first``: an event that has already arrived."""
+        """Like ``turn``, but for the request that started the turn. ``first``: an event that has already arrived."""
         order = TurnOrder(self._turn(replies.identity, session_id, replies.command_id), START)
         shown: list[StreamedEvent] = []
         if replies.is_repeat:
@@ -189,13 +195,13 @@ class EventReader:
                 yield event
 
     async def turn_state(self, identity: Identity, session_id: str, turn_id: str) -> Turn:
-        """Returns the turn's current state. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        """Returns the turn's current state. Raises ``ServiceUnavailable`` if the runtime doesn't respond."""
         return await self._turn(identity, session_id, turn_id).state()
 
     async def turn_so_far(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
-        """Returns a turn's events so far, with the texts of its finished steps, without waiting for more.
+        """Returns a turn's events so far, with the texts of its finished steps. Doesn't wait for more.
 
-        The terminal event is missing if the turn's events no longer exist.
+        If the turn's events no longer exist, not even its terminal event is returned.
         """
         order = TurnOrder(self._turn(identity, session_id, turn_id), START)
         events = await order.complete(await order.watch())
@@ -212,7 +218,10 @@ class EventReader:
         has_past: bool = True,
         takes_texts: bool = False,
     ) -> AsyncGenerator[Sequence[Message], None]:
-        """Yields batches of messages. An empty batch reports the position after the stored events or a silence."""
+        """Yields batches of messages.
+
+        An empty batch means that the stored events or a silence have ended without any.
+        """
         if has_past:
             # Doesn't join the feed yet: the reader's queue would overflow while old events are read.
             async with aclosing(self._past(where, order)) as past:

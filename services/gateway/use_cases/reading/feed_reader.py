@@ -15,7 +15,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 class FeedReader(EventQueue[TimelineEvent | Received]):
     """Receives the events after ``joined_at`` and, if it ``takes_texts``, the texts of its session's turns.
 
-    ``reached``: the feed's position at the last reminder.
+    ``reached``: the feed's position at the last keep-alive.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
         super().offer(events)
 
     def tick(self, now: float, position: int) -> None:
-        """Reports the feed's position to the reader after a silence."""
+        """Reports the feed's position to the reader if no event has arrived for a while."""
         if now - self._active_at >= KEEP_ALIVE_SECONDS:
             self._active_at = now
             self.reached = position
@@ -57,15 +57,15 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
 
     @property
     def is_held(self) -> bool:
-        """Whether ``next`` has more items but waits until it's woken."""
+        """Whether there are items that ``next`` doesn't return until ``wake`` is called."""
         return self._is_limited and not self._is_woken and bool(self._unread)
 
     def unlimit(self) -> None:
-        """Lets ``next`` return all items as they arrive, until ``wake`` is called again."""
+        """Lets ``next`` return items as they arrive, without waiting for ``wake``."""
         self._is_limited = False
 
     def wake(self, *, once: bool = False) -> None:
-        """Resumes ``next``. With ``once``, only until ``next`` has returned."""
+        """Lets ``next`` return the items that have arrived. With ``once``, lets it return only once."""
         self._is_limited = self._is_woken = once
         super().wake()
 

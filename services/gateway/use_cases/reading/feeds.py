@@ -1,4 +1,4 @@
-"""Manages the feeds of all companies with readers in this replica."""
+"""Manages the feeds of all companies that have readers on this replica."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,8 +22,8 @@ _LOOK_SECONDS: Final = 1.0
 class Feeds:
     """Opens a company's feed for its first reader, and closes it after its last reader.
 
-    Readers need neither tasks nor timers. Each second, one loop sends the due keep-alives of all feeds, and another
-    loop looks for events that weren't received over Kafka.
+    Readers need neither tasks nor timers. Every second, one loop sends keep-alives for all feeds, and another checks
+    the log for events that didn't arrive over Kafka.
     """
 
     def __init__(
@@ -42,20 +42,23 @@ class Feeds:
         self._stopping = False
 
     def wake(self, envelope: Envelope, _: bytes = b"") -> None:
-        """Wakes a company's feed for a published event, which the log has already or will have soon."""
+        """Wakes a company's feed after an event was published, which the log has stored or will store soon."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.wake(envelope.id)
 
     def pass_text(self, envelope: Envelope, payload: bytes) -> None:
-        """Passes on a piece of a turn's text, which only arrives over Kafka."""
+        """Passes a piece of a turn's text to the company's feed. Texts arrive only over Kafka."""
         feed = self._feeds.get(envelope.company_id)
         if feed is not None:
             feed.pass_text(Received(envelope, payload))
 
     @asynccontextmanager
     async def joined(self, where: TimelineFilter, *, takes_texts: bool = False) -> AsyncIterator[FeedReader]:
-        """Yields a reader of events after its ``joined_at``. Raises ``Restarting`` if this replica is shutting down."""
+        """Yields a reader of the events after its ``joined_at``.
+
+        Raises ``Restarting`` if this replica is shutting down.
+        """
         feed = await self._feed(where.company_id)
         if self._stopping:
             raise Restarting()
@@ -71,14 +74,14 @@ class Feeds:
                     self._has_feeds.clear()
 
     async def run(self) -> None:
-        """Runs the loops until cancelled."""
+        """Sends keep-alives and checks the log until cancelled."""
         # Separate loops, so that a hanging database doesn't delay keep-alives.
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._keep_tending(), name="timeline.tend")
             loops.create_task(self._keep_looking(), name="timeline.look")
 
     def stop(self) -> None:
-        """Ends all readers, and rejects new ones."""
+        """Ends all readers, and refuses new ones."""
         self._stopping = True
         for feed in self._feeds.values():
             feed.end(Restarting())
@@ -113,7 +116,7 @@ class Feeds:
                 reader.tick(now, feed.position)
 
     async def _look(self) -> None:
-        """Wakes the feeds that lag behind their company's timeline."""
+        """Wakes the feeds whose position is behind their company's log."""
         try:
             heads = await self._timeline.heads(list(self._feeds))
         except ServiceUnavailable as problem:

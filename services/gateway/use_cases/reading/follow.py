@@ -1,4 +1,4 @@
-"""Follows events for a reader: reads stored pages, then waits for new events."""
+"""Follows events on behalf of a reader: reads stored pages, then waits for new events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -25,34 +25,34 @@ class Queue(Protocol[NewItem]):
     """Supplies a reader with items as they arrive."""
 
     async def next(self) -> Sequence[NewItem]:
-        """Returns the next items, or none after a silence."""
+        """Returns the next items, or nothing if none have arrived for a while."""
 
     async def wait(self, seconds: float) -> Sequence[NewItem]:
-        """Returns the next items, or none if none arrive within that many seconds."""
+        """Returns the next items, or nothing if none arrive within this time."""
 
 
 class Order(Protocol[TakenItem, NewMessage]):
-    """Turns arriving items into a reader's messages, in the reader's order."""
+    """Turns the items that arrive into a reader's messages, in the reader's order."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether an earlier item is missing. It is usually still on its way."""
+        """Whether an earlier item is missing. Usually, it's still on its way."""
 
     @property
     def has_ended(self) -> bool: ...
 
     async def take(self, items: Sequence[TakenItem]) -> Sequence[NewMessage]:
-        """Takes arriving items. Returns the messages to send now."""
+        """Accepts items as they arrive. Returns the messages that can be sent now."""
 
     async def repair(self) -> Sequence[NewMessage]:
-        """Fetches missing items, and returns the messages to send now."""
+        """Fetches missing items. Returns the messages that can be sent now."""
 
     async def ask(self) -> Sequence[NewMessage]:
-        """Fetches items that may have been lost without leaving a gap. Called after a silence."""
+        """Fetches items that may be missing without leaving a gap. Called when no item has arrived for a while."""
 
 
 async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenerator[Sequence[Message], None]:
-    """Yields messages as items arrive, and an empty batch after a silence or a repair that finds nothing.
+    """Yields messages as items arrive. Yields an empty batch after a silence, or if a repair finds nothing.
 
     Fetches items that stay missing for a quarter of a second. Raises ``ServiceUnavailable`` if that fails for a minute.
     """
@@ -86,7 +86,7 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
 async def pages(
     log: Timeline, where: TimelineFilter, *, after: int, until: int | None = None
 ) -> AsyncGenerator[TimelinePage, None]:
-    """Yields the pages after a position, up to the end or at least up to ``until``."""
+    """Yields the pages after a position, up to the end of the log or at least up to the position ``until``."""
     has_more = until is None or after < until
     while has_more:
         page = await log.page(where, after=after, limit=_PAGE)

@@ -15,9 +15,10 @@ _log = structlog.get_logger("gateway.sessions")
 
 
 class SessionOrder:
-    """``turn`` returns the session's turn with an ID.
+    """Orders a session's events by position, and places its turns' texts between them.
 
-    ``is_own`` returns whether the reader started a turn. The texts of such turns are always sent.
+    ``turn`` returns the turn with a given ID. ``is_own`` returns whether this reader started a turn: such turns always
+    send their text, so it isn't requested.
     """
 
     has_ended = False
@@ -41,7 +42,7 @@ class SessionOrder:
         return [message for each in items for message in await self._take_one(each)]
 
     async def take_page(self, page: TimelinePage) -> Sequence[SessionMessage]:
-        """Takes stored events. The texts between them won't arrive any more."""
+        """Accepts stored events. The texts between them won't arrive any more, so missing ones are fetched."""
         messages = [message for event in page.events for message in self._stream.take_event(event)]
         self.position = page.next
         return [*messages, *await self.repair()]
@@ -55,7 +56,7 @@ class SessionOrder:
         return () if turn_id is None else await self._ask_for_texts(turn_id)
 
     async def ask(self) -> Sequence[SessionMessage]:
-        """Returns nothing: positions have no gaps, so no event can be lost unnoticed."""
+        """Returns nothing: positions have no gaps, so an event can't be lost without leaving one."""
         return ()
 
     async def _take_one(self, taken: TimelineEvent | Received) -> list[SessionMessage]:
@@ -66,12 +67,15 @@ class SessionOrder:
         self.position = taken.position
         messages = self._stream.take_event(taken)
         if taken.type == "turn.started" and not self._is_own(taken.subject):
-            # Asks, since the turn's worker only sends text while somebody reads it.
+            # Requests the text, because the turn's worker sends it only while somebody reads it.
             messages += await self._ask_for_texts(taken.subject)
         return messages
 
     async def _ask_for_texts(self, turn_id: str) -> list[SessionMessage]:
-        """Takes the texts of the turn's finished steps. The worker sends the current step's text."""
+        """Requests a turn's text.
+
+        The runtime returns that of finished steps, and the worker sends the current step's.
+        """
         turn = self._stream.open_turns.get(turn_id)
         if turn is None:
             return []

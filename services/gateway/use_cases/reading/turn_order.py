@@ -1,4 +1,4 @@
-"""Orders a turn's events by sequence, and places each step's text between them."""
+"""Orders a turn's events by sequence number, and places each step's text between them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ _RUNTIME: Final = "runtime"
 
 @dataclass(frozen=True, slots=True)
 class FollowedTurn:
-    """A turn and its reader. Fetches the events and the texts of finished steps that the reader's stream has missed.
+    """A turn, as seen by one caller. Fetches the events and the texts of finished steps that a stream has missed.
 
-    Every method raises ``NotFound`` if the turn doesn't exist or the reader can't see it, and ``ServiceUnavailable``.
+    Every method raises ``NotFound`` if the turn doesn't exist or the caller can't see it. Every method raises
+    ``ServiceUnavailable`` if the runtime doesn't respond.
     """
 
     session_id: str
@@ -44,28 +45,34 @@ class FollowedTurn:
         return await self.upstreams.read(Turn, _RUNTIME, self._path, self.identity)
 
     async def watch(self, stream: TurnStream) -> WatchedTurn:
-        """Requests the turn's text. Its worker sends the current step's from the beginning, within a second."""
+        """Requests the turn's text.
+
+        Within a second, the worker starts to send the current step's text from its beginning.
+        """
         params = {"after_step": stream.at.step - 1}
         answer = await self.upstreams.request("POST", _RUNTIME, f"{self._path}/watch", self.identity, params=params)
         return WatchedTurn.model_validate_json(checked(answer))
 
     async def missed(self, stream: TurnStream) -> list[StreamedEvent]:
-        """Gives the stream the events after its position. Returns the events to send now."""
+        """Passes the recorded events after the stream's position to the stream.
+
+        Returns the events that can be sent now.
+        """
         events = await self._recorded(stream.at.sequence)
         return [shown for event in _of_turn(events) for shown in stream.take(event)]
 
     async def complete(self, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
-        """Gives the stream everything recorded before the turn was watched. Returns the events to send now."""
+        """Passes everything recorded before ``watch`` to the stream. Returns the events that can be sent now."""
         after, through = stream.at.sequence, watched.sequence
         events = list(await self._recorded(after)) if after < through else []
         are_missing = sum(event.envelope.sequence <= through for event in events) < through - after
         if are_missing:
-            # Of two events with the same sequence, the later one counts: it replaced an end that was never sent.
+            # Of two events with the same sequence number, the later one wins: it replaced an end that was never sent.
             events += await self._logged(after)
         return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
 
     async def _logged(self, after: int) -> Sequence[Received]:
-        """Returns the events from the log, in case the runtime has deleted them."""
+        """Returns the events from the timeline's log, in case the runtime has deleted them."""
         try:
             found = await self.log.turn(self.identity.company_id, self.turn_id, after_sequence=after)
         except ServiceUnavailable as problem:
@@ -74,7 +81,7 @@ class FollowedTurn:
         return [as_received(event) for event in found]
 
     async def _recorded(self, after: int) -> Sequence[Received]:
-        """Returns the events from the runtime, which is always current but only keeps them for some days."""
+        """Returns the events from the runtime, which are always current but are deleted after some days."""
         params = {"after": after}
         answer = await self.upstreams.request("GET", _RUNTIME, f"{self._path}/events", self.identity, params=params)
         return decode_events(checked(answer))
@@ -115,11 +122,14 @@ class TurnOrder:
         return [shown for received in items for shown in self._stream.take(received)]
 
     async def watch(self) -> WatchedTurn:
-        """Requests the turn's text from its worker. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        """Requests the turn's text from its worker.
+
+        Raises ``NotFound`` and ``ServiceUnavailable`` like ``FollowedTurn``.
+        """
         return await self._turn.watch(self._stream)
 
     async def complete(self, watched: WatchedTurn) -> Sequence[StreamedEvent]:
-        """Takes everything recorded before the turn was watched. Raises the errors of ``watch``."""
+        """Accepts everything that was recorded before ``watch``. Raises the errors of ``watch``."""
         return await self._turn.complete(self._stream, watched)
 
     async def repair(self) -> Sequence[StreamedEvent]:
@@ -134,7 +144,7 @@ class TurnOrder:
             return self._stream.take_history((), {}, last, is_all=True)
 
     async def ask(self) -> Sequence[StreamedEvent]:
-        """Asks while the turn is waiting: an event lost on Kafka then leaves no gap."""
+        """Fetches new events. While a turn is waiting, an event that Kafka lost leaves no gap that would reveal it."""
         try:
             return await self._turn.missed(self._stream)
         except (ServiceUnavailable, NotFound) as problem:

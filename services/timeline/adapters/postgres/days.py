@@ -1,4 +1,4 @@
-"""Narrows reads to the days on which events can be, and thus to a few of the timeline's partitions."""
+"""Limits reads to the days on which an event can have been stored, and so to a few of the timeline's partitions."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
@@ -7,23 +7,26 @@ from typing import Final
 from libs.contracts.identifiers import creation_time
 
 CLOCKS: Final = timedelta(hours=1)
-"""Maximum clock difference between two machines. A larger difference would mean more partitions to read."""
+"""The maximum clock difference between two machines. The larger it is, the more partitions a read has to include."""
 _DAY: Final = timedelta(days=1)
 _KEPT_DAYS: Final = 3
 _KEPT_COMPANIES: Final = 10_000
 
 
 def first_day_of(identifier: str | None) -> date | None:
-    """Returns the day on which an ID was created, before which no event can contain it, or None if unknown."""
+    """Returns the day on which an ID was created, or None if that's unknown.
+
+    No event can contain the ID before that day.
+    """
     made = None if identifier is None else creation_time(identifier)
     return None if made is None else (made - CLOCKS).date()
 
 
 class TimelineDays:
-    """Remembers the positions of each company's events on the most recent days.
+    """Remembers, for each company, from which position on events were stored on the most recent days.
 
-    Positions increase with time, apart from clock differences: a later event is at most one day earlier than an event
-    before it. An event dated in the future came from a wrong clock, so it says nothing about the events after it.
+    Positions increase with time, except for clock differences: a later event is dated at most one day before an earlier
+    one. An event dated in the future came from a wrong clock, so it says nothing about the events after it.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -31,7 +34,10 @@ class TimelineDays:
         self._lowest: dict[str, dict[date, int]] = {}
 
     def seen(self, company_id: str, events: Sequence[tuple[date, int]]) -> None:
-        """Records the days and positions of events. Keeps the 10,000 most recently read companies."""
+        """Records the days and positions of events that were read.
+
+        Forgets all but the 10,000 companies read most recently.
+        """
         if not events:
             return
         lowest = self._lowest.pop(company_id, {})
@@ -46,6 +52,6 @@ class TimelineDays:
             del self._lowest[next(iter(self._lowest))]
 
     def start(self, company_id: str, position: int) -> tuple[int, date] | None:
-        """Returns the highest known position up to the given one, and the first possible day of events after it."""
+        """Returns the highest known position up to the given one, and the earliest possible day of later events."""
         lowest = self._lowest.get(company_id, {})
         return max(((known, day - _DAY) for day, known in lowest.items() if known <= position), default=None)

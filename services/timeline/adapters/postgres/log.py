@@ -73,12 +73,12 @@ _STORE: Final = f"""
     SELECT count(*) FROM stored
 """
 # Until a new partition is analyzed, the check for repeated events may use an index that reads all of the company's
-# events of the day. Autovacuum only analyzes it after a minute or more.
+# events of the day. Autovacuum doesn't analyze it for a minute or more.
 _ANALYZED_AT: Final = (64, 4096)
 
 
 class PostgresTimelineLog:
-    """Stores events in batches. ``now`` returns the time in UTC, whose date determines the events' partition."""
+    """Stores events in batches. ``now`` returns the time in UTC, whose date determines the partition of new events."""
 
     def __init__(
         self, database: Database, partitions: PostgresTimelinePartitions, *, now: Callable[[], datetime]
@@ -117,7 +117,7 @@ class PostgresTimelineLog:
         return stored
 
     async def _count(self, day: date, stored: int) -> None:
-        """Analyzes a partition after it has received its first events."""
+        """Counts stored events, and analyzes a new partition after its first events."""
         before = self._stored_on_day if day == self._day else 0
         self._day, self._stored_on_day = day, before + stored
         if any(before < rows <= self._stored_on_day for rows in _ANALYZED_AT):
@@ -156,14 +156,17 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 
 
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
-    """Returns the statement that stores events created at these times. No event was stored before its creation."""
+    """Returns the statement that stores events created at these times.
+
+    It looks for duplicates only from the earliest creation on, because no event is stored before it's created.
+    """
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min
     return _STORE.format(first=first, last=(now + CLOCKS).date(), today=now.date())
 
 
 def _made_at(event: NewEvent) -> datetime | None:
-    """Returns when the event was created, or None for an invalid time or the earliest possible one."""
+    """Returns when the event was created, or None if its time is invalid or too early to calculate with."""
     try:
         made = parse_time(event.time).astimezone(UTC)
         if made.date() > date.min:
@@ -175,5 +178,5 @@ def _made_at(event: NewEvent) -> datetime | None:
 
 
 def _as_json(events: Sequence[NewEvent]) -> str:
-    """Returns rows for ``json_to_recordset``, with the events' fields as columns."""
+    """Returns the events as rows for ``json_to_recordset``, with their fields as columns."""
     return orjson.dumps(events, default=embedded_json).decode()

@@ -32,16 +32,21 @@ _EXISTING: Final = """
 
 
 class PostgresTimelinePartitions:
-    """Any process may call any method at any time. A lock and a lease prevent conflicts."""
+    """Creates and drops partitions.
+
+    Any process may call any method at any time: a lock and a lease prevent conflicts.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
     async def make(self, today: date) -> None:
-        """Creates missing partitions for today, for the next days and, because clocks may be slow, for yesterday.
+        """Creates missing partitions for today and the next days, and for yesterday, because another machine's clock
+        may be slow.
 
-        Creates a table and attaches it, because creating a partition directly would block readers and writers.
+        Each table is created first and then attached, because creating a partition directly would block readers and
+        writers.
         """
         wanted = [today + number * _DAY for number in range(-1, _AHEAD + 1)]
         async with self._database.transaction() as connection:
@@ -53,9 +58,9 @@ class PostgresTimelinePartitions:
                     _log.info("timeline.partition_made", day=str(day))
 
     async def analyze(self, day: date) -> None:
-        """Analyzes the day's partition, unless its statistics already show that it's large.
+        """Analyzes the day's partition, unless its statistics show that it's large already.
 
-        If that fails, leaves it to autovacuum.
+        If that fails, autovacuum will do it later.
         """
         name = _NAME.format(day)
         try:

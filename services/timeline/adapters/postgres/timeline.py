@@ -12,7 +12,7 @@ from services.timeline.domain.events import TimelinePage
 
 _NOW: Final = partial(datetime.now, UTC)
 MOST_LOOKED_AT: Final = 5000
-"""Maximum number of events that a filtered read examines."""
+"""The maximum number of events that a filtered read examines."""
 
 _NAMES: Final = (
     "position", "company_id", "id", "type", "version", "source", "subject", "sequence", "time", "correlation_id",
@@ -29,11 +29,11 @@ _SOME: Final = {
     "types": "(type = ANY(%(names)s) OR type ^@ ANY(%(prefixes)s::text[]))",
     "visible_to": "(owner_id IS NULL OR owner_id = %(visible_to)s)",
 }
-"""Conditions without an index, which are checked for each event."""
+"""Conditions that no index supports, so that each event has to be checked."""
 
 
 class PostgresTimeline:
-    """Reads events. Remembers the positions of recent days, in order to read few partitions."""
+    """Reads events. Remembers the positions of recent days, so that it needs to read only a few partitions."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = _NOW) -> None:
         self._database = database
@@ -51,7 +51,7 @@ class PostgresTimeline:
         return events[0] if events else None
 
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
-        """Reads a page. If there are filters without an index, examines at most 5,000 events."""
+        """Reads a page. With filters that no index supports, examines at most 5,000 events."""
         values = _values(where) | {"after": after, "limit": limit + 1}
         start = self._days.start(where.company_id, after + 1)
         found, some = _indexed(where, from_day=start and start[1]), _some(where)
@@ -61,13 +61,16 @@ class PostgresTimeline:
         end = await self._database.execute(_nth(found), values) if some else []
         if not end:
             return TimelinePage(events, events[-1].position if events else after, has_more=False)
-        # Bounds the statement, since events may have been added after the first one.
+        # Limits the statement to this position, since events may have been added after the first statement.
         events = await self._events(_scan([*found, "position <= %(end)s"], some), values | {"end": end[0][0]})
         until = events[limit - 1].position if len(events) > limit else end[0][0]
         return TimelinePage(events[:limit], until, has_more=True)
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Reads a page backwards. Examines at most 5,000 events, like ``page``. No events are ever added in between."""
+        """Reads a page backwards.
+
+        Examines at most 5,000 events, like ``page``. Events are never added below a position.
+        """
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}
         found, some = _indexed(where, _BELOW), _some(where)
@@ -87,7 +90,7 @@ class PostgresTimeline:
         return await self._events(f"{_SELECT} WHERE {found} ORDER BY sequence", values)
 
     async def _newest_days(self, where: TimelineFilter, values: dict[str, Any]) -> list[RecordedEvent]:
-        """Reads a company's page backwards on the days whose positions are known. May return less than the page."""
+        """Reads a page backwards, but only on the days whose positions are known. The page may be incomplete."""
         start = self._days.start(where.company_id, values["before"] - values["limit"])
         if start is None or any(getattr(where, name) is not None for name in _INDEXED):
             return []
@@ -108,14 +111,17 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
 
 
 def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | None = None) -> list[str]:
-    """Returns the conditions for which an index returns events in the order of their positions."""
+    """Returns the conditions that an index can check. The index returns events in the order of their positions."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
     since = _since(from_day, first_day_of(where.session_id), first_day_of(where.turn_id))
     return ["company_id = %(company_id)s", *narrowed, bound, *since]
 
 
 def _since(*days: date | None) -> list[str]:
-    """Returns a condition that excludes earlier partitions. It's a literal, so the plan excludes them, too."""
+    """Returns a condition that excludes earlier partitions.
+
+    It's a literal, so that the query plan excludes them, too.
+    """
     known = [day for day in days if day is not None]
     return [f"day >= '{max(known)}'"] if known else []
 

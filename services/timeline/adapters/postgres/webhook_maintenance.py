@@ -1,4 +1,4 @@
-"""Periodic work on webhooks in PostgreSQL: purging, re-encryption and measurement."""
+"""Maintains webhooks in PostgreSQL: deletes old deliveries, replaces ciphertexts and measures the backlog."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

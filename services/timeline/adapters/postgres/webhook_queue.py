@@ -1,4 +1,4 @@
-"""Stores claimed webhooks and their deliveries in PostgreSQL."""
+"""Stores the workers' claims of webhooks, and the deliveries, in PostgreSQL."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -26,7 +26,7 @@ from services.timeline.domain.ports import ClaimedWebhook
 from services.timeline.domain.webhooks import Webhook, WebhookSecret
 
 MOST_PENDING: Final = 100_000
-"""Maximum number of pending deliveries per webhook. Further events wait in the timeline."""
+"""The maximum number of pending deliveries per webhook. Further events wait in the timeline."""
 _CHAIN_LENGTH: Final = 5
 _DEAD_WORKERS: Final = "DELETE FROM webhook_workers WHERE lease_expires_at < now() - interval '1 hour'"
 _RENEW: Final = """
@@ -154,7 +154,10 @@ WHERE id = %(id)s
 
 
 class PostgresWebhookQueue:
-    """A worker counts as dead when its lease has expired, or earlier if its process is known to have ended."""
+    """The workers' queue.
+
+    A worker counts as dead if its lease has expired, or if its process is known to have ended.
+    """
 
     def __init__(self, database: Database, outbox: Outbox, presence: Presence) -> None:
         self._database = database

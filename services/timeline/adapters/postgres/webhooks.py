@@ -1,4 +1,4 @@
-"""Stores webhooks in PostgreSQL, for requests by their creators."""
+"""Stores webhooks in PostgreSQL on behalf of the users who create and change them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -78,7 +78,7 @@ UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS
     SELECT DISTINCT ON (chain) id FROM webhook_deliveries
     WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
 """
-"""Makes each chain's next delivery due."""
+"""Makes the next delivery of each chain due."""
 _ONE_MORE: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
 
 
@@ -123,7 +123,7 @@ class PostgresWebhookWriter:
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         await self._connection.execute(_LOCK, (webhook.company_id,))
         if await fetch_value(self._connection, _COUNT, (webhook.company_id,)) >= most:
-            raise Conflict(f"Your company already has {most} webhooks, which is the maximum.")
+            raise Conflict(f"Your company already has {most} webhooks, which is the maximum. Delete one first.")
         await self._connection.execute(_INSERT, _values(webhook))
         await self._connection.execute(_ADD_SIGNER, asdict(secret))
 

@@ -1,1 +1,1 @@
-"""Commands and reads, by resource."""
+"""Handles commands and serves reads, with one module per resource."""

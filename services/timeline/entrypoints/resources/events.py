@@ -1,6 +1,6 @@
-"""Serves the numbered log over the internal API, limited to the caller's company and rights.
+"""Serves the numbered log over the internal API. Callers see only their company's events, limited by their rights.
 
-A reply is one line of JSON with the events' metadata, followed by their payloads as published, one after the other.
+A reply is a line of JSON with the events' metadata, followed by their payloads as published, one after the other.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def serve_events(http: FastAPI, timeline: Timeline) -> None:
 
     @router.get("/events/back")
     async def page_back(where: Wanted, before: Position | None = None, limit: Most = 50) -> Response:
-        """Returns events before a position or from the end, newest first."""
+        """Returns a page of events before a position, or from the end of the log without one, newest first."""
         found = await timeline.page_back(where, before=before, limit=limit)
         return _reply(found.events, next=found.next, has_more=found.has_more)
 
@@ -63,7 +63,7 @@ def serve_events(http: FastAPI, timeline: Timeline) -> None:
 
     @router.post("/events/heads")
     async def heads(companies: list[str], who: Caller) -> Response:
-        """Returns the newest positions of many companies, for the gateway, which follows them for its readers."""
+        """Returns the newest positions of many companies. The gateway uses it to follow the log for its readers."""
         if not who.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential needs the scope installation:read.")
         return Response(orjson.dumps(await timeline.heads(companies)), media_type="application/json")

@@ -1,4 +1,4 @@
-"""Handles commands and reads of webhooks and their deliveries."""
+"""Handles commands about webhooks and their deliveries, and serves reads of them."""
 
 from fastapi import APIRouter, FastAPI
 

@@ -1,4 +1,4 @@
-"""Creates the tables of the timeline, webhooks, deliveries and usage."""
+"""Creates the tables for the timeline, webhooks, deliveries and usage."""
 
 from alembic import op
 

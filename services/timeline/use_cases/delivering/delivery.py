@@ -1,4 +1,4 @@
-"""Delivers events to one webhook as long as it has work."""
+"""Delivers events to one webhook for as long as it has work."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from services.timeline.use_cases.delivering.attempts import WebhookAttempts
 
 _log = structlog.get_logger("webhooks")
 PICKED_UP: Final = 200
-"""Maximum number of events for which deliveries are created at once."""
+"""The maximum number of events for which deliveries are created at once."""
 CHAINS: Final = 16
-"""Maximum number of a webhook's chains that are sent concurrently."""
+"""The maximum number of a webhook's chains that are sent concurrently."""
 CHAINS_OF_FAILING: Final = 4
-"""The maximum while the last attempt has failed, so that a hanging endpoint holds few permits."""
+"""The same maximum after a failed attempt. It's lower, so that a hanging endpoint holds only a few permits."""
 # More chains are loaded than are sent, so that attempts needn't wait for the database.
 _LOADED: Final = 64
 # The time within which changes to a hanging webhook are noticed.
@@ -30,7 +30,10 @@ _LOOK_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTools:
-    """Dependencies shared by a worker's webhooks. ``permits`` limit the attempts of the process and of each company."""
+    """The dependencies that a worker's webhooks share.
+
+    ``permits`` limit how many attempts the process and each company make at a time.
+    """
 
     queue: WebhookQueue
     timeline: Timeline
@@ -41,16 +44,16 @@ class DeliveryTools:
 
 @dataclass(slots=True)
 class _Chain:
-    """Deliveries that are sent one at a time. ``outcomes`` haven't been recorded yet."""
+    """A chain's deliveries, which are sent one at a time. ``outcomes``: those that haven't been recorded yet."""
 
     task: asyncio.Task[None]
     outcomes: list[AttemptOutcome] = field(default_factory=list)
 
 
 class WebhookDelivery:
-    """Creates deliveries for new events, sends due deliveries and records the outcomes, until no work remains.
+    """Creates deliveries for new events, sends those that are due, and records the outcomes, until no work remains.
 
-    An attempt that was made but not recorded is made again, with the same ``webhook-id``.
+    If an attempt is made but not recorded, the event is sent again with the same ``webhook-id``.
     """
 
     def __init__(self, tools: DeliveryTools, worker_id: str, webhook_id: str) -> None:
@@ -66,12 +69,12 @@ class WebhookDelivery:
         self._news = asyncio.Event()
 
     def drain(self) -> None:
-        """Stops starting attempts. ``run`` ends when the running attempts have ended."""
+        """Stops starting attempts, and lets ``run`` return once the running attempts have ended."""
         self._draining = True
         self._news.set()
 
     async def run(self) -> None:
-        """Runs until there's no work, or until the webhook is disabled, deleted or claimed by another worker."""
+        """Delivers until there's no work, or until the webhook is disabled, deleted or claimed by another worker."""
         try:
             while await self._turn():
                 with suppress(TimeoutError):
@@ -82,7 +85,7 @@ class WebhookDelivery:
             await self._cancel()
 
     async def _turn(self) -> bool:
-        """Records outcomes, creates deliveries and starts attempts. Returns False once nothing is running."""
+        """Records outcomes, creates deliveries and starts attempts. Returns False when there's nothing left to do."""
         if not await self._record():
             return False
         if self._draining:
@@ -102,7 +105,7 @@ class WebhookDelivery:
         return more or bool(self._chains)
 
     async def _send_due(self, claimed: ClaimedWebhook) -> bool:
-        """Starts due deliveries and, unless several subjects fail, creates more. Returns whether events remain."""
+        """Starts due deliveries. Creates more, unless several subjects fail. Returns whether there are more events."""
         if self._failing:
             await self._start(claimed)
             if self._chains and claimed.several_fail:
@@ -112,7 +115,7 @@ class WebhookDelivery:
         return more
 
     async def _pick_up(self, claimed: ClaimedWebhook) -> bool:
-        """Creates deliveries for new events and moves the cursor. Returns whether there are more events."""
+        """Creates deliveries for new events, and advances the cursor. Returns whether there are more events."""
         tools, webhook = self._tools, claimed.webhook
         # Reads the head first, because everything up to the head is readable.
         head = await tools.timeline.head(webhook.company_id)
@@ -157,7 +160,7 @@ class WebhookDelivery:
                 return
 
     async def _permitted(self, company_id: str, delivery: DueDelivery) -> Answer | None:
-        """Makes an attempt once there's a permit. Returns None if nothing may be sent any more."""
+        """Makes an attempt once a permit is free. Returns None if nothing may be sent any more."""
         async with self._tools.permits.acquire(company_id):
             # Reads the webhook again, since the wait may have been long.
             claimed = self._claimed
@@ -169,7 +172,7 @@ class WebhookDelivery:
         return await self._tools.attempts.make(claimed, delivery, self._tools.now())
 
     async def _record(self) -> bool:
-        """Stores outcomes and drops finished chains. Returns False if the webhook is another worker's."""
+        """Stores outcomes and drops finished chains. Returns False if another worker has the webhook now."""
         ended = [name for name, chain in self._chains.items() if chain.task.done()]
         outcomes = [outcome for chain in self._chains.values() for outcome in chain.outcomes]
         for chain in self._chains.values():

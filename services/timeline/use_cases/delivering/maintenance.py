@@ -1,4 +1,4 @@
-"""Periodic maintenance of webhooks: deletes old deliveries, re-encrypts secrets and measures the backlog."""
+"""Maintains webhooks: deletes old deliveries, re-encrypts secrets and measures the backlog."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from services.timeline.domain.ports import DeliveryMetrics, WebhookMaintenanceSt
 
 _log = structlog.get_logger("webhooks")
 KEEP: Final = timedelta(days=7)
-# The default time for which the timeline keeps events.
+# As long as the timeline keeps events by default.
 KEEP_PENDING: Final = timedelta(days=30)
 _BATCH: Final = 5_000
 
@@ -25,14 +25,14 @@ class WebhookMaintenance:
     now: Callable[[], datetime]
 
     async def purge(self) -> int:
-        """Deletes a batch of old deliveries and returns their number."""
+        """Deletes a batch of old deliveries. Returns how many were deleted."""
         return await self.store.purge(now=self.now(), keep=KEEP, keep_pending=KEEP_PENDING, limit=_BATCH)
 
     async def measure(self) -> None:
         self.metrics.waiting(await self.store.backlog(now=self.now()))
 
     async def reencrypt(self) -> int:
-        """Re-encrypts secrets under the newest key, and returns their number."""
+        """Re-encrypts secrets under the newest key. Returns how many were changed."""
         if self.cipher is None:
             return 0
         rotation = await reencrypt(self.store, self.cipher)

@@ -1,4 +1,4 @@
-"""Finds webhooks with work and delivers to them."""
+"""Finds webhooks that have work, and delivers events to them."""
 
 import asyncio
 from typing import Final
@@ -10,19 +10,22 @@ from services.timeline.use_cases.delivering.delivery import DeliveryTools, Webho
 
 _log = structlog.get_logger("webhooks")
 POLL_SECONDS: Final = 0.2
-# While no webhook has work, the pauses between checks grow up to this.
+# While no webhook has work, the pauses between checks grow to at most this length.
 _REST_SECONDS: Final = 1.0
 _MORE: Final = 2
 LEASE_SECONDS: Final = 10.0
 MOST_WEBHOOKS: Final = 1_000
-"""Maximum number of webhooks to which a process delivers concurrently."""
+"""The maximum number of webhooks to which a process delivers concurrently."""
 _CLAIMED_AT_ONCE: Final = 50
 # The pause after an internal failure, such as a secret that can't be decrypted.
 _PAUSE_SECONDS: Final = 5.0
 
 
 class WebhookWorker:
-    """Delivers events to webhooks. Any number of workers may run, since each webhook belongs to one at a time."""
+    """Delivers events to webhooks.
+
+    Any number of workers may run, because each webhook belongs to one of them at a time.
+    """
 
     def __init__(self, tools: DeliveryTools, worker_id: str) -> None:
         self._tools = tools
@@ -49,7 +52,7 @@ class WebhookWorker:
         await repeat_while_busy(self._look, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
 
     async def poll(self) -> int:
-        """Releases idle webhooks, claims those with work, and returns the number claimed."""
+        """Releases webhooks without work, and claims those with work. Returns how many were claimed."""
         ended = tuple(self._ended)
         if ended:
             await self._tools.queue.release(self._worker_id, ended)
@@ -63,16 +66,19 @@ class WebhookWorker:
         return len(claimed)
 
     async def _look(self) -> int:
-        """Polls. The next check follows immediately after a claim, and without a pause while deliveries are running."""
+        """Polls, and returns how soon to poll again.
+
+        After a claim, that's immediately. While deliveries are running, the interval doesn't grow.
+        """
         return _MORE if await self.poll() else int(bool(self._running))
 
     async def idle(self) -> None:
-        """Waits until no delivery is running."""
+        """Waits until no deliveries are running."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def stop(self, seconds: float) -> None:
-        """Stops within that time. Records sent deliveries, and leaves the rest to other workers."""
+        """Stops within ``seconds``. Records what has been sent, and leaves the rest to other workers."""
         self._stopping = True
         for delivery in self._running.values():
             delivery.drain()

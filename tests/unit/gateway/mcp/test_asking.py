@@ -41,7 +41,7 @@ async def test_an_agent_is_asked_and_its_progress_told(served: Served, mode: str
     assert {"status": "completed", "reply": "Hello."}.items() <= result.structured_content.items()
     assert result.structured_content["session_id"] in text_of(result)
     assert [message for _, message in told[:3]] == [
-        "The agent is working.", "Calls shop.refund.", "shop.refund has finished.",
+        "The agent is working.", "Calling shop.refund.", "shop.refund has finished.",
     ]  # fmt: skip
     assert told[-1][1] == "Hello."
     numbers = [number for number, _ in told]
@@ -68,7 +68,7 @@ async def test_a_conversation_goes_on_in_its_session_and_with_its_agent_only(ser
     assert went_on.is_error is False
     assert [type(sent.command) for sent in served.public.bus.sent] == [ExecuteTurn]
     assert refused.is_error is True
-    assert "isn't one of the agent" in text_of(refused)
+    assert "doesn't belong to the agent" in text_of(refused)
     assert text_of(unknown).startswith("not_found_error")
 
 

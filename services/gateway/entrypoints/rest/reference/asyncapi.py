@@ -1,4 +1,4 @@
-"""The AsyncAPI document, which describes the Kafka topics and the WebSocket of a session."""
+"""Builds the AsyncAPI document, which describes the Kafka topics and the WebSocket of a session."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,12 +20,12 @@ _DESCRIPTION: Final = """\
 Messages are JSON objects in text frames of at most 512 KiB. The service sends the events of all turns of the session,
 including those of other callers. To connect, send an API key in `x-api-key`, a bearer token in `Authorization`, the
 subprotocols `aes.v1` and `aes.token.<bearer token>`, or a public key in the query. If the service rejects a connection,
-it accepts the handshake and then closes with 4401, 4403, 4404 or 4429. After 1012 or 1013, reconnect.
+it accepts the handshake and then closes with code 4401, 4403, 4404 or 4429. After 1012 or 1013, reconnect.
 """
 _REF: Final = {"type": "string", "description": "The `ref` of the message that caused this one."}
 _ID: Final = {
     "type": "string",
-    "description": "The position right after this message. Pass it as `after` to `subscribe`. Opaque.",
+    "description": "The position right after this message, as an opaque string. Pass it as `after` to `subscribe`.",
 }
 _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "execute": {"content": "How are our sales?", "idempotency_key": "order-4711", "ref": "1"},
@@ -41,7 +41,7 @@ _EXAMPLES: Final[dict[str, dict[str, Any]]] = {
 
 
 def document() -> dict[str, Any]:
-    """Builds the document as JSON-ready data: the Kafka topics, and the WebSocket's channel."""
+    """Builds the document from the description of the Kafka topics, and adds the WebSocket's channel."""
     described = asyncapi.document()
     received = {f"client.{kind}": _client_message(kind, model) for kind, model in MODELS.items()}
     sent = {**_event_messages(), "server.error": _error(), "server.pong": _pong()}
@@ -88,7 +88,7 @@ def _client_message(kind: str, model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _event_messages() -> dict[str, Any]:
-    """Returns the messages for events of sessions and for texts, as they're wrapped for the WebSocket."""
+    """Returns the messages that the server sends for a session's events and texts."""
     return {
         f"server.{public_name(name)}": _event_message(name, model)
         for name, (model, topic) in published_messages().items()

@@ -1,4 +1,4 @@
-"""Texts of the API reference."""
+"""The texts of the API reference."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ TAGS: Final = {
     "Access": "API keys, tokens, connections, and the caller.",
     "Operations": "Health, lag and dead-lettered messages, for operators.",
 }
-CORRELATION_IN: Final = "An ID for all events of this request. Generated if omitted."
+CORRELATION_IN: Final = "An ID that all events of this request will have. Generated if omitted."
 CORRELATION_OUT: Final = "The request's correlation ID."
 LOCATION: Final = "The URL of the created resource."
 CHALLENGES: Final = "The supported authentication methods."
