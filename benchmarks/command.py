@@ -1,4 +1,4 @@
-"""`aes bench`."""
+"""The `aes bench` commands."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -27,7 +27,7 @@ class Engine(StrEnum):
 
 Only = Annotated[
     Side | None,
-    typer.Option("--only", help="Measure only the service or only the reference. Doesn't calculate ratios."),
+    typer.Option("--only", help="Measure only the service or only the reference, without ratios."),
 ]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")]
 
@@ -63,7 +63,7 @@ def turns(
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare turn throughput and latency with a handwritten app's, in a few minutes.
+    """Compare turn throughput and latency with those of a handwritten app, in a few minutes.
 
     Starts a separate stack with a model stub that responds immediately, and stops it afterwards.
     docs/contributing/performance.md explains the figures and how to profile.
@@ -88,7 +88,7 @@ def scaling(
     """Compare turns, reads, searches and purges in an empty system with those in a system with a million sessions.
 
     Starts two separate stacks and stops them afterwards. The sessions have ten million turns and fifty million events.
-    With a million passages in other knowledge bases, the data takes 52 GB. Fails if it doesn't fit on the disk.
+    With a million passages in other knowledge bases, the data takes 52 GB. Fails if the disk doesn't have enough space.
     """
     from benchmarks.scaling import run
 
@@ -102,8 +102,8 @@ def fair(
 ) -> None:
     """Measure a company's latencies, first without other load, then while another company floods every queue.
 
-    Starts a separate stack and stops it afterwards. Takes four minutes on an idle machine. Exits with 1 if the flood
-    more than doubles a 95th percentile.
+    Starts a separate stack and stops it afterwards. Takes four minutes on an idle machine. Exits with 1 if a 95th
+    percentile more than doubles during the flood.
     """
     from benchmarks.fair import run
 
@@ -116,9 +116,10 @@ def rest(
     kills: Annotated[int, typer.Option("--kills", min=0, help="Number of times to kill each service's process.")] = 3,
     json_output: Json = False,
 ) -> None:
-    """Measure an idle stack's CPU, memory, import, startup and restart times.
+    """Measure an idle stack's CPU, memory, import times, startup time and restart times.
 
-    Starts a separate stack and stops it afterwards. Run `aes up` first, which downloads everything it needs.
+    Starts a separate stack and stops it afterwards. First run `aes up`, which downloads everything that the stack
+    needs.
     """
     from benchmarks.rest import run
 
@@ -135,16 +136,19 @@ def search(
         list[Engine] | None, typer.Option("--engine", help="Search engine to measure. Repeatable.")
     ] = None,
     size: Annotated[
-        list[int] | None, typer.Option("--size", min=1, help="Passages in the index for timing searches. Repeatable.")
+        list[int] | None,
+        typer.Option("--size", min=1, help="Number of passages in the index for timed searches. Repeatable."),
     ] = None,
-    quality_only: Annotated[bool, typer.Option("--quality-only", help="Skip the timing.")] = False,
-    searches: Annotated[int, typer.Option("--searches", min=1, help="Searches per mode and size.")] = 100,
+    quality_only: Annotated[bool, typer.Option("--quality-only", help="Measure only quality, not latency.")] = False,
+    searches: Annotated[
+        int, typer.Option("--searches", min=1, help="Number of searches per mode and index size.")
+    ] = 100,
     json_output: Json = False,
 ) -> None:
-    """Measure search quality and latency of the search engines.
+    """Measure the quality and latency of the search engines.
 
     Starts separate servers and stops them afterwards. The first run with Weaviate builds it with Go. Without a
-    collection, the benchmark uses a small one about the handbook in examples/.
+    collection, uses a small one about the handbook in examples/.
     """
     from benchmarks.search import SHIPPED, SIZES, run
 
@@ -157,11 +161,12 @@ def ingest(
     folder: Annotated[Path, typer.Argument(help="Folder of documents, at any depth.", exists=True, file_okay=False)],
     rounds: Rounds = 1,
     side: Annotated[
-        list[str] | None, typer.Option("--side", help="reference, 'one worker' or 'two workers'. Repeatable.")
+        list[str] | None,
+        typer.Option("--side", help="Side to measure: reference, 'one worker' or 'two workers'. Repeatable."),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare ingesting a folder, with one and two workers, with a handwritten script.
+    """Compare the service's ingestion of a folder, with one and two workers, with a handwritten script's.
 
     Starts separate stacks and stops them afterwards.
     """

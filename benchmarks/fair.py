@@ -1,4 +1,4 @@
-"""`aes bench fair`: the effect on a company when another company floods every queue.
+"""`aes bench fair`: how one company is affected when another company floods every queue.
 
 The first company runs turns, uploads files and ingests 11-byte files at a steady rate, first alone, then during a
 flood. The other company keeps every queue full with turns, streams, uploads, text that is slow to chunk, and failing
@@ -44,7 +44,7 @@ class Unexpected(Exception):
 class Company:
     """Calls the API with a company's key, and retries writes that weren't accepted in time.
 
-    Doesn't use the shipped client, whose requests take several times the CPU, which is scarce during the flood.
+    The Python client isn't used, because its requests take several times the CPU, which is scarce during the flood.
     """
 
     session: aiohttp.ClientSession
@@ -58,7 +58,7 @@ class Company:
             yield cls(session)
 
     async def post(self, path: str, body: Any, *expected: int, name: str = "", **headers: str) -> dict[str, Any]:
-        """Sends a POST. ``body`` is a JSON document, or a file's bytes if ``name`` is given."""
+        """Sends a POST request. ``body`` is a JSON document, or a file's content if ``name`` is given."""
         headers["idempotency-key"] = uuid.uuid4().hex
         while True:
             sent: dict[str, Any] = {"json": body}
@@ -93,14 +93,20 @@ class Company:
 
 @dataclass
 class Probes:
-    """Operations started at a steady rate, even if earlier ones haven't finished. ``seconds``: durations by kind."""
+    """Operations that start at a steady rate, even if earlier ones haven't finished.
+
+    ``seconds`` are durations by kind.
+    """
 
     company: Company
     seconds: dict[str, list[float]] = field(default_factory=dict)
     _begun: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, duration: float) -> dict[str, float]:
-        """Returns the 95th percentiles in seconds, by kind."""
+        """Runs the operations for ``duration`` seconds.
+
+        Returns the 95th percentiles of their durations in seconds, by kind.
+        """
         sessions = [await self.company.new_session("openai:stub") for _ in range(16)]
         numbers = iter(range(10**9))
 
@@ -137,7 +143,10 @@ class Probes:
 
 
 async def run(seconds: float, say: Say) -> Result:
-    """Returns the 95th percentiles in ms without and with the flood, and their ratio, for each kind of operation."""
+    """Measures a company with and without the flood.
+
+    Returns 95th percentiles in ms, and their ratios, by kind of operation.
+    """
     async with (
         own_home("fair") as (home, children),
         children.model_stub() as (_, model_url),
@@ -156,12 +165,12 @@ async def run(seconds: float, say: Say) -> Result:
                 await probes.run(_SETTLE_SECONDS)
                 beside = await probes.run(seconds)
                 if flooding.returncode is not None:
-                    raise StackError("The flood has ended.", "\n".join(tail(children.log, 15)))
+                    raise StackError("The flood ended before the measurement.", "\n".join(tail(children.log, 15)))
     return result(seconds, quiet, beside)
 
 
 def result(seconds: float, quiet: dict[str, float], beside: dict[str, float]) -> Result:
-    """Creates the result from 95th percentiles in seconds."""
+    """Returns the benchmark's result for 95th percentiles in seconds."""
     operations = {
         kind: {
             "p95_quiet_ms": round(quiet[kind] * 1000, 1),
@@ -232,7 +241,7 @@ async def _ingestions(company: Company, number: int) -> None:
 
 
 async def _persistently(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-    """Retries rejected calls once that's allowed."""
+    """Retries a rejected or failed call until it succeeds, at the time that the service requests."""
     while True:
         try:
             return await call(*arguments, **options)

@@ -2,7 +2,8 @@
 
 The script is a single process that reads, chunks, embeds and stores a folder without checkpoints: `python -m
 benchmarks.ingest FOLDER`, with the database's URL in REFERENCE_DATABASE_URL. It converts files to Markdown and chunks
-them like the service, so both sides have the same chunks. It uses the same model through the model's own package.
+them as the service does, so both sides have the same chunks. It uses the same embedding model, through the model's own
+package.
 """
 
 import asyncio
@@ -80,7 +81,7 @@ async def run(folder: Path, rounds: int, sides: Sequence[str], say: Say) -> Resu
 
 
 def corpus_files(folder: Path) -> list[Path]:
-    """Returns all files below a folder whose type the service accepts, except empty and oversized ones."""
+    """Returns all files below a folder that the service accepts. Files that are empty or too large are omitted."""
     return sorted(
         path
         for path in folder.rglob("*")
@@ -108,7 +109,7 @@ def result(results: Sequence[dict[str, Any]]) -> Result:
 
 
 def _ratio(results: Sequence[dict[str, Any]], side: str) -> float | None:
-    """Returns the median ratio of a system's files per second to the reference's, over the rounds."""
+    """Returns the ratio of a side's files per second to the reference's, as the median over the rounds."""
     rates = {(each["label"]["side"], each["label"]["round"]): each["files"] / each["seconds"] for each in results}
     ratios = [
         rate / rates["reference", number]
@@ -130,7 +131,7 @@ async def _reference(home: Home, children: Children, folder: Path) -> dict[str, 
                 process.stdin.write(b"go\n")
                 line = await process.stdout.readline()
             if not line:
-                raise StackError("The reference script ended.", f"See {children.log}")
+                raise StackError("The reference script ended unexpectedly.", f"See {children.log}")
     return {**json.loads(line), "usage": usage}
 
 
@@ -161,7 +162,10 @@ async def _collected(client: AsyncClient, files: Sequence[Path]) -> str:
 
 
 async def _ingested(client: AsyncClient, collection_id: str) -> tuple[float, Any]:
-    """Returns the seconds from the command to the end of the ingestion, as recorded in the knowledge base."""
+    """Ingests a collection.
+
+    Returns the seconds until the end recorded in the knowledge base, and the knowledge base.
+    """
     began = datetime.now(UTC)
     chunking: Any = _CHUNKING.model_dump()
     made = await client.knowledge_bases.create(
@@ -173,7 +177,7 @@ async def _ingested(client: AsyncClient, collection_id: str) -> tuple[float, Any
 
 @asynccontextmanager
 async def _used(parts: dict[str, psutil.Process], in_memory: Sequence[psutil.Process]) -> AsyncIterator[dict[str, Any]]:
-    """Measures CPU seconds by process and elsewhere, and the peak memory of some processes together."""
+    """Yields the CPU seconds of each process and of the rest of the machine, and the peak memory of ``in_memory``."""
     usage: dict[str, Any] = {"cpu": {}, "peak_bytes": 0, "elsewhere": 0.0}
 
     async def sample() -> None:

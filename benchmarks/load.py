@@ -1,7 +1,7 @@
-"""The load generator: `python -m benchmarks.load`. It's a separate process, so that its CPU time is counted separately.
+"""The load generator: `python -m benchmarks.load`. A separate process, so that its CPU time is counted separately.
 
 Reads jobs as lines from stdin until it's closed. For each job, it prepares, prints `{"ready": true}`, waits for a line,
-runs the job, and prints the outcome. On failure, it prints `{"error": "…"}`.
+runs the job, and prints the outcome. If that fails, it prints `{"error": "…"}`.
 """
 
 import asyncio
@@ -30,8 +30,9 @@ _NO_HEADERS: Final = ("Accept-Encoding", "User-Agent")
 
 @dataclass(frozen=True)
 class Scenario:
-    """A load of ``concurrency`` concurrently busy sessions with one connection each. ``turns``: measured turns in
-    total.
+    """A load in which ``concurrency`` sessions are busy at the same time, each with its own connection.
+
+    ``turns`` is the total number of measured turns.
     """
 
     name: str
@@ -42,11 +43,11 @@ class Scenario:
     tool: str = ""
     """The tool that every turn calls once. The reference app's agents have it, too."""
     protocol: Protocol = "native"
-    """The API used for the service. With OpenAI's API, each turn creates its own session."""
+    """The service's API to use. With OpenAI's API, each turn creates its own session."""
     turns_per_session: int = 20
-    """Afterwards, a new session is used, so that the history stays bounded."""
+    """After this many turns, a new session is used, so that histories stay short."""
     opens_sessions: bool = False
-    """Whether each session is created before its first turn, while the clock runs, and not beforehand."""
+    """Whether sessions are created during the measurement, each before its first turn, instead of beforehand."""
 
     @property
     def warm_up(self) -> int:
@@ -58,7 +59,10 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Job:
-    """A scenario against the service or the reference, on a port of 127.0.0.1. No turn starts after ``seconds``."""
+    """A scenario to run against the service or the reference, at ``port`` on 127.0.0.1.
+
+    No turn starts after ``seconds``.
+    """
 
     side: Side
     port: int
@@ -69,7 +73,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """Milliseconds of each turn, to the first text of each streamed turn, and of each session's creation."""
+    """The measured times in milliseconds: of turns, to the first text of streamed turns, and to create sessions."""
 
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
@@ -83,9 +87,9 @@ class LoadFailed(StackError):
 
 @dataclass(frozen=True)
 class Dialect:
-    """Requests to the service or the reference.
+    """The requests of one API, either the service's or the reference's.
 
-    ``first_text`` and ``last_event`` are markers in a stream, before its first text and at its end.
+    ``first_text`` and ``last_event`` are the markers of a stream's first text and of its end.
     """
 
     sessions: str
@@ -125,8 +129,9 @@ def dialect(job: Job) -> Dialect:
 
 
 class Workload:
-    """Runs a job. `prepare` creates all sessions, so `run` measures only turns, unless the job creates sessions as it
-    runs.
+    """Runs a job.
+
+    `prepare` creates all sessions, so that `run` measures only turns, unless the job creates sessions as it runs.
     """
 
     def __init__(self, job: Job, http: aiohttp.ClientSession) -> None:
@@ -154,7 +159,7 @@ class Workload:
         return outcome
 
     async def _create_sessions(self, turns: int) -> None:
-        """Creates enough sessions for the turns. Each session is either used up or held by a worker."""
+        """Creates enough sessions for the turns, even if each worker leaves one session partly used."""
         if self._asked.opens_sessions:
             return
         left = -(-turns // self._asked.turns_per_session) + self._asked.concurrency
@@ -186,7 +191,7 @@ class Workload:
             await self._turn(path, outcome)
 
     async def _session(self, outcome: Outcome) -> str:
-        """Returns a prepared session, or a new one, whose creation is then measured, too."""
+        """Returns a prepared session, or creates one and measures its creation."""
         if not self._asked.opens_sessions:
             return self._sessions.popleft()
         session, seconds = await self._new_session()
@@ -198,7 +203,7 @@ class Workload:
         return str(orjson.loads(body)["session_id"]), seconds
 
     async def _turn(self, path: str, outcome: Outcome) -> None:
-        """Checks that the turn completed, with its tool call if one is expected."""
+        """Runs and measures a turn. Raises LoadFailed unless it completed, with its tool call if one is expected."""
         marker = self._dialect.first_text if self._asked.stream else None
         body, seconds, first = await self._post(path, self._message, 200, marker)
         if self._asked.stream:
@@ -219,7 +224,7 @@ class Workload:
     async def _post(
         self, path: str, body: bytes, status: int, marker: bytes | None = None
     ) -> tuple[bytes, float, float | None]:
-        """Returns the response, its seconds, and the seconds until the marker appeared in it."""
+        """Returns the response, the seconds that it took, and the seconds until the marker appeared in it."""
         headers = {"Accept": "text/event-stream"} if marker else None
         first, received = None, bytearray()
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The machine of a benchmark: the conditions of a result, and CPU times."""
+"""The conditions on the machine of a benchmark, and its CPU times."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ from deploy.local.home import PROJECT_ROOT
 
 
 def conditions() -> dict[str, Any]:
-    """Returns the commit, date and machine. ``-dirty`` after a commit means that there were uncommitted changes."""
+    """Returns the commit, date and machine. ``-dirty`` after the commit means that there are uncommitted changes."""
     return {
         "commit": _commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -48,9 +48,9 @@ def _cpu_model() -> str:
 
 
 def cpu_seconds(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
-    """Returns the CPU seconds so far of each process and all its descendants, including those that have ended.
+    """Returns the CPU seconds that each process and its descendants have used, including descendants that have ended.
 
-    Raises StackError if a process is gone, since the figures would be meaningless.
+    Raises StackError if a process has ended, because the figures would be meaningless.
     """
     seconds = {}
     for name, process in processes.items():
@@ -70,13 +70,13 @@ def _with_ended_children(process: psutil.Process) -> float:
 
 
 def machine_seconds() -> float:
-    """Returns the CPU seconds that the whole machine has spent."""
+    """Returns the CPU seconds that the whole machine has used."""
     times = psutil.cpu_times()
     return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
 
 
 def resident_bytes(process: psutil.Process) -> int:
-    """Returns the memory of a process and its descendants. Shared memory counts for each of them."""
+    """Returns the memory of a process and its descendants. Memory that they share counts once for each of them."""
     total = 0
     for member in [process, *process.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):

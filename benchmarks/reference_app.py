@@ -1,8 +1,8 @@
-"""The benchmarks' handwritten reference app, an afternoon's work: `python -m benchmarks.reference_app`.
+"""The handwritten app that benchmarks compare the service with: `python -m benchmarks.reference_app`.
 
-It's a single FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the service's guarantees: a
-crash loses turns, a retried request runs twice, and concurrent requests of a session aren't ordered. It has no
-authentication, queue or record of events. It prints its port when it's ready.
+It's an afternoon's work: a single FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the
+service's guarantees: a crash loses turns, a retried request runs twice, and concurrent requests of a session aren't
+ordered. It has no authentication, queue or record of events. It prints its port when it's ready.
 """
 
 import os
@@ -36,7 +36,7 @@ _SCHEMA: Final = """
     );
 """
 _CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES ($1, $2, $3, $4)"
-# A single row, since the driver spends time on each row, and a second round trip would take longest.
+# Returns a single row, because the driver spends time on each row, and a second round trip would take even longer.
 _LOAD: Final = """
     SELECT tool, model, instructions,
            (SELECT jsonb_agg(messages ORDER BY position) FROM turns WHERE session_id = sessions.id)
@@ -72,7 +72,7 @@ class ExecuteReply(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A session. ``turns`` contains the question and answer of each turn, oldest first."""
+    """A session. ``turns`` contains each turn's question and answer, oldest first."""
 
     tool: str
     model: str
@@ -94,7 +94,7 @@ class Conversation:
 
 
 class History:
-    """Sessions and their turns in PostgreSQL, with a statement for each read and write."""
+    """The sessions and their turns in PostgreSQL. Each read and write is a single statement."""
 
     pool: asyncpg.Pool
 
@@ -117,7 +117,7 @@ class History:
         return Conversation(tool, model, instructions, turns or [])
 
     async def add(self, session: UUID, question: str, answer: str) -> UUID:
-        """Stores a turn's two messages together. Returns their row's ID."""
+        """Stores a turn's question and answer in one row, and returns the row's ID."""
         turn = uuid4()
         await self.pool.execute(_ADD, turn, session, [question, answer])
         return turn
@@ -184,7 +184,10 @@ def _tool_calls(messages: list[ModelMessage]) -> list[dict[str, str]]:
 
 @lru_cache(maxsize=64)
 def _agent(tool: str, model: str) -> Agent[object, str]:
-    """Returns the agent. OPENAI_BASE_URL and OPENAI_API_KEY specify the model's server. An empty tool means none."""
+    """Returns the agent.
+
+    OPENAI_BASE_URL and OPENAI_API_KEY specify the model's server. If ``tool`` is empty, it has no tool.
+    """
     return Agent(OpenAIChatModel(model), tools=[_TOOLS[tool]] if tool else [])
 
 

@@ -1,4 +1,4 @@
-"""The result of a benchmark, in readable form and as JSON."""
+"""Prints the result of a benchmark as tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Result:
-    """A benchmark's result. ``figures`` is the JSON document without the conditions; ``tables`` are records by title.
+    """A benchmark's result. ``figures`` is the JSON document without the conditions. ``tables`` contains rows by title.
 
-    ``missed``: a goal that the command checks was missed, so it exits with 1.
+    ``missed`` is true if a goal that the command checks was missed. The command then exits with 1.
     """
 
     figures: Record
@@ -32,7 +32,7 @@ class Result:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Interpolates linearly between the two nearest ranks. `values` needs at least one value, in any order."""
+    """Returns a percentile, interpolated linearly between the two nearest ranks. `values` must not be empty."""
     ordered = sorted(values)
     place = (len(ordered) - 1) * percent / 100
     below = int(place)
@@ -41,7 +41,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def _text(value: Any) -> str:
-    """Formats numbers with three significant digits."""
+    """Formats a value. Floating-point numbers have three significant digits."""
     if isinstance(value, float):
         return f"{value:,.{0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3}f}"
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""`aes bench rest`: the resources of an idle stack, and its startup times."""
+"""`aes bench rest`: the resources that an idle stack uses, and its startup times."""
 
 import asyncio
 import resource
@@ -30,9 +30,9 @@ _NAMES: Final = [service.name for service in SERVICES]
 
 
 async def run(seconds: float, kills: int, say: Say) -> Result:
-    """Runs the benchmark. ``seconds``: how long to observe the stack. ``kills``: kills of each service's process.
+    """Observes the idle stack for ``seconds``, then kills each service's process ``kills`` times.
 
-    A process's figures include its children, except the supervisor's, whose children are the other processes.
+    A process's figures include its children, except those of the supervisor, whose children are the other processes.
     """
     async with own_home("rest") as (home, _):
         say("importing each service")
@@ -60,7 +60,7 @@ async def run(seconds: float, kills: int, say: Say) -> Result:
 
 
 def result(seconds: float, *figures: Mapping[str, float]) -> Result:
-    """Creates the result. ``figures`` are in the order of the names below."""
+    """Returns the benchmark's result. ``figures`` are in the order of ``names``."""
     names = "idle_percent_of_a_core", "resident_megabytes", "import_cpu_seconds", "up_seconds", "ready_again_seconds"
     found = {
         name: {of: round(figure, 2) for of, figure in each.items()} for name, each in zip(names, figures, strict=True)
@@ -69,7 +69,7 @@ def result(seconds: float, *figures: Mapping[str, float]) -> Result:
 
 
 def _import_cpu(service: str) -> float:
-    """Returns CPU seconds from the start of Python to the end of the service's imports, with compiled files."""
+    """Returns the CPU seconds of starting Python and importing a service whose files are already compiled."""
     code = f"import gc; gc.disable(); import libs.service_defaults, services.{service}.bootstrap"
     found = []
     for _ in range(_IMPORTS + 1):
@@ -82,7 +82,7 @@ def _import_cpu(service: str) -> float:
 
 
 async def _up(home: Home) -> float:
-    """Returns the seconds of the whole command, with all downloads present."""
+    """Returns the seconds that `aes up` takes when nothing has to be downloaded."""
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "aes", "up", cwd=PROJECT_ROOT, env={**environment_of(home), "AES_PYTHON": sys.executable},
@@ -111,7 +111,7 @@ def _cpu(home: Home) -> dict[str, float]:
 
 
 async def _killed(home: Home, name: str) -> float:
-    """Returns the seconds from a SIGKILL until the supervisor reports the next process as ready."""
+    """Kills a process, and returns the seconds until the supervisor reports its replacement as ready."""
     began, killed = time.perf_counter(), StackState.read(home.state_file).parts[name].pid
     assert killed is not None
     psutil.Process(killed).send_signal(signal.SIGKILL)

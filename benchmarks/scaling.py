@@ -1,4 +1,4 @@
-"""`aes bench growth`: how long work, reads, searches and purges take in an empty and in a grown system."""
+"""`aes bench growth`: how long turns, reads, searches and purges take in an empty system and in a grown one."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ from services.timeline.adapters.postgres.partitions import PostgresTimelineParti
 GOAL: Final = 1.1
 """The maximum ratio of the grown system's figure to the empty system's."""
 _SAMPLE: Final = 2_000
-# In addition to the space that remains free: the write-ahead log, and data added by the measurement.
+# The space that must be free afterwards: a minimum, the write-ahead log, and the data that measurements add.
 _SPARE_BYTES: Final = LEAST_FREE_BYTES + 2 * 10**9
 _READS, _SEARCHES, _PURGES = 200, 100, 4
 _SCENARIOS: Final = ("turns-1", "turns-16")
@@ -65,9 +65,9 @@ _AGE: Final = timedelta(days=45)
 
 @dataclass
 class Purges:
-    """Measures the removal of expired rows by the services' own code.
+    """Measures how the services' own code removes expired rows.
 
-    Keeps one ``Retention``, as the runtime does, so that a pass resumes where earlier ones ended.
+    Keeps one ``Retention``, as the runtime does, so that a pass resumes where the previous one ended.
     """
 
     rows: Rows
@@ -80,7 +80,7 @@ class Purges:
         self._retention.register_subject_tables(*ENTITIES)
 
     async def measure(self) -> dict[str, float]:
-        """Adds expired rows and removes them. Returns milliseconds by kind of row."""
+        """Adds expired rows and removes them. Returns the milliseconds by kind of row."""
         number = next(self._numbers)
         rows = replace(self.rows, name=f"x{number:04}-", begin=datetime.now(UTC) - _AGE)
         async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.timeline) as timeline:
@@ -99,7 +99,7 @@ class Purges:
         }
 
     async def _remove_sessions(self, database: Database) -> float:
-        """Returns the median of the batches."""
+        """Removes expired sessions. Returns the median milliseconds of a batch."""
         removed: list[int] = []
         amounts = CompanyAmounts(database, CompanyLimits({}, {}), ["sessions"])
         writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=amounts)
@@ -114,7 +114,7 @@ class Purges:
         return median(times)
 
     async def _remove_outbox_rows(self, database: Database) -> float:
-        """Runs a pass over the runtime's tables in as many time slices as needed. Returns milliseconds."""
+        """Removes expired rows from the runtime's tables. Returns the milliseconds of all time slices together."""
         async with database.connection() as connection:
             began = time.perf_counter()
             while await self._retention.purge(connection):
@@ -123,7 +123,7 @@ class Purges:
 
 
 async def _drop_days(database: Database, rows: Rows) -> float:
-    """Returns the mean milliseconds of dropping a day, over several days with the same number of events."""
+    """Returns the mean milliseconds that dropping a day takes, over several days with the same number of events."""
     partitions, last = PostgresTimelinePartitions(database), (datetime.now(UTC) - _AGE).date()
     # This also creates the day before and three days after.
     await partitions.make(last - timedelta(days=_EXPIRED_DAYS - 2))
@@ -147,7 +147,7 @@ async def database_at(url: str) -> AsyncIterator[Database]:
 
 @dataclass(frozen=True)
 class System:
-    """A stack with a knowledge base of ordinary size. ``times``: the last measured milliseconds, by operation."""
+    """A stack with a typical knowledge base. ``times`` are the last measured milliseconds by operation."""
 
     bench: Bench
     home: Home
@@ -177,7 +177,9 @@ class System:
         self.note({name: (await self.bench.measure(plan, plan.scenarios[0], "aes", 0)).p50})
 
     async def requests(self) -> dict[str, list[httpx.Request]]:
-        """Measures lists, searches, and the history of the newest session, which a turn has just used."""
+        """Returns the requests to measure: lists, searches, and the history of the newest session, which a turn has
+        just used.
+        """
         found = (await self.client.get("/sessions/?limit=1")).raise_for_status().json()
         newest = found["sessions"][0]["session_id"]
         paths = {
@@ -205,7 +207,7 @@ class System:
 
 
 def _create_knowledge_base(base_url: str, api_key: str) -> str:
-    """Uploads generated files and ingests them. Returns the knowledge base's ID."""
+    """Creates a knowledge base of generated files, waits for its ingestion, and returns its ID."""
     prose = Prose()
     with Client(base_url, api_key) as client:
         texts = [" ".join(prose.chunk() for _ in range(5)) for _ in range(300)]
@@ -217,8 +219,8 @@ def _create_knowledge_base(base_url: str, api_key: str) -> str:
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Result:
-    """Alternates between two systems. One of them has the sessions, and as many passages in other knowledge bases."""
-    # Parts of services run in this process and log their work.
+    """Compares two systems in alternation. One has the sessions, and as many passages in other knowledge bases."""
+    # Parts of the services run in this process and would log their work.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     async with System.prepared("empty") as empty, System.prepared("grown") as grown:
         passages, size = await _grow(grown, sessions, say)
@@ -231,7 +233,7 @@ async def run(sessions: int, rounds: int, say: Say) -> Result:
 def result(
     sessions: int, passages: int, size: int, found: Sequence[tuple[dict[str, float], dict[str, float]]]
 ) -> Result:
-    """Creates the result from each round's milliseconds by operation, without and with the sessions."""
+    """Returns the benchmark's result from each round's milliseconds by operation, without and with the sessions."""
     names = found[0][0].keys()
     empty = {name: median(before[name] for before, _ in found) for name in names}
     grown = {name: median(after[name] for _, after in found) for name in names}
@@ -245,7 +247,7 @@ def result(
 
 
 async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
-    """Adds the sessions and as many passages. Returns the number of passages and the bytes of everything added."""
+    """Adds the sessions and as many passages. Returns the number of passages, and the bytes of all added data."""
     rows, base = system.purges.rows, system.base
     stores = rows.stores
     before, copies, sample = stores.bytes(), max(1, round(number / base.passages)), min(_SAMPLE, number)
@@ -272,7 +274,7 @@ async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
 
 @contextmanager
 def _unsafe_writes(home: Home) -> Iterator[None]:
-    """Turns off crash safety while the data is added, since a crash ends the benchmark anyway."""
+    """Turns off crash safety while data is added, because a crash would end the benchmark anyway."""
     with psycopg.connect(stack_postgres(home).administrator_url, autocommit=True) as connection:
         for name, value in _WHILE_FILLING.items():
             connection.execute(f"ALTER SYSTEM SET {name} = {value}".encode())
@@ -289,7 +291,7 @@ def _unsafe_writes(home: Home) -> Iterator[None]:
 
 
 async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
-    # The two systems take turns in being measured first.
+    # In each round, the other system is measured first.
     await _measure((grown, empty) if number % 2 else (empty, grown))
     before, after = ({name: median(times) for name, times in each.times.items()} for each in (empty, grown))
     say(f"round {number + 1}  " + "  ".join(f"{name} {after[name] / before[name]:.2f}" for name in before))
@@ -297,7 +299,7 @@ async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[d
 
 
 async def _measure(systems: Sequence[System]) -> None:
-    """Measures each system again, alternating for each operation, since the machine's speed changes."""
+    """Measures the systems again. They alternate for each operation, because the machine's speed changes."""
     for system in systems:
         system.times.clear()
     there_and_back = (*systems, *reversed(systems))

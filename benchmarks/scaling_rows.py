@@ -1,4 +1,4 @@
-"""Sessions with all their data, and knowledge bases, in any number, created with SQL."""
+"""Creates any number of sessions with all their data, and of knowledge bases, with SQL."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from services.ingestion.adapters.engines.pgvector.catalog import IndexTable
 TURNS_OF_A_SESSION: Final = 10
 EVENTS_OF_A_TURN: Final = 5
 DAYS: Final = 30
-"""The days of the timeline, including today, over which sessions and events are spread."""
+"""The number of days, including today, over which sessions and events are spread."""
 FIRST_EXPIRED: Final = 1_000_000
 """The first ID of expired rows in the outbox, which is purged in ID order."""
 _FIRST_KEPT: Final = 100_000_000
@@ -31,9 +31,10 @@ _AT: Final = "%(begin)s::timestamptz + n * %(step)s::interval"
 
 
 def _each(name: str, number: str) -> str:
-    """Returns SQL that numbers the places in each session ``n`` from 0, one session after the other.
+    """Returns SQL that yields the numbers from 0 up to ``number`` as ``name`` for each session, one session after the
+    other.
 
-    A join of two series may return the other order, which writes every page of an index once per place.
+    A join of two series could return rows in another order, which would write the pages of an index again and again.
     """
     return f"""
         generate_series(%(first)s::bigint * {number}, (%(last)s + 1)::bigint * {number} - 1) place,
@@ -46,7 +47,7 @@ _SESSIONS: Final = f"""
     SELECT {_SESSION}, %(company)s, %(owner)s, '{{"agent_type": "llm_agent"}}', 'h', %(turns)s, {_AT}
     FROM generate_series(%(first)s::bigint, %(last)s) n
 """
-# As the trigger does for each session.
+# Counts the sessions, as the trigger does for each new session.
 _AMOUNT: Final = """
     INSERT INTO company_amounts (company_id, name, amount)
     VALUES (%(company)s, 'sessions', %(last)s - %(first)s::bigint + 1)
@@ -131,10 +132,10 @@ _COLUMNS: Final = SQL(
 
 @dataclass(frozen=True)
 class Stores:
-    """Database URLs of runtime, timeline and ingestion, and the directory of their data.
+    """The database URLs of runtime, timeline and ingestion, and the directory of their data.
 
-    The runtime's role must be allowed to set ``session_replication_role``, since checking foreign keys would take most
-    of the time.
+    The runtime's role must be allowed to set ``session_replication_role``, because checking foreign keys would take
+    most of the time.
     """
 
     runtime: str
@@ -150,12 +151,12 @@ class Stores:
         return total
 
     def reserve_outbox_ids(self) -> None:
-        """Moves the services' next outbox IDs above those of generated rows."""
+        """Moves the next outbox IDs of the services above those of the generated rows."""
         for url in (self.runtime, self.timeline):
             execute(url, _RESERVE_IDS, (_FIRST_OF_SERVICES,))
 
     def settle(self) -> None:
-        """Updates statistics and visibility, as autovacuum does after some minutes."""
+        """Updates the statistics and visibility maps, as autovacuum does after some minutes."""
         for url in (self.runtime, self.timeline, self.ingestion):
             execute(url, "VACUUM (ANALYZE)")
 
@@ -166,7 +167,10 @@ class Stores:
 
 @dataclass(frozen=True)
 class Rows:
-    """Numbered rows of a company. Their IDs start with ``name``; row ``n`` is ``n`` times ``step`` after ``begin``."""
+    """Numbered rows of a company.
+
+    Their IDs start with ``name``, and row ``n`` has the time ``begin`` plus ``n * step``.
+    """
 
     stores: Stores
     company_id: str
@@ -176,20 +180,20 @@ class Rows:
     step: timedelta = timedelta(microseconds=1)
 
     def spread(self, count: int, days: int) -> "Rows":
-        """Returns the rows spread over this many days, ending now."""
+        """Returns the rows with their times spread over the last ``days``."""
         age = timedelta(days=days)
         return replace(self, begin=datetime.now(UTC) - age, step=age / count)
 
     def add_sessions(self, first: int, last: int) -> None:
-        """Adds sessions with their turns and messages."""
+        """Adds the sessions with these numbers, with their turns and messages."""
         self._write(self.stores.runtime, first, last, _SESSIONS, _AMOUNT, _TURNS, _MESSAGES)
 
     def add_outbox_rows(self, first: int, last: int, first_id: int) -> None:
-        """Adds outbox rows. Row ``n`` gets the ID ``first_id + n``."""
+        """Adds outbox rows. Row ``n`` has the ID ``first_id + n``."""
         self._write(self.stores.runtime, first, last, _SEQUENCES, _OUTBOX, first_id=first_id)
 
     def add_events(self, first: int, last: int, day: date, head: int) -> None:
-        """Adds the events of sessions to a day with a partition, after the position ``head``."""
+        """Adds the events of sessions to one day's partition, after the timeline position ``head``."""
         self._write(self.stores.timeline, first, last, _EVENTS, day=day, head=head)
 
     def _write(self, url: str, first: int, last: int, *statements: str, **more: Any) -> None:
@@ -211,7 +215,7 @@ class Rows:
 class Sessions:
     """Sessions from 1 to ``count`` with all their data, spread over the last days.
 
-    ``head``: the timeline position before their first event.
+    ``head`` is the timeline position before their first event.
     """
 
     rows: Rows
@@ -220,7 +224,7 @@ class Sessions:
 
     @classmethod
     def planned(cls, rows: Rows, count: int) -> "Sessions":
-        """Reserves the positions of their events."""
+        """Returns the sessions, with timeline positions reserved for their events."""
         events = count * TURNS_OF_A_SESSION * EVENTS_OF_A_TURN
         [[head]] = execute(rows.stores.timeline, _TAKE_POSITIONS, {"company": rows.company_id, "count": events})
         return cls(rows, count, int(head))
@@ -240,18 +244,18 @@ class Sessions:
 
     def _add_to_runtime(self, first: int, last: int) -> None:
         self.rows.spread(self.count, DAYS - 1).add_sessions(first, last)
-        # A day less than their retention.
+        # One day less than the retention of outbox rows.
         self.rows.spread(self.count, 7).add_outbox_rows(first, last, _FIRST_KEPT)
 
     def _add_events(self, first: int, last: int, day: date) -> None:
         self.rows.add_events(first, last, day, self.head)
-        # While the pages are in memory.
+        # Runs while the pages are still in memory.
         execute(self.rows.stores.timeline, f"VACUUM (ANALYZE) timeline_events_{day:%Y%m%d}")
 
 
 @dataclass(frozen=True)
 class KnowledgeBase:
-    """A knowledge base of ordinary size, and its index's table."""
+    """A typical knowledge base, and the table of its index."""
 
     id: str
     index_id: str
@@ -264,13 +268,13 @@ class KnowledgeBase:
         return cls(knowledge_base_id, index_id, IndexTable(number, dimensions), passages)
 
     def copy(self, stores: Stores, first: int, last: int) -> None:
-        """Adds the copies with these numbers: knowledge bases with their files, and indexes with their passages."""
+        """Adds the copies with these numbers: knowledge bases with files, and indexes with passages."""
         with psycopg.connect(stores.ingestion, autocommit=True) as connection:
             connection.execute(_COPIED.encode())
             for number in range(first, last + 1):
                 stores.check_space()
-                # In a single transaction. Otherwise, the service would ingest knowledge bases without an index and drop
-                # unused indexes.
+                # A single transaction. Otherwise, the service would ingest knowledge bases that have no index, and drop
+                # indexes that aren't used.
                 with connection.transaction():
                     self._copy_index(connection, number)
                     given = {"id": self.id, "index": self.index_id, "number": number}

@@ -1,4 +1,4 @@
-"""`aes bench search`: quality and latency of the search engines, each on its own server."""
+"""`aes bench search`: the quality and latency of the search engines, each on its own server."""
 
 import asyncio
 import csv
@@ -102,7 +102,7 @@ async def _weaviate(home: Home) -> AsyncIterator[Engine]:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A collection in a standard format: BEIR's files, or TREC's for judgements."""
+    """A labeled collection: documents, queries, and the judgements of which documents are relevant to a query."""
 
     name: str
     documents: dict[str, str]
@@ -111,7 +111,10 @@ class Labelled:
 
     @classmethod
     def read(cls, directory: Path) -> "Labelled":
-        """Reads a collection. Keeps only queries with judgements and documents with text. Raises ValueError."""
+        """Reads a collection in the format of BEIR, or with judgements in the format of TREC.
+
+        Keeps only queries with judgements and documents with text. Raises ValueError if the collection is invalid.
+        """
         documents = dict(_texts(_find(directory, _CORPORA, "documents")))
         judgements = _judgements(_find(directory, _JUDGEMENTS, "judgements"))
         texts = _texts(_find(directory, _QUERIES, "queries"))
@@ -159,7 +162,7 @@ def _judgements(file: Path) -> dict[str, dict[str, int]]:
 
 
 async def rank(engine: Engine, embedder: Embedder, labelled: Labelled) -> dict[Mode, dict[str, float]]:
-    """Measures retrieval quality on a collection, with the service's own chunks and embeddings."""
+    """Measures the retrieval quality of an engine on a collection, with the service's own chunks and embeddings."""
     settings = ChunkingStrategy()
     async with _index(engine, embedder) as index_id:
         chunks = [
@@ -190,7 +193,7 @@ async def _index(engine: Engine, embedder: Embedder) -> AsyncIterator[str]:
 
 
 async def _write(engine: Engine, embedder: Embedder, index_id: str, chunks: Sequence[_Chunk]) -> float:
-    """Writes the chunks. Returns the seconds of writing alone."""
+    """Writes the chunks. Returns the seconds spent on writing, without embedding."""
     seconds = 0.0
     for first in range(0, len(chunks), _BATCH):
         batch = chunks[first : first + _BATCH]
@@ -207,13 +210,14 @@ async def _query(embedder: Embedder, text: str, mode: Mode, limit: int) -> Query
 
 
 def quality(rankings: Mapping[str, Sequence[str]], judgements: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Returns means over the queries with at least one relevant document, as computed by trec_eval.
+    """Returns each measure's mean over the queries with at least one relevant document, computed as trec_eval does.
 
-    ``rankings``: documents by query, best first. ``judgements``: grades by query and document; above 0 is relevant.
+    ``rankings`` contains documents by query, best first. ``judgements`` contains grades by query and document. A grade
+    above 0 means that the document is relevant.
     """
     judged = {query: grades for query, grades in judgements.items() if any(grade > 0 for grade in grades.values())}
     if not judged:
-        raise ValueError("no query has a relevant document")
+        raise ValueError("No query has a relevant document.")
     each = [(rankings.get(query, ()), grades) for query, grades in judged.items()]
     measures = {"ndcg": ndcg, "recall": recall, "reciprocal_rank": reciprocal_rank}
     means = {name: fmean(measure(*one) for one in each) for name, measure in measures.items()}
@@ -239,11 +243,14 @@ def _gain(grades: Sequence[int]) -> float:
 
 
 class Prose:
-    """Texts of generated words, whose frequencies are as uneven as in a language. Every run generates the same."""
+    """Generates texts of random words whose frequencies are as uneven as in natural language.
+
+    Every run has the same texts.
+    """
 
     _COUNT = 50_000
     _SYLLABLES = [first + second for first in "bcdfghjklmnprstvwz" for second in ("a", "el", "io", "urn")]
-    # Each of these is in at least a third of the chunks.
+    # Each of the most frequent words is in at least a third of the chunks.
     _FREQUENT = 60
 
     def __init__(self, seed: int = 7) -> None:
@@ -273,7 +280,10 @@ class Prose:
 async def _time_searches(
     engine: Engine, embedder: Embedder, sizes: Sequence[int], searches: int, say: Say
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Grows an index through the sizes. At each size, runs this many searches of each kind sequentially."""
+    """Grows an index to each of the sizes.
+
+    At each size, runs ``searches`` searches of each kind, one after the other.
+    """
     prose, written = Prose(), 0
     kinds: dict[str, tuple[Mode, Callable[[], str]]] = {
         "semantic": ("semantic", prose.query),
@@ -302,7 +312,7 @@ async def _time_searches(
 
 
 async def _grow(engine: Engine, embedder: Embedder, index_id: str, prose: Prose, numbers: range) -> dict[str, Any]:
-    """Returns the seconds of writing alone, and of finishing the index."""
+    """Adds chunks to an index. Returns the seconds spent on writing, and on finishing the index."""
     writing = 0.0
     for first in range(numbers.start, numbers.stop, _BATCH):
         batch = [(n, prose.chunk()) for n in range(first, min(first + _BATCH, numbers.stop))]

@@ -1,4 +1,4 @@
-"""The processes of a benchmark: a shipped embedded stack in its own home directory, and additional processes."""
+"""The processes of a benchmark: an embedded stack in its own home directory, and additional processes."""
 
 import asyncio
 import fcntl
@@ -35,13 +35,13 @@ _LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Children:
-    """Starts processes that have `marker` in their environment and write to `log`."""
+    """Starts the benchmark's additional processes. They have `marker` in their environment and write to `log`."""
 
     def __init__(self, marker: str, log: Path) -> None:
         self._marker, self.log = marker, log
 
     def end_left_behind(self) -> None:
-        """Stops processes left by a killed run."""
+        """Stops the processes that a killed run left behind."""
         end(marked(self._marker))
 
     @asynccontextmanager
@@ -98,10 +98,9 @@ class Children:
 
 @asynccontextmanager
 async def own_home(name: str) -> AsyncIterator[tuple[Home, Children]]:
-    """Creates a state directory that shares only the downloads with the regular one.
+    """Creates a state directory for the benchmark. It shares only the downloads with the regular state directory.
 
-    At the end, all started processes are stopped and the directory is removed, also on SIGTERM. After a failure, the
-    logs remain.
+    At the end, or on SIGTERM, stops all started processes and removes the directory. After a failure, the logs remain.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -155,7 +154,7 @@ def _remove(home: Home) -> None:
 class BenchmarkStack:
     processes: dict[str, psutil.Process]
     reference_database: str
-    """URL of an empty database in the stack's PostgreSQL."""
+    """The URL of an empty database in the stack's PostgreSQL."""
     base_url: str = ""
     api_key: str = ""
 
@@ -168,7 +167,7 @@ class BenchmarkStack:
 async def whole_stack(
     home: Home, model_url: str = "", settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[BenchmarkStack]:
-    """Runs the stack of `aes up` with these settings and the stub as its model."""
+    """Runs the same stack as `aes up`, with these settings and the model stub."""
     environment = environment_of(home) | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
     # The limit is checked as usual, but is far above the grown company's sessions.
     environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9), **(settings or {})}
@@ -201,7 +200,7 @@ def stack_postgres(home: Home) -> Postgres:
 
 @asynccontextmanager
 async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
-    """Runs only the database server, with the settings of the whole stack."""
+    """Runs only the stack's database server, with the same settings."""
     server = Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -218,7 +217,7 @@ async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
 
 
 async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
-    """Creates the tool `bench.lookup`, which the model stub serves."""
+    """Creates the tool `bench.lookup`, which sends requests to the model stub."""
     lookup = {
         "name": "lookup",
         "description": "Looks up an order.",
@@ -235,7 +234,7 @@ async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
 
 
 def environment_of(home: Home) -> dict[str, str]:
-    """Returns the environment of a stack in this home, without the ports, addresses and databases of another stack."""
+    """Returns the environment for a stack in this home. It omits the ports, addresses and databases of other stacks."""
     another = ("_PORT", "_URL", "_HOME")
     usual = {
         name: value for name, value in os.environ.items() if not name.startswith("AES_") or not name.endswith(another)

@@ -1,4 +1,4 @@
-"""`aes bench turns`: measures the service and the reference app alternately in one run."""
+"""`aes bench turns`: compares the service with the reference app by measuring them alternately."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ from deploy.local.files import tail
 from deploy.local.home import Home
 
 SIDES: Final[tuple[Side, ...]] = ("aes", "reference")
-# Deferred work of a window must be counted there and must not affect the next one.
+# Work that a window defers must count toward that window, and must not affect the next one.
 _SETTLE_SECONDS: Final = 0.5
 _AFTERMATH_SECONDS: Final = 0.3
 _SHORT: Final[dict[str, Any]] = {"turns_per_session": 5, "opens_sessions": True}
@@ -33,8 +33,9 @@ class Plan:
     """The longest measured phase of a scenario in a round, for one system."""
 
     def only(self, *names: str) -> "Plan":
-        """Returns the plan with only the given scenarios, or all if none is given. Raises ValueError for an unknown
-        one.
+        """Returns the plan with only the given scenarios, or with all scenarios if none is given.
+
+        Raises ValueError for an unknown scenario.
         """
         known = [scenario.name for scenario in self.scenarios]
         if unknown := set(names) - set(known):
@@ -75,7 +76,7 @@ class LoadGenerator:
             yield cls(process, children)
 
     async def prepare(self, job: Job) -> None:
-        """Creates the job's sessions and warms up."""
+        """Creates the job's sessions and warms up the system."""
         await self._ask(orjson.dumps(asdict(job)))
 
     async def run(self) -> Outcome:
@@ -135,7 +136,7 @@ async def open_bench(home: Home, children: Children, sides: Sequence[Side]) -> A
 
 
 async def run(plan: Plan, sides: Sequence[Side], say: Say) -> Result:
-    """Measures the plan's scenarios on both sides, round after round."""
+    """Measures the scenarios of the plan on both sides, round after round."""
     async with own_home("turns") as (home, children), open_bench(home, children, sides) as bench:
         say("  ".join(f"{name} {process.pid}" for name, process in bench.processes.items()))
         windows = [each async for each in _rounds(bench, plan, sides, say)]

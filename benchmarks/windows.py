@@ -1,4 +1,4 @@
-"""Computes a window's figures from turns, ratios from windows, and results for targets from ratios."""
+"""Computes the figures of windows from turns, ratios from the figures, and the results for targets from the ratios."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,12 +12,12 @@ _OWN_WORK: Final = ("gateway", "runtime")
 _NOT_THE_STACK: Final = frozenset({"stub", "load", "reference"})
 _FIGURES: Final = ("rate", "p50", "p95", "p99", "first_text_p50", "first_text_p95", "creation_p50")
 NOISE_CORES: Final = 0.2
-"""If other processes kept more cores busy, the figures are less reliable."""
+"""The number of cores. If other processes keep more cores busy, the figures are less reliable."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A scenario's results for one system in one round. Times are in milliseconds."""
+    """The results of one scenario for one system in one round. Times are in milliseconds."""
 
     scenario: str
     side: Side
@@ -31,11 +31,11 @@ class Window:
     first_text_p50: float | None
     first_text_p95: float | None
     cpu: Mapping[str, float] = field(default_factory=dict)
-    """CPU per turn, by process."""
+    """The CPU time per turn, by process."""
     elsewhere: float = 0.0
-    """Cores kept busy by processes outside the measurement."""
+    """The number of cores that other processes kept busy."""
     creation_p50: float | None = None
-    """Milliseconds to create a session while the clock ran."""
+    """The time to create a session during the measurement."""
 
     @classmethod
     def of(
@@ -53,22 +53,22 @@ class Window:
 
     @property
     def own_cpu(self) -> float:
-        """CPU of gateway and runtime together, in ms per turn."""
+        """The CPU time of gateway and runtime together, in ms per turn."""
         return sum(self.cpu.get(name, 0.0) for name in _OWN_WORK)
 
     @property
     def stack_cpu(self) -> float:
-        """CPU of everything that `aes up` starts, in ms per turn."""
+        """The CPU time of everything that `aes up` starts, in ms per turn."""
         return sum(used for name, used in self.cpu.items() if name not in _NOT_THE_STACK)
 
     @property
     def side_cpu(self) -> float:
-        """CPU of the measured system, in ms per turn: of the stack, or of the reference app's process."""
+        """The CPU time of the measured system, which is the stack or the reference app, in ms per turn."""
         return self.stack_cpu if self.side == "aes" else self.cpu.get("reference", 0.0)
 
 
 def typical(windows: Sequence[Window], figure: str) -> float | None:
-    """Returns the median of a figure over the rounds, or None if it wasn't measured."""
+    """Returns the median of a figure over the rounds, or None if the figure wasn't measured."""
     values = [value for each in windows if (value := getattr(each, figure)) is not None]
     return median(values) if values else None
 
@@ -79,7 +79,7 @@ def typical_cpu(windows: Sequence[Window]) -> dict[str, float]:
 
 
 def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None:
-    """Returns the median ratio over the rounds of the service's figure to the reference app's."""
+    """Returns the ratio of the service's figure to the reference app's, as the median over the rounds."""
     of = {(each.side, each.round): getattr(each, figure) for each in windows if each.scenario == scenario}
     ratios = [
         value / of["reference", number]
@@ -91,7 +91,7 @@ def ratio(windows: Sequence[Window], scenario: str, figure: str) -> float | None
 
 @dataclass(frozen=True)
 class Target:
-    """A target. ``relative``: the goal is a ratio to the reference app."""
+    """A performance target. If it's ``relative``, the goal is a ratio to the reference app."""
 
     name: str
     scenario: str

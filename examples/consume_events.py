@@ -5,7 +5,7 @@ Reads the event topics with its own consumer group. Requires only aiokafka:
     python examples/consume_events.py --bootstrap-servers 127.0.0.1:9092 --correlation-id my-request-1 --from-beginning
 
 If Kafka requires a password, set `--username` and the variable KAFKA_PASSWORD, which doesn't appear in process lists.
-If it requires TLS, set `--ca-file`. For the embedded stack's Kafka, use the port shown by `./aes status`:
+If it requires TLS, set `--ca-file`. For the embedded stack's Kafka, use the port that `./aes status` shows:
 
     export KAFKA_PASSWORD=$(cat .aes/kafka-password)
     python examples/consume_events.py --username aes --mechanism PLAIN --bootstrap-servers 127.0.0.1:PORT …
@@ -26,7 +26,7 @@ try:
     from aiokafka import AIOKafkaConsumer, ConsumerRecord
     from aiokafka.errors import KafkaError
 except ModuleNotFoundError:
-    sys.exit("error: the package aiokafka is missing. Use the project's Python, which has it: .aes/venv/bin/python")
+    sys.exit("Error: the package aiokafka is missing. Use the project's Python, which has it: .aes/venv/bin/python")
 
 EVENT_TOPICS = (
     "runtime-events",
@@ -42,7 +42,7 @@ LONGEST_SUMMARY = 100
 
 
 class CannotFollow(Exception):
-    """A failure whose message is shown to the user."""
+    """The events can't be followed. The message is shown to the user."""
 
 
 def arguments() -> argparse.Namespace:
@@ -62,7 +62,10 @@ def arguments() -> argparse.Namespace:
 
 
 def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> dict[str, Any]:
-    """Builds the client's options for a broker with credentials or TLS. Raises ``CannotFollow``."""
+    """Returns the consumer's options for a broker that requires credentials or TLS.
+
+    Raises ``CannotFollow`` if the CA file can't be read.
+    """
     given: dict[str, Any] = {}
     if ca_file:
         try:
@@ -82,7 +85,7 @@ def security(username: str, ca_file: str, mechanism: str = "SCRAM-SHA-512") -> d
 
 
 async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None:
-    """Connects and subscribes to the existing event topics. Raises ``CannotFollow``."""
+    """Connects to Kafka and subscribes to the event topics that exist. Raises ``CannotFollow`` if that fails."""
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await consumer.start()
@@ -91,7 +94,7 @@ async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None
         raise CannotFollow(f"Kafka at {servers} doesn't respond: {problem or 'timed out'}") from problem
     topics = [prefix + topic for topic in EVENT_TOPICS if prefix + topic in there]
     if not topics:
-        raise CannotFollow(f"there are no event topics with the prefix {prefix!r} at {servers}")
+        raise CannotFollow(f"Kafka at {servers} has no event topics with the prefix {prefix!r}")
     consumer.subscribe(topics)
     try:
         async with asyncio.timeout(JOIN_SECONDS):
@@ -102,14 +105,14 @@ async def connect(consumer: AIOKafkaConsumer, servers: str, prefix: str) -> None
 
 
 async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: float | None) -> int:
-    """Prints events until ``timeout`` seconds pass without one. Returns their number."""
+    """Prints events until ``timeout`` seconds pass without one. Returns the number of events."""
     clock = asyncio.get_running_loop().time
     seen: set[str] = set()
     last = clock()
     while timeout is None or clock() - last < timeout:
         batches = await consumer.getmany(timeout_ms=200)
         for headers, value in in_time_order(batches.values()):
-            # The headers suffice to skip other events without decoding them.
+            # The headers are enough to skip other events without decoding them.
             if headers.get("ce_correlationid") != correlation_id:
                 continue
             # Delivery is at least once, so an event may arrive twice with the same ID.
@@ -122,7 +125,7 @@ async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: fl
 
 
 def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[str, str], bytes]]:
-    """Merges the records of several topics by time, and drops records without CloudEvents headers."""
+    """Merges records of several topics by time. Records without CloudEvents headers are dropped."""
     events = []
     for batch in batches:
         for record in batch:
@@ -133,11 +136,11 @@ def in_time_order(batches: Iterable[list[ConsumerRecord]]) -> list[tuple[dict[st
 
 
 def line(headers: dict[str, str], value: bytes) -> str:
-    """Returns the service and event: ``runtime`` and ``turn.completed`` for ``aes.runtime.turn.completed.v1``."""
+    """Formats an event: its time, its service, its short type such as ``turn.completed``, and a summary."""
     parts = headers["ce_type"].split(".")
     service, name = (parts[1], ".".join(parts[2:-1])) if len(parts) > 3 else ("?", headers["ce_type"])
     if "ce_dataref" in headers:
-        summary = "(payload too large for the bus; its service has it)"
+        summary = "(payload too large for Kafka; the service stores it)"
     else:
         try:
             summary = summarize(name, json.loads(value))
@@ -149,7 +152,7 @@ def line(headers: dict[str, str], value: bytes) -> str:
 
 
 def summarize(name: str, payload: dict[str, Any]) -> str:
-    """Summarizes an event in a few words."""
+    """Describes an event's payload in a few words."""
     if "error" in payload:
         return f"{payload['error']['type']}: {payload['error']['message']}"
     if name == "turn.completed":
@@ -170,23 +173,23 @@ async def main() -> int:
     consumer = AIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_servers,
         **security(options.username, options.ca_file, options.mechanism),
-        # Its own consumer group, so that no other reader is disturbed.
+        # A consumer group of its own doesn't take messages from other readers.
         group_id=f"{options.prefix}{options.group}{uuid.uuid4()}",
         auto_offset_reset="earliest" if options.from_beginning else "latest",
         enable_auto_commit=False,
     )
     try:
         await connect(consumer, options.bootstrap_servers, options.prefix)
-        print(f"following {options.correlation_id} …", file=sys.stderr, flush=True)
+        print(f"Following {options.correlation_id} …", file=sys.stderr, flush=True)
         found = await follow(consumer, options.correlation_id, timeout=options.timeout)
     except KafkaError as problem:
-        print(f"error: the connection to Kafka failed: {problem!r}", file=sys.stderr)
+        print(f"Error: the connection to Kafka failed: {problem!r}", file=sys.stderr)
         return 1
     finally:
         await consumer.stop()
     if found == 0:
         hint = "" if options.from_beginning else "; use --from-beginning to include past events"
-        print(f"no event of {options.correlation_id} within {options.timeout:g} s{hint}", file=sys.stderr)
+        print(f"No event of {options.correlation_id} within {options.timeout:g} s{hint}", file=sys.stderr)
         return 3
     return 0
 

@@ -27,7 +27,7 @@ AGAIN = (429, 502, 503, 504)
 
 
 def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None) -> Iterator[dict[str, Any]]:
-    """Yields events until the caller stops. Raises HTTPError if the service rejects the request."""
+    """Yields events until the caller stops iterating. Raises HTTPError if the service rejects the request."""
     last_id, pause = after, 0.5
     while True:
         headers = {"x-api-key": api_key, "accept": "text/event-stream"}
@@ -47,15 +47,15 @@ def follow(base_url: str, api_key: str, query: dict[str, str], after: str | None
         except HTTPError as refusal:
             if refusal.code not in AGAIN:
                 raise
-            print(f"rejected, retrying: {refusal}", file=sys.stderr)
+            print(f"Rejected, retrying: {refusal}", file=sys.stderr)
         except LOST as problem:
-            print(f"connection lost: {problem}", file=sys.stderr)
+            print(f"Connection lost, reconnecting: {problem}", file=sys.stderr)
         time.sleep(pause)
         pause = min(pause * 2, 10)
 
 
 def parsed(stream: Any) -> Iterator[tuple[str, str, str]]:
-    """Yields the name, ID and data of each block in a stream of server-sent events."""
+    """Yields the name, ID and data of each event or comment in a stream of server-sent events."""
     name, event_id, data = "", "", []
     for raw in stream:
         line = raw.decode().rstrip("\r\n")
@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("--correlation-id", help="filter by correlation ID")
     parser.add_argument("--session-id", help="filter by session ID")
     parser.add_argument("--type", help="filter by type, or by prefix such as turn.*")
-    parser.add_argument("--after", help="start after this position; 0 starts with the oldest (default: now)")
+    parser.add_argument("--after", help="start after this position; 0 starts with the oldest event (default: now)")
     parser.add_argument("--until", help="stop after the first event of this type")
     options = parser.parse_args()
     wanted = {"correlation_id": options.correlation_id, "session_id": options.session_id, "type": options.type}
@@ -93,7 +93,7 @@ def main() -> int:
             if event["type"] == options.until:
                 return 0
     except HTTPError as refusal:
-        print(f"error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
+        print(f"Error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,11 +1,11 @@
 """Receives webhooks: verifies their signatures, processes each event once, and prints it.
 
-Requires the package `standardwebhooks`. Create a webhook, and start this program with the secret, which is shown only
+Requires the package `standardwebhooks`. Create a webhook, and start this program with its secret, which is shown only
 once:
 
     WEBHOOK_SECRET=whsec_… python examples/receive_webhooks.py --port 9000
 
-While the secret is rotated, `WEBHOOK_SECRET` can contain the old and the new one, separated by a comma. With `--until
+While you rotate the secret, `WEBHOOK_SECRET` can contain the old and the new one, separated by a comma. With `--until
 turn.completed`, the program stops after that event.
 """
 
@@ -22,21 +22,19 @@ from typing import Any
 from standardwebhooks import Webhook, WebhookVerificationError
 
 LARGEST_BODY = 1024 * 1024
-# A real receiver stores these in its database, in the transaction with the event's effects.
+# A real receiver stores event IDs in its database, in the same transaction as the event's effects.
 REMEMBERED = 100_000
 
 
 class Inbox:
-    """The IDs of processed events."""
+    """Remembers the IDs of processed events."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, event_id: str) -> bool:
-        """Returns False for an event that was already processed. The service sends an event again if the response was
-        lost.
-        """
+        """Returns whether the event is new. The service sends an event again if the response to it was lost."""
         with self._lock:
             if event_id in self._seen:
                 return False
@@ -56,8 +54,9 @@ class Receiver(ThreadingHTTPServer):
         self.until = until
 
     def verified(self, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
-        """Verifies a delivery. Raises WebhookVerificationError unless one of our secrets signed it within the last five
-        minutes.
+        """Returns the content of a delivery whose signature is valid.
+
+        Raises WebhookVerificationError unless one of the secrets signed it within the last five minutes.
         """
         for verifier in self.verifiers:
             try:
@@ -65,7 +64,7 @@ class Receiver(ThreadingHTTPServer):
             except (WebhookVerificationError, ValueError):
                 # Headers without a signature raise a ValueError.
                 continue
-        raise WebhookVerificationError("the signature doesn't match any secret")
+        raise WebhookVerificationError("The signature doesn't match any secret.")
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
         length = self.headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()) or int(length[:20]) > LARGEST_BODY:
             self.close_connection = True
-            self.answer(413, "send a body with a Content-Length of at most 1 MB")
+            self.answer(413, "The Content-Length is missing or over 1 MB.")
             return
         body = self.rfile.read(int(length))
         try:
@@ -86,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
         except WebhookVerificationError as problem:
             self.answer(401, str(problem))
             return
-        # Respond first and work afterwards, since the service retries after 15 s without a response.
+        # Respond before processing the event, because the service retries after 15 s without a response.
         self.answer(200, "accepted")
         if self.server.inbox.take(self.headers["webhook-id"]):
             show(message)
@@ -102,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Does nothing, so that only events are printed."""
+        """Logs nothing, so that only events are printed."""
 
 
 def show(message: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
-"""Talks to an agent with two tools: the first needs a person's approval, and the second is a function of this program.
+"""Talks to an agent with two tools: one needs a person's approval, and the other is a function of this program.
 
-Lost connections and restarts of the service lose nothing, since the same call is made again. Requires only Python:
+After a lost connection or a restart of the service, the program repeats the same request, so nothing is lost. It
+requires only Python:
 
     AES_API_KEY=… python examples/run_client_tools.py http://127.0.0.1:8080 \
         "What is 3 * 245, and how many free seats has crossing 4711?"
@@ -22,7 +23,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 AGENT = Path(__file__).parent / "agents" / "cashier.yaml"
-# A call of execute returns after 120 s at the latest.
+# An execute request returns after at most 120 s.
 SILENCE_SECONDS = 150
 LOST = (URLError, http.client.HTTPException, OSError)
 AGAIN = (429, 502, 503, 504)
@@ -30,7 +31,7 @@ LONGEST_OUTAGE_SECONDS = 300
 
 
 def free_seats(crossing: int) -> dict[str, int]:
-    """The tool described in the agent's `client_tools`."""
+    """Returns the free seats of a crossing. The agent's `client_tools` describe this tool to the model."""
     return {"crossing": crossing, "free": 118}
 
 
@@ -43,8 +44,9 @@ class Service:
         self._api_key = api_key
 
     def post(self, path: str, body: bytes, *, kind: str = "application/json") -> dict[str, Any]:
-        """Retries the request until it succeeds. Its idempotency key makes retries safe. Raises HTTPError if it's
-        rejected.
+        """Sends a request until it succeeds. Its idempotency key makes retries safe.
+
+        Raises HTTPError if the service rejects the request.
         """
         return self.post_again(path, body, str(uuid.uuid4()), kind=kind)
 
@@ -60,22 +62,22 @@ class Service:
             except HTTPError as refusal:
                 if refusal.code not in AGAIN or time.monotonic() > deadline:
                     raise
-                print(f"rejected, retrying: {refusal}", file=sys.stderr)
+                print(f"Rejected, retrying: {refusal}", file=sys.stderr)
             except LOST as problem:
                 if time.monotonic() > deadline:
                     raise
-                print(f"connection lost: {problem}", file=sys.stderr)
+                print(f"Connection lost, retrying: {problem}", file=sys.stderr)
             time.sleep(1)
 
 
 def ask(service: Service, session: str, question: str, allows: Callable[[str], bool]) -> str:
-    """Returns the agent's reply, after resolving the actions that its turn requires."""
+    """Returns the agent's reply. Until the turn completes, resolves the actions that it requires."""
     message, key = json.dumps({"content": question}).encode(), str(uuid.uuid4())
     while True:
         answer = service.post_again(f"/runtime/{session}/execute/", message, key)
         if "response" in answer:
             return str(answer["response"]["content"])
-        # 202: the turn is waiting for these actions, or just takes a while.
+        # 202: the turn is waiting for these actions, or it just takes longer.
         for action in answer["required_actions"]:
             place = f"/runtime/{session}/turns/{answer['turn_id']}/actions/{action['action_id']}/"
             try:
@@ -84,7 +86,7 @@ def ask(service: Service, session: str, question: str, allows: Callable[[str], b
                 # Someone else was faster, or the action has expired. The turn continues.
                 if refusal.code != 409:
                     raise
-                print(f"too late: {action['tool_call']['name']}", file=sys.stderr)
+                print(f"Too late to answer the call of {action['tool_call']['name']}", file=sys.stderr)
 
 
 def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str
     except Exception as problem:
         # The model receives the error and continues.
         return {"error": f"{type(problem).__name__}: {problem}"}
-    print(f"ran {shown}", flush=True)
+    print(f"Ran {shown}", flush=True)
     return {"output": output}
 
 
@@ -116,7 +118,7 @@ def main() -> int:
         allows = (lambda _: True) if options.yes else (lambda call: input(f"Allow {call}? [y/n] ").strip() == "y")
         print(ask(service, session, options.question, allows))
     except HTTPError as refusal:
-        print(f"error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
+        print(f"Error: {refusal}: {refusal.read().decode()}", file=sys.stderr)
         return 1
     return 0
 

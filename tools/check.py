@@ -1,4 +1,4 @@
-"""`aes check`: the linters, the type check, the import rules and the rules of `tools/lint`."""
+"""The `aes check` command: linters, the type checker, import rules, and the rules of `tools/lint`."""
 
 import os
 import subprocess
@@ -35,7 +35,10 @@ def check(
     only: Annotated[list[Check] | None, typer.Argument(help="Checks to run. Defaults to all.")] = None,
     fix: Annotated[bool, typer.Option("--fix", help="First apply ruff's fixes and format the code.")] = False,
 ) -> None:
-    """Run the linters, the type checker, the import rules and the project's own rules. Exits with 1 on a finding."""
+    """Run the linters, the type checker, the import rules and the project's own rules.
+
+    Exits with 1 if a check fails.
+    """
     from deploy.local.home import PROJECT_ROOT
 
     programs = Path(sys.executable).parent

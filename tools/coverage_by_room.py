@@ -42,7 +42,7 @@ def _measured() -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _percent(room: Counter[str]) -> float:
-    """Returns the combined share of covered lines and branches, as computed by coverage."""
+    """Returns the percentage of lines and branches that are covered, as computed by coverage."""
     covered = room["covered_lines"] + room["covered_branches"]
     return round(100 * covered / max(1, room["num_statements"] + room["num_branches"]), 1)
 

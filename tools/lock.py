@@ -1,8 +1,8 @@
-"""Locks packages: `python -m tools.lock`. With `--upgrade`, to the newest allowed versions.
+"""Locks the versions of packages: `python -m tools.lock`. With `--upgrade`, uses the newest allowed versions.
 
-Users install `requirements.lock`, developers also `requirements-dev.lock`. `deploy/images/locks` contains the packages
-of all images (`base`) and each image's additional packages. All locks have the same versions, and the hashes of all
-files.
+Users install `requirements.lock`; developers also install `requirements-dev.lock`. `deploy/images/locks` contains the
+packages of all images (`base`) and the additional packages of each image. All locks have the same versions, and the
+hashes of all files.
 """
 
 import argparse
@@ -30,8 +30,8 @@ def main() -> None:
     upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
     everything, users, base = ("--all-extras", "--group", "dev"), ("--all-extras",), _IMAGES / "base.lock"
     with tempfile.TemporaryDirectory() as directory:
-        # Resolved together, so that users and developers have the same versions. Locked versions are kept as far as
-        # possible.
+        # All packages are resolved together, so that users and developers have the same versions. Locked versions are
+        # kept as far as possible.
         versions = Path(directory, "versions.lock")
         versions.write_text("".join(lock.read_text() for lock in (_USERS, _DEVELOPERS) if lock.exists()))
         _run(*everything, *upgrade, "--output-file", str(versions))

@@ -1,4 +1,4 @@
-"""`aes test`."""
+"""The `aes test` command."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ app = typer.Typer(add_completion=False)
 def test(context: typer.Context) -> None:
     """Run the tests. Slow tests run only with --all.
 
-    Arguments are passed to pytest. List its options with ./aes test -- --help
+    Arguments are passed to pytest. To list its options, run: ./aes test -- --help
     """
     from deploy.local.home import PROJECT_ROOT
 
@@ -21,7 +21,8 @@ def test(context: typer.Context) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Writes bytecode outside the source tree if the caller disabled it there.
+    """Returns the environment for pytest. If the caller disabled bytecode, it's written outside the source tree
+    instead.
 
     The tests start hundreds of processes, each of which would otherwise compile all its imports.
     """

@@ -1,7 +1,7 @@
-"""The service that a migration writes to. Each object is created once.
+"""The service as the destination of a migration, which creates each object once.
 
-A ledger next to the export records the new ID of each object, so that a second run moves only new objects. An
-idempotency key derived from the object's old ID covers the time between the response and the ledger entry.
+A ledger next to the export records the new ID of each object, so a second run moves only new objects. If the program
+stops before it records an object, the next run sends the same idempotency key, which is derived from the old ID.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from typing import Any
 try:
     from aes_client import AesError, Client, RetryPolicy
 except ModuleNotFoundError:
-    sys.exit("error: the service's client is missing. Install it with: pip install ./clients/python")
+    sys.exit("Error: the service's client is missing. Install it with: pip install ./clients/python")
 
 Json = dict[str, Any]
 # The service accepts up to 512 KiB in the body that creates a session.
@@ -26,23 +26,23 @@ MOST_MESSAGES = 2_000
 class Destination:
     def __init__(self, base_url: str, ledger: Path) -> None:
         self._base_url = base_url.rstrip("/").removesuffix("/api/v1") + "/api/v1"
-        # An outage of some minutes doesn't stop a migration.
+        # Allows for an outage of several minutes.
         self._client = Client(base_url, retries=RetryPolicy(retries=50, first_contact=50))
         self._ledger = ledger
         self._entries: dict[str, str] = json.loads(ledger.read_text()) if ledger.exists() else {}
 
     def say(self, text: str) -> None:
-        """Reports moved objects, and features without an equivalent."""
+        """Prints which objects were moved, and which features have no equivalent."""
         print(text)
 
     def agent(self, old_id: str, configuration: Json) -> str:
         return self._posted("agent", old_id, "/agent/", configuration)
 
     def session(self, old_id: str, beginning: Json, messages: Sequence[Json]) -> str:
-        """Creates a session of an agent with the newest messages that fit into a request."""
+        """Creates an agent's session with as many of the newest messages as fit into a request."""
         kept = newest(messages)
         if left_out := len(messages) - len(kept):
-            self.say(f"session {old_id}: too long, so the {left_out} oldest messages were left out")
+            self.say(f"Session {old_id}: it's too long, so its {left_out} oldest messages were left out.")
         return self._posted("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
 
     def file(self, old_id: str, name: str, content: bytes) -> str:
@@ -50,7 +50,7 @@ class Destination:
         return self._once("file", old_id, lambda key: upload(content, name=name, idempotency_key=key).id)
 
     def knowledge_base(self, old_id: str, name: str, file_ids: Sequence[str]) -> str:
-        """Creates a collection of these files and a knowledge base, whose ingestion starts immediately."""
+        """Creates a collection of the files and a knowledge base for it, whose ingestion starts immediately."""
         collection = self._posted("collection", old_id, "/collections/", {"name": name})
         if file_ids:
             place = f"/collections/{collection}/files/"
@@ -69,12 +69,12 @@ class Destination:
             written = self._ledger.with_suffix(".new")
             written.write_text(json.dumps(self._entries, indent=1, sort_keys=True))
             written.replace(self._ledger)
-            self.say(f"moved {what} {old_id} -> {self._entries[entry]}")
+            self.say(f"Moved {what} {old_id} to {self._entries[entry]}")
         return self._entries[entry]
 
 
 def newest(messages: Sequence[Json]) -> list[Json]:
-    """Returns the end of a conversation that fits into a request. It starts with a user message."""
+    """Returns the latest part of a conversation that fits into a request and starts with a user message."""
     size, first = 0, len(messages)
     while first > max(0, len(messages) - MOST_MESSAGES):
         size += len(json.dumps(messages[first - 1]))
@@ -87,7 +87,10 @@ def newest(messages: Sequence[Json]) -> list[Json]:
 
 
 def answered(messages: Sequence[Json]) -> list[Json]:
-    """Removes tool calls without a result, and results without a call, since models reject both."""
+    """Returns the messages without tool calls that have no result, and without results of no call.
+
+    Models reject both.
+    """
     results = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
     called: set[str] = set()
     kept: list[Json] = []
@@ -106,7 +109,7 @@ def answered(messages: Sequence[Json]) -> list[Json]:
 
 
 def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
-    """Returns a message's content: text, or blocks if there are other kinds."""
+    """Returns a message's content as text, or as blocks if some of them aren't text."""
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     if any(block["type"] != "text" for block in kept):
         return kept
@@ -122,10 +125,10 @@ def provider_model(name: str, default_provider: str = "openai") -> str:
 
 
 def run(description: str, move: Callable[[Json, Destination, argparse.Namespace], None]) -> None:
-    """Runs a migration's command line."""
+    """Parses a migration's command line and runs the migration."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
-    parser.add_argument("export", type=Path, help="the export file")
+    parser.add_argument("export", type=Path, help="export file")
     parser.add_argument("--files", type=Path, help="directory with the export's files")
     parser.add_argument("--model", help="model of all agents, instead of those in the export")
     options = parser.parse_args()
@@ -136,5 +139,5 @@ def run(description: str, move: Callable[[Json, Destination, argparse.Namespace]
     try:
         move(exported, Destination(options.base_url, ledger), options)
     except AesError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"Error: {error}")
     print(f"Done. {ledger} lists the new ID of each object.", file=sys.stderr)

@@ -22,20 +22,23 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
     for assistant in exported["assistants"]:
         new_id = to.agent(assistant["assistant_id"], configuration_of(assistant, to, options.model))
         agents[assistant["assistant_id"]] = new_id
-        # A thread may reference only its graph. Then the graph's first assistant continues the thread.
+        # If a thread references only its graph, the graph's first assistant continues the thread.
         agents.setdefault(assistant["graph_id"], new_id)
     for thread in exported.get("threads", []):
         move_thread(thread, agents, to)
 
 
 def configuration_of(assistant: Json, to: Destination, model: str | None) -> Json:
-    """Returns the agent for an assistant. Each graph defines its own settings; these are the usual names."""
+    """Returns the agent's configuration for an assistant.
+
+    Graphs define their own settings; these are the usual names.
+    """
     given = {**(assistant.get("config") or {}).get("configurable", {}), **(assistant.get("context") or {})}
     prompt = next((given[name] for name in PROMPTS if isinstance(given.get(name), str)), "")
     named = next((given[name] for name in MODELS if isinstance(given.get(name), str)), None)
     if left_out := sorted(set(given) - {*PROMPTS, *MODELS, "temperature"}):
-        to.say(f"assistant {assistant['assistant_id']}: left out {', '.join(left_out)}")
-    to.say(f"assistant {assistant['assistant_id']}: code of graph {assistant['graph_id']} not moved; see the guide")
+        to.say(f"Assistant {assistant['assistant_id']}: left out {', '.join(left_out)}.")
+    to.say(f"Assistant {assistant['assistant_id']}: move the code of graph {assistant['graph_id']} as in the guide.")
     config: Json = {"model": model or (provider_model(named) if named else "builtin:extractive")}
     if isinstance(given.get("temperature"), int | float):
         config["temperature"] = given["temperature"]
@@ -51,14 +54,14 @@ def move_thread(thread: Json, agents: dict[str, str], to: Destination) -> None:
     old_id, metadata = thread["thread_id"], thread.get("metadata") or {}
     agent_id = agents.get(str(metadata.get("assistant_id"))) or agents.get(str(metadata.get("graph_id")))
     if agent_id is None:
-        to.say(f"thread {old_id}: its assistant isn't in the export")
+        to.say(f"Thread {old_id}: not moved, because its assistant isn't in the export.")
         return
     values = thread.get("values") or {}
     state = values if isinstance(values, dict) else {"messages": values}
     if left_out := sorted(set(state) - {"messages"}):
-        to.say(f"thread {old_id}: left out of its state: {', '.join(left_out)}")
+        to.say(f"Thread {old_id}: left out {', '.join(left_out)} from its state.")
     if thread.get("interrupts"):
-        to.say(f"thread {old_id}: interrupted; its open question was left out")
+        to.say(f"Thread {old_id}: interrupted; its open question was left out.")
     said = [made for message in state.get("messages", []) if (made := message_of(message, old_id, to)) is not None]
     to.session(old_id, {"agent_id": agent_id}, answered(said))
 
@@ -80,7 +83,7 @@ def message_of(message: Json, old_id: str, to: Destination) -> Json | None:
 
 
 def content_of(content: Any, old_id: str, to: Destination, *, images: bool) -> Any:
-    """Returns the text, or blocks if there are images on the web."""
+    """Returns a message's text, or blocks if it contains images on the web."""
     if not isinstance(content, list):
         return content if isinstance(content, str) else json.dumps(content)
     blocks: list[Json] = []
@@ -90,7 +93,7 @@ def content_of(content: Any, old_id: str, to: Destination, *, images: bool) -> A
         elif images and part.get("type") == "image_url" and address_of(part).startswith("http"):
             blocks.append({"type": "image_url", "image_url": {"url": address_of(part)}})
         elif part.get("type") != "tool_use":
-            to.say(f"thread {old_id}: left out a part of type {part.get('type')}")
+            to.say(f"Thread {old_id}: left out a part of type {part.get('type')}.")
     return text_or_blocks(blocks)
 
 

@@ -29,7 +29,7 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
     tools = {tool["id"]: tool for tool in exported["tools"]}
     blocks = {block["id"]: block for block in exported["blocks"]}
     for group in exported.get("groups", []):
-        to.say(f"group {group['id']}: no equivalent; give one agent the others as tools, over MCP")
+        to.say(f"Group {group['id']}: no equivalent. Instead, give one agent the others as tools over MCP.")
     revision = str(exported.get("metadata", {}).get("revision_id", ""))
     for agent in exported["agents"]:
         # Each agent file counts its IDs from 0.
@@ -48,11 +48,11 @@ def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
 
 
 def move_sources(exported: Json, to: Destination) -> dict[str, str]:
-    """Creates knowledge bases from sources, whose files are in the export as text."""
+    """Creates a knowledge base for each source. The export contains the text of the sources' files."""
     moved: dict[str, list[str]] = {source["id"]: [] for source in exported["sources"]}
     for file in exported["files"]:
         if not file.get("content"):
-            to.say(f"file {file['id']}: {file['file_name']} has no text in the export")
+            to.say(f"File {file['id']}: not moved, because the export has no text of {file['file_name']}.")
             continue
         name = str(file["file_name"]).rpartition("/")[2]
         named = name if name.endswith((".txt", ".md")) else f"{name}.txt"
@@ -65,7 +65,7 @@ def move_sources(exported: Json, to: Destination) -> dict[str, str]:
 
 
 def instructions_of(agent: Json, blocks: list[Json]) -> str:
-    """Returns the system prompt, followed by the memory blocks in Letta's format."""
+    """Returns the agent's system prompt, followed by its memory blocks in Letta's format."""
     shown = [
         f"<{block['label']}>\n{(block.get('description') or '').strip()}\n{block['value'].strip()}\n</{block['label']}>"
         for block in blocks
@@ -84,10 +84,10 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
     if tool["tool_type"] in BUILT_IN:
         return None
     if tool["tool_type"] != "custom":
-        to.say(f"tool {tool['name']}: has type {tool['tool_type']}; create a toolset for it (docs/how-to/tools.md)")
+        to.say(f"Tool {tool['name']} has type {tool['tool_type']}. Create a toolset for it: docs/how-to/tools.md.")
         return None
     schema = tool.get("json_schema") or {}
-    to.say(f"tool {tool['name']}: run its code in your program, as a client tool")
+    to.say(f"Tool {tool['name']} is now a client tool. Run its code in your program.")
     return {
         "name": tool["name"],
         "description": tool.get("description") or "",
@@ -96,7 +96,7 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
 
 
 def history_of(agent: Json) -> list[Json]:
-    """Returns the conversation with tool calls and their results, without reasoning and heartbeats."""
+    """Returns the conversation, including tool calls and their results, but without reasoning and heartbeats."""
     messages: list[Json] = []
     for message in sorted(agent["messages"], key=lambda each: each["created_at"]):
         match message["role"]:
@@ -140,7 +140,7 @@ def results_of(message: Json) -> list[Json]:
 
 
 def said_by_user(text: str) -> str:
-    """Unwraps a user's message. Older versions wrap messages, and send their own events as user messages."""
+    """Returns a user message's text. Older versions of Letta wrap it, and send their own events as user messages."""
     wrapped = parsed(text)
     if not isinstance(wrapped, dict) or "type" not in wrapped:
         return text

@@ -32,7 +32,7 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
     for file in files:
         path = None if directory is None else directory / Path(file["filename"]).name
         if path is None or not path.exists():
-            to.say(f"file {file['id']}: {file['filename']} is missing; OpenAI doesn't return assistants' files")
+            to.say(f"File {file['id']}: {file['filename']} is missing. OpenAI doesn't return assistants' files.")
             continue
         moved[file["id"]] = to.file(file["id"], path.name, path.read_bytes())
     return moved
@@ -41,14 +41,14 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
 def files_of(store: Json, files: dict[str, str], to: Destination) -> list[str]:
     missing = [each["id"] for each in store["files"] if each["id"] not in files]
     if missing:
-        to.say(f"vector store {store['id']}: left out {', '.join(missing)}")
+        to.say(f"Vector store {store['id']}: left out {', '.join(missing)}.")
     return [files[each["id"]] for each in store["files"] if each["id"] in files]
 
 
 def configuration_of(assistant: Json, bases: dict[str, str], to: Destination, model: str | None) -> Json:
     kinds = {tool["type"] for tool in assistant["tools"]}
     if "code_interpreter" in kinds:
-        to.say(f"assistant {assistant['id']}: code_interpreter has no equivalent; table_query reads tables in files")
+        to.say(f"Assistant {assistant['id']}: code_interpreter has no equivalent, but table_query reads tables.")
     functions = [tool["function"] for tool in assistant["tools"] if tool["type"] == "function"]
     settings = {name: assistant[name] for name in ("temperature", "top_p") if assistant.get(name) is not None}
     # OpenAI accepts 0, which means the same as a value just above it.
@@ -84,7 +84,7 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
     messages = sorted(thread["messages"], key=lambda message: message["created_at"])
     spoke = [message["assistant_id"] for message in messages if message.get("assistant_id") in agents]
     if not (spoke or agents):
-        to.say(f"thread {thread['id']}: the export has no assistant for it")
+        to.say(f"Thread {thread['id']}: not moved, because the export has no assistant for it.")
         return
     # A thread doesn't belong to an assistant, so the last one that replied continues it.
     agent_id, configuration = agents[spoke[-1] if spoke else next(iter(agents))]
@@ -97,7 +97,7 @@ def move_thread(thread: Json, agents: dict[str, tuple[str, Json]], bases: dict[s
 
 
 def content_of(message: Json, to: Destination) -> Any:
-    """Returns a message's text, or blocks if it has images on the web."""
+    """Returns a message's text, or blocks if it contains images on the web."""
     blocks: list[Json] = []
     for part in message["content"]:
         if part["type"] == "text":
@@ -107,7 +107,7 @@ def content_of(message: Json, to: Destination) -> Any:
         elif part["type"] == "image_url" and message["role"] == "user":
             blocks.append({"type": "image_url", "image_url": {"url": part["image_url"]["url"]}})
         else:
-            to.say(f"message {message['id']}: left out its {part['type']}")
+            to.say(f"Message {message['id']}: left out its {part['type']}.")
     return text_or_blocks(blocks)
 
 

@@ -1,11 +1,11 @@
-"""A ticket office as an HTTP service: free seats, bookings and cancellations, in memory.
+"""A ticket office as an HTTP service: free seats, bookings and cancellations, stored in memory.
 
     .aes/venv/bin/python examples/toolsets/ticket_office.py          # http://127.0.0.1:8201
 
 It shows what agents need from a service. Each Idempotency-Key creates one booking, however often the request is sent:
 the Agent Execution Service sends the same key when it retries a call. Requests need `Authorization: Bearer` with the
 key from TICKET_OFFICE_KEY, by default `berth-4711`. Toolsets reference it as a secret. tickets-openapi.yaml describes
-the service; http-toolset.yaml defines a tool for each request.
+the service, and http-toolset.yaml defines a tool for each request.
 """
 
 import os
@@ -27,7 +27,7 @@ class Booking:
 
 
 class TicketOffice:
-    """Crossings with their free seats, and bookings by ID."""
+    """The crossings with their free seats, and the bookings by ID."""
 
     def __init__(self) -> None:
         self.free = {"morning": 40, "noon": 12, "evening": 3}
@@ -36,13 +36,13 @@ class TicketOffice:
         self._numbers = count(1)
 
     def book(self, crossing: str, seats: int, name: str, key: str | None = None) -> Booking:
-        """Books seats. Raises LookupError for an unknown crossing or too few seats."""
+        """Books seats on a crossing. Raises LookupError if the crossing is unknown or has too few free seats."""
         if key is not None and key in self._by_key:
             return self._by_key[key]
         if crossing not in self.free:
             raise LookupError(f"There is no crossing {crossing!r}. Use one of: {', '.join(self.free)}.")
         if seats > self.free[crossing]:
-            raise LookupError(f"Only {self.free[crossing]} seats are free in the {crossing}.")
+            raise LookupError(f"Only {self.free[crossing]} seats are free on the {crossing} crossing.")
         self.free[crossing] -= seats
         booking = Booking(f"T{next(self._numbers):04}", crossing, seats, name)
         self.bookings[booking.id] = booking
@@ -51,7 +51,7 @@ class TicketOffice:
         return booking
 
     def cancel(self, booking_id: str) -> None:
-        """Cancels a booking. Cancelling twice has no further effect."""
+        """Cancels a booking. Canceling it again has no effect."""
         booking = self.bookings.pop(booking_id, None)
         if booking is not None:
             self.free[booking.crossing] += booking.seats
@@ -72,7 +72,7 @@ def application(office: TicketOffice) -> web.Application:
         try:
             made = office.book(body["crossing"], body["seats"], body["name"], request.headers.get("Idempotency-Key"))
         except LookupError as problem:
-            # The model reads this sentence, so it says what to do.
+            # The model reads this message, so it must say what to do.
             return web.json_response({"error": str(problem)}, status=409)
         return web.json_response(asdict(made), status=201)
 

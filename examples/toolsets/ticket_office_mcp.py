@@ -2,9 +2,9 @@
 
     .aes/venv/bin/python examples/toolsets/ticket_office_mcp.py      # http://127.0.0.1:8202/mcp
 
-Annotations tell clients what's safe: a tool with `readOnlyHint` or `idempotentHint` is retried after a failure, and any
-other tool is called at most once. `book_seats` creates one booking per call key, so it can have `idempotentHint`.
-mcp-toolset.yaml creates a toolset for the server.
+Annotations tell clients which calls are safe to repeat. A tool with `readOnlyHint` or `idempotentHint` is retried after
+a failure, and any other tool is called at most once. `book_seats` creates one booking per call key, so it can have
+`idempotentHint`. mcp-toolset.yaml creates a toolset for the server.
 """
 
 import sys
@@ -21,7 +21,7 @@ server = MCPServer("Ticket office")
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def list_crossings() -> dict[str, int]:
-    """Lists today's crossings of the ferry with their free seats."""
+    """Lists today's ferry crossings with their free seats."""
     return office.free
 
 

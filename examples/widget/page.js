@@ -1,7 +1,7 @@
-// What the page does with the chat: functions for the agent's client tools, and a button of its own that opens it.
+// Adds functions for the agent's client tools, and a button that opens the chat.
 window.aesChat = {
   tools: {
-    // The agent's configuration names the tool `order_status` under `client_tools`; its result is whatever this returns.
+    // The agent's `client_tools` declare the tool `order_status`. This function returns its result.
     order_status: async ({ order }) => ({ order, status: "shipped", arrives: "tomorrow" }),
   },
 };

@@ -1,4 +1,4 @@
-"""The project's own source checks, which `./aes check` runs in addition to other linters.
+"""The project's own rules for its source, which `./aes check` checks in addition to other linters.
 
-A rule is a module with a function `findings`. It reads the files below the root and yields a line per finding.
+A rule is a module with a function `findings`, which reads the files below the root and yields a line for each finding.
 """

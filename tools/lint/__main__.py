@@ -1,4 +1,4 @@
-"""Runs every rule. Exits with 1 if there are findings."""
+"""Checks every rule. Exits with 1 if there are findings."""
 
 from pathlib import Path
 

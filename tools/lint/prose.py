@@ -1,8 +1,8 @@
 """Checks documents, docstrings, comments and messages.
 
-The rules have no false positives: phrases from ``prose_words.toml``, long sentences, wide table cells and long pages.
-Generated parts of pages are ignored. ``prose_counts.toml`` contains the number of allowed findings per folder. Counts
-may only decrease; ``python -m tools.lint.prose`` writes lower ones.
+It looks for phrases from ``prose_words.toml``, long sentences, wide table cells and long pages. Generated parts of
+pages are ignored. ``prose_counts.toml`` contains the number of allowed findings per folder. The counts can only
+decrease; ``python -m tools.lint.prose`` lowers them.
 """
 
 import ast
@@ -62,7 +62,7 @@ def findings(root: Path) -> Iterator[str]:
 
 
 def lower(root: Path) -> None:
-    """Writes counts that have decreased, and never higher ones."""
+    """Lowers the allowed counts to the present numbers of findings. Never raises one."""
     found, allowed = _by_kind_and_room(root), _allowed(root)
     by_kind: dict[str, dict[str, int]] = defaultdict(dict)
     for (kind, room), most in sorted(allowed.items()):

@@ -57,7 +57,7 @@ def _sleeps(place: str, source: str, *, scripts: bool) -> Iterator[str]:
 
 
 def _imported(tree: ast.AST) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Returns modules with a `sleep`, and such functions, by the name under which the file imports them."""
+    """Returns the imported modules that have a `sleep`, and `sleep` functions, by their names in the file."""
     modules: dict[str, str] = {}
     names: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -76,6 +76,6 @@ def _sleep(node: ast.expr, modules: Mapping[str, str], names: Mapping[str, str])
 
 
 def _is_zero(call: ast.Call) -> bool:
-    """Returns whether the call only yields to other tasks: `sleep(0)`, also with a result."""
+    """Returns whether the call only lets other tasks run, as `sleep(0)` does."""
     first = call.args[0] if call.args else None
     return isinstance(first, ast.Constant) and first.value == 0

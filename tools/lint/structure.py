@@ -1,4 +1,6 @@
-"""Checks the location of code and the length of functions, and that FastAPI calls no function in a thread."""
+"""Checks the names and imports of files and the length of functions, and that FastAPI doesn't call functions in
+threads.
+"""
 
 import ast
 import re
@@ -43,7 +45,7 @@ def findings(root: Path) -> Iterator[str]:
 
 
 def _functions(node: ast.AST) -> Iterator[_Function]:
-    """Returns functions defined by statements below the node. Expressions, most of a module, define none."""
+    """Yields the functions below a node, except those in expressions."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _Function):
             yield child
@@ -52,8 +54,9 @@ def _functions(node: ast.AST) -> Iterator[_Function]:
 
 
 def _between_tests_and_benchmarks(place: Path, source: str) -> Iterator[str]:
-    """Checks imports of tests and benchmarks. Benchmarks can import `tests.servers`, and only their tests import
-    benchmarks.
+    """Checks imports between tests and benchmarks.
+
+    Benchmarks can import only `tests.servers`, and only the benchmarks' own tests can import benchmarks.
     """
     if place.parts[0] == "benchmarks":
         for needed in sorted(set(_NEEDS_TESTS.findall(source)) - {"servers"}):

@@ -1,4 +1,4 @@
-"""Checks names and docstrings: no name from `retired_names.toml`, no docstring without a subject."""
+"""Checks names and docstrings: no name from `retired_names.toml`, no docstring that begins with a relative clause."""
 
 import ast
 import io

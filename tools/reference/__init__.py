@@ -1,1 +1,1 @@
-"""Generates pages and tables of the documentation from code: `python -m tools.reference`."""
+"""Generates pages and tables of the documentation from the code: `python -m tools.reference`."""

@@ -30,7 +30,7 @@ def page() -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yields every command and group, with the words that call it."""
+    """Yields every command and group, with the words of its command line."""
     group: Any = typer.main.get_command(app)
     for name in COMMANDS:
         yield from _with_inner(f"aes {name}", group.get_command(None, name))
@@ -82,7 +82,7 @@ def _row(parameter: Any) -> tuple[str, str, str]:
 
 
 def _marked(text: str) -> str:
-    """Formats variables as code. Otherwise, Markdown would read `<SERVICE>` in a name as a tag."""
+    """Formats variables as code. Otherwise, Markdown would interpret `<SERVICE>` as an HTML tag."""
     return _VARIABLE.sub(r"`\g<0>`", text)
 
 

@@ -1,4 +1,4 @@
-"""Generates docs/reference/events, with a page per service, from the models of events."""
+"""Generates docs/reference/events, which has a page for each service, from the models of events."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -39,8 +39,9 @@ def _file(owner: str) -> str:
 
 
 def _objects(components: Schema, pages_of_events: Mapping[str, str]) -> Objects:
-    """Returns the objects in events. Each is described on one page: the API's, if the API has the same object, or the
-    first page that uses it.
+    """Returns the objects that events contain. Each object is described on one page.
+
+    That's the API's page if the API has the same object, and otherwise the first page that uses the object.
     """
     schemas, api = components["schemas"], described_api()
     homes = {name: page for name, page in api.homes.items() if name in schemas}

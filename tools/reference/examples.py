@@ -1,6 +1,6 @@
-"""Creates examples of bodies from their schemas.
+"""Creates example bodies for schemas.
 
-Values come from the request, from the model's `EXAMPLES`, from `samples.toml` or from the schema.
+Values come from the example request, from the model's `EXAMPLES`, from `samples.toml` or from the schema.
 """
 
 import hashlib
@@ -21,7 +21,10 @@ _TIME: Final = "2026-05-04T08:16:15.239240Z"
 
 
 class Examples:
-    """Examples of bodies. ``given``: the request, whose fields recur in the response."""
+    """Example bodies for an operation.
+
+    ``given`` is the example request, whose values are used for the same response fields.
+    """
 
     def __init__(self, document: Schema, given: Any) -> None:
         self._document = document
@@ -32,7 +35,7 @@ class Examples:
         return self._value(name, resolved, self._given)
 
     def _value(self, name: str, schema: Schema, given: Mapping[str, Any]) -> Any:
-        """Returns an example. ``name``: the model, or the model and the field."""
+        """Returns an example value. ``name`` is the model, or the model and the field."""
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return self._chosen(name, options, given)
         match schema:
@@ -81,12 +84,12 @@ class Examples:
         return self._value(referred or name, resolved, {})
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Returns the model's name, empty for a schema without one, and the schema."""
+        """Returns the name of the schema's model, which is empty if it has none, and the schema itself."""
         return name_of(schema), resolved(schema, self._document)
 
 
 def path(template: str) -> str:
-    """Returns the path with values for its parameters, and an example's query."""
+    """Returns an example URL for a path, with values for its parameters and an example query."""
     parts = template.split("/")
     for before, (number, part) in zip(parts, enumerate(parts[1:], start=1), strict=False):
         if part.startswith("{"):
@@ -101,7 +104,7 @@ def _path_value(before: str, parameter: str) -> str:
 
 
 def _identifier(of: str) -> str:
-    """Returns an ID. A model's `id` and the fields that refer to it have the same ID."""
+    """Returns an example ID. A model's `id` and the fields that refer to the model have the same value."""
     noun = of.lower().replace("_", "")
     if known := _IDS.get(noun):
         return known

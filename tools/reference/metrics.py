@@ -21,7 +21,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric. ``name`` is the name in queries, without the suffixes of a histogram's series."""
+    """A metric. ``name`` is its name in queries, without the suffixes of a histogram's series."""
 
     name: str
     kind: str
@@ -36,14 +36,17 @@ class Metric:
 
 @cache
 def declared_metrics() -> dict[str, Metric]:
-    """Returns metrics by name, read from the source: the registry has no labels of metrics without values."""
+    """Returns the metrics by name.
+
+    They're read from the source, because the registry lacks labels of unused metrics.
+    """
     sources = (file.read_text() for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py"))
     metrics = [each for source in sources if "prometheus_client" in source for each in _declared_in(source)]
     return {metric.name: metric for metric in metrics}
 
 
 def _declared_in(source: str) -> Iterator[Metric]:
-    """Raises ValueError for a metric whose name, meaning or labels aren't literals."""
+    """Yields the metrics in a source file. Raises ValueError if a name, meaning or label isn't a literal."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Name(id="Counter" | "Gauge" | "Histogram" as kind), args=arguments):

@@ -1,4 +1,4 @@
-"""Renders objects of requests, responses and events: their fields with every constraint."""
+"""Describes the objects of requests, responses and events: their fields with every constraint."""
 
 import json
 import posixpath
@@ -24,10 +24,10 @@ _ASIDE: Final = re.compile(r"`` .*? ``|`[^`]*`|\([^()]*\)")
 
 
 class Objects:
-    """The named schemas of a document, each described on one page.
+    """The named schemas of a document, each of which is described on one page.
 
-    ``pages``: the page of each schema, relative to docs/reference. A keyword that the pages don't show raises
-    ValueError, so that no change of a schema goes unnoticed.
+    ``pages`` maps each schema to its page, relative to docs/reference. If a schema has a keyword that pages don't show,
+    ValueError is raised, so that no change of a schema goes unnoticed.
     """
 
     def __init__(self, schemas: Mapping[str, Schema], pages: Mapping[str, str]) -> None:
@@ -35,28 +35,28 @@ class Objects:
         self._pages = pages
 
     def of_page(self, page: str) -> Iterator[str]:
-        """Returns a section with the objects described on the page."""
+        """Yields a section with the objects that are described on the page."""
         own = sorted(name for name, home in self._pages.items() if home == page and name in self._schemas)
         if own:
             yield "## Objects\n"
         yield from (f"### {name}\n\n{self.description(name)}" for name in own)
 
     def description(self, name: str) -> str:
-        """Describes an object on its page."""
+        """Returns an object's description for its page."""
         return "\n".join(self._described(self._schemas[name], self._pages[name]))
 
     def fields(self, schema: Schema, page: str) -> str:
-        """Renders fields as a table."""
+        """Returns a table of a schema's fields."""
         return table(("field", "type"), ((f"`{name}`", text) for name, text in self._typed_fields(schema, page)))
 
     def type(self, schema: Schema, page: str) -> str:
-        """Describes a schema in words that link to its objects."""
+        """Returns a schema's type in words, with links to objects."""
         kind, constraints, default = self._parts(schema, page)
         text = f"{kind}, {constraints}" if constraints else kind
         return f"{text}{';' if _is_collection(kind) else ','} {default}" if default else text
 
     def _parts(self, schema: Schema, page: str) -> tuple[str, str, str]:
-        """Returns the type, its constraints and its default."""
+        """Returns a schema's type, its constraints and its default, each in words."""
         left = {keyword: value for keyword, value in schema.items() if keyword not in _WORDS}
         kind, constraints = self._kind(left, page), _constraints(left)
         default = left.pop("default", None)
@@ -106,7 +106,7 @@ class Objects:
             yield name if name in required else f"{name}?", self.type(each, page)
 
     def _others(self, others: Any, page: str) -> str:
-        """Returns whether an object can have unknown fields."""
+        """Returns a sentence about the object's other fields, or an empty string if they aren't specified."""
         if others is None:
             return ""
         if isinstance(others, bool):
@@ -114,7 +114,7 @@ class Objects:
         return f"other fields are {self.type(others, page)}"
 
     def _kind(self, left: dict[str, Any], page: str) -> str:
-        """Returns the type without its constraints. Removes the keywords that it shows."""
+        """Returns the type without its constraints, and removes the keywords that it covers from ``left``."""
         if "$ref" in left:
             return self._link(name_of({"$ref": left.pop("$ref")}), page)
         kind = left.pop("type", "anything")
@@ -162,7 +162,7 @@ def _discriminated(schema: Schema) -> str:
 
 
 def _either(options: Iterable[str]) -> str:
-    """Joins types, collections last, since their constraints aren't in parentheses."""
+    """Joins types with "or". Collections come last, because their constraints aren't in parentheses."""
     *others, last = sorted(options, key=_is_collection)
     if _is_collection(last) or any("," in _ASIDE.sub("", each) for each in others):
         return ", or ".join([*others, last])

@@ -1,4 +1,4 @@
-"""The list of the generated pages."""
+"""Lists the generated pages."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
 
 
 def pages() -> dict[Path, str]:
-    """Returns the expected text of all generated pages."""
+    """Returns the current text of all generated pages."""
     return {
         **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
         DOCS / "reference/command-line.md": command_line.page(),

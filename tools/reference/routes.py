@@ -1,6 +1,6 @@
 """Generates docs/reference/routes.md and a page for each resource from the OpenAPI document.
 
-The pages show the whole contract, so every change of the public API changes one of them.
+The pages show the whole contract, so every change to the public API changes one of them.
 """
 
 import re
@@ -52,7 +52,7 @@ class _Route:
 
     @property
     def scopes(self) -> str:
-        """Returns the scopes that the operation needs, or those that its description offers as alternatives."""
+        """The scopes that the operation needs, or the alternatives in its description."""
         [needed] = {tuple(each) for alternative in self._security for each in alternative.values()} or {()}
         if needed:
             return " and ".join(f"`{each}`" for each in needed)
@@ -85,7 +85,7 @@ class _Route:
 
 
 def pages() -> dict[str, str]:
-    """Returns the index and the page of each tag."""
+    """Returns the index page, and a page for each tag."""
     return described_api().pages()
 
 
@@ -95,7 +95,7 @@ def described_api() -> "Routes":
 
 
 def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
-    """Yields the path, schema and example of each JSON response."""
+    """Yields the path, the schema and an example of each JSON response."""
     for template, methods in document["paths"].items():
         for operation in methods.values():
             request = operation.get("requestBody", {}).get("content", {}).get(_JSON, {})
@@ -106,7 +106,7 @@ def response_examples(document: Schema) -> Iterator[tuple[str, Schema, Any]]:
 
 
 def _given(content: Schema) -> Any:
-    """Returns the first example of a request."""
+    """Returns a request's first example, or None if it has no example."""
     return next((each["value"] for each in content.get("examples", {}).values()), None)
 
 
@@ -138,7 +138,7 @@ class Routes:
 
     @cached_property
     def homes(self) -> dict[str, str]:
-        """Returns the page that describes an object, which is the first that uses it."""
+        """The page that describes each object, which is the first page that uses the object."""
         shared = {key: each for key, each in self._components.items() if key != "schemas"}
         found = dict.fromkeys(reachable([shared], self._schemas), _INDEX)
         for tag, routes in self._by_tag.items():
@@ -158,7 +158,7 @@ class Routes:
         return "\n".join([MARK, _HEAD, listed, self.defaults(), *self._shared(), *self.objects.of_page(_INDEX)])
 
     def defaults(self) -> str:
-        """Returns the facts that the resources' pages don't repeat for each operation."""
+        """Returns the text about what operations have in common, which the resources' pages don't repeat."""
         parameters = names(_named(self._components["parameters"][name]) for name in self._usual_parameters)
         return (
             "Operations accept these, unless they list others:\n\n"
@@ -200,7 +200,7 @@ class Routes:
         yield table(("status", "body", "headers"), ((", ".join(each), *form) for form, each in by_form.items()))
 
     def _form(self, answer: Schema) -> tuple[str, str]:
-        """Describes body and headers."""
+        """Returns a response's bodies and headers in words."""
         bodies = (f"{self._type(each['schema'], _INDEX)} as `{name}`" for name, each in answer["content"].items())
         return ", ".join(bodies), names(answer["headers"])
 
@@ -249,7 +249,7 @@ class Routes:
             yield f"* Errors: {', '.join(errors)}"
 
     def _parameters(self, route: _Route, place: str, title: str, page: str) -> Iterator[str]:
-        """Returns the shared parameters by name, and the operation's own parameters with their types."""
+        """Yields lists of the shared parameters, and of the operation's own parameters with their types."""
         shared, own = [], []
         for parameter in route.operation["parameters"]:
             described = resolved(parameter, self._document)

@@ -1,4 +1,4 @@
-"""Generates the tables of docs/operate/data.md from the descriptions in the migrations that create the tables."""
+"""Generates the tables in docs/operate/data.md from descriptions in the migrations."""
 
 import re
 import runpy
@@ -33,7 +33,10 @@ def _of_service(migrations: Path) -> str:
 
 
 def _table(source: str, described: Mapping[str, Mapping[str, str]]) -> str:
-    """Raises ValueError unless the described tables are exactly those that the source creates."""
+    """Returns the table of a service.
+
+    Raises ValueError unless exactly the tables that the source creates are described.
+    """
     if different := set(_CREATED.findall(source)) ^ described.keys():
         raise ValueError(f"tables must be both created and described in TABLES: {', '.join(sorted(different))}")
     rows = ((f"`{name}`", each["row"], each["bytes"], each["removed"]) for name, each in described.items())

@@ -114,7 +114,7 @@ async def test_an_outside_consumer_sees_each_event_of_its_correlation_once(regis
         *("--from-beginning", "--timeout", "4"),
     )
 
-    assert (code, err.strip()) == (0, "following mine …")
+    assert (code, err.strip()) == (0, "Following mine …")
     lines = [line.split(maxsplit=3) for line in out.splitlines()]
     assert [line[1:3] for line in lines] == [
         ["registry", "agent.created"],
@@ -134,7 +134,7 @@ async def test_a_consumer_is_told_what_is_wrong(registry: RunningRegistry) -> No
     no_kafka = await follow("--bootstrap-servers", "127.0.0.1:1", "--correlation-id", "x")
 
     assert nothing[0] == 3, nothing[2]
-    assert "no event of none within 1 s; use --from-beginning" in nothing[2]
+    assert "No event of none within 1 s; use --from-beginning" in nothing[2]
     assert no_topics[0] == 1
     assert "no event topics with the prefix 'nowhere-'" in no_topics[2]
     assert no_kafka[0] == 1
