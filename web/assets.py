@@ -1,4 +1,4 @@
-"""The files of this folder (studio and widget), read and compressed once, and versioned by a hash of all files."""
+"""Reads and compresses the files of the studio and the widget once, and versions them by a hash of all files."""
 
 import gzip
 import hashlib
@@ -48,9 +48,9 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """The document, its security policy, and its assets by path below ``/studio/assets/<version>/``.
+    """The studio's document, its security policy, and its assets by path below ``/studio/assets/<version>/``.
 
-    ``pages``: the document by the first part of the address, which determines the modules to preload. ``widget``: the
+    ``pages``: the document for each first part of an address, which determines the modules to preload. ``widget``: the
     script that other pages embed, which loads the rest of the chat from the assets.
     """
 
@@ -63,7 +63,7 @@ class Studio:
 
 @cache
 def load() -> Studio:
-    """Reads the studio. Raises ``OSError`` if its files aren't packaged."""
+    """Reads and prepares all files. Raises ``OSError`` if they aren't packaged."""
     files = {
         file.relative_to(FOLDER).as_posix(): file.read_bytes()
         for file in sorted(FOLDER.rglob("*"))
@@ -94,7 +94,7 @@ def load() -> Studio:
 
 
 def vendored() -> list[dict[str, Any]]:
-    """Returns the third-party packages: name, version, licence, files with hashes, and import names."""
+    """Returns the third-party packages: their names, versions, licences, files with hashes, and import names."""
     packages: list[dict[str, Any]] = json.loads((FOLDER / "vendor/manifest.json").read_text())["packages"]
     return packages
 
@@ -106,13 +106,13 @@ def _asset(content: bytes, media_type: str) -> Asset:
 
 
 def _module_of(rules: bytes) -> bytes:
-    """Returns style sheets as a module, because a page's policy may forbid the widget to load or inline styles."""
+    """Converts style sheets into a module, because a page's policy may forbid the widget to load or inline styles."""
     text = _CSS_SPACE.sub(r"\1", _CSS_COMMENT.sub("", rules.decode())).strip()
     return f"export const RULES = {json.dumps(text, ensure_ascii=False)};\n".encode()
 
 
 def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Replaces package names with paths, so that pages need no import map, and strips comments.
+    """Replaces package names in imports with paths, so that pages need no import map, and strips comments.
 
     Keeps line numbers, so that errors in the browser match the source.
     """
@@ -136,13 +136,13 @@ def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """Returns the modules to load by the first part of an address: `pages/chat.js` for `chat/…`."""
+    """Returns the modules of each page, by the first part of its address: `pages/chat.js` for `chat/…`."""
     named = {posixpath.splitext(path)[0].removeprefix(_PAGES): [path] for path in files if path.startswith(_PAGES)}
     return {**named, "": named["overview"], NO_PAGE: []}
 
 
 def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """Returns the static imports of each module."""
+    """Returns each module's static imports."""
     found = {}
     for path, content in files.items():
         if path.endswith((".js", ".mjs")):
@@ -153,7 +153,7 @@ def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
-    """Returns the modules and all their imports, nearest first."""
+    """Returns these modules and all that they import, directly or indirectly, nearest first."""
     found = list(roots)
     for path in found:
         found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
@@ -161,9 +161,9 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
 
 
 def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset:
-    """Returns the document. An inline script sets the theme, so that the first paint only waits for the styles.
+    """Returns the document. An inline script sets the theme, so that the first paint waits only for the styles.
 
-    The document preloads the modules, because a browser would discover each module only after its importer.
+    The document preloads the modules, because a browser discovers a module only after it has loaded the importing one.
     """
     head = (
         f"<script>{theme}</script>",
@@ -176,7 +176,10 @@ def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset
 
 
 def _style_order(path: str) -> tuple[int, str]:
-    """Returns a sort key: vendored styles first, then tokens, elements and parts, since later rules win."""
+    """Returns the sort key of a style sheet.
+
+    Later rules win, so the order is vendored styles, tokens, elements, and parts.
+    """
     rank = next((rank for rank, start in enumerate(_STYLE_ORDER) if path.startswith(start)), len(_STYLE_ORDER))
     return rank, path
 

@@ -1,4 +1,4 @@
-/** Template markup, hooks and icons in one import. */
+/** Exports template markup, hooks and icons for a single import. */
 import { h } from "preact";
 import htm from "htm";
 
@@ -7,8 +7,8 @@ export { Component, createContext, Fragment, render } from "preact";
 export { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 
 /**
- * Makes a component that draws line icons by name. Shapes are inline, so nothing is loaded. Icons never convey meaning
- * alone.
+ * Returns a component that draws line icons by name. The shapes are inline, so nothing is loaded. An icon is never the
+ * only way to convey a meaning.
  */
 export function iconOf(shapes) {
   return ({ name }) => html`

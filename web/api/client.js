@@ -1,6 +1,7 @@
 /**
- * The signed-in session, and requests to the public API with its credential. The key lives in the session storage of the
- * studio's tabs, so it survives a reload and disappears with the last tab. A new tab requests it from the open tabs.
+ * The signed-in session, and requests to the public API with its credential. The key is kept in the session storage of
+ * the studio's tabs, so it survives a reload and disappears with the last tab. A new tab requests it from the open
+ * tabs.
  */
 import { Store } from "../store.js";
 import { ApiError, randomKey, requestsTo, sleep } from "./requests.js";
@@ -16,7 +17,7 @@ export const ROOT = "/api/v1";
 // Requests before sign-in, without a credential.
 const anonymous = requestsTo(ROOT);
 
-/** `state` is `out`, `checking`, `resuming` or `in`. `problem` explains why the tab is signed out. */
+/** The tab's session. `state` is `out`, `checking`, `resuming` or `in`. `problem` says why the tab is signed out. */
 export const session = new Store({ state: "out", me: null, problem: "" });
 
 let stored = readStored();
@@ -61,7 +62,7 @@ function whoIs({ key }) {
 async function enter(given, ask) {
   try {
     const me = await ask(given);
-    // Drafts written for another company mustn't appear here.
+    // Drafts that were written for another company mustn't appear here.
     if ((sessionStorage.getItem(COMPANY) ?? me.company_id) !== me.company_id) sessionStorage.clear();
     sessionStorage.setItem(COMPANY, me.company_id);
     keep(given);
@@ -85,7 +86,7 @@ async function signInByLink(token) {
   session.set({ state: "checking", me: null, problem: "" });
   const expiresAt = new Date(Date.now() + LINK_KEY_HOURS * 3_600_000).toISOString();
   try {
-    // List the scopes explicitly: by default, a key gets none of the installation's scopes.
+    // Request the scopes explicitly, because by default, a key has no installation scopes.
     const { scopes } = await anonymous.get("/me/", {}, { headers: { authorization: `Bearer ${token}` } });
     const wanted = { name: "Studio, signed in by link", scopes, expires_at: expiresAt };
     const made = await anonymous.write("POST", "/api-keys/", wanted, {
@@ -122,7 +123,9 @@ export async function resume() {
   }
 }
 
-/** Signs in with a stored credential. While the service is unreachable or busy it retries instead of asking for the key again. */
+/**
+ * Signs in with a stored credential. Retries while the service is unreachable or busy, instead of asking for the key.
+ */
 async function takeUp(given) {
   session.set({ ...session.value, state: "resuming" });
   await enter(given, () => persist(() => whoIs(given)));
@@ -137,7 +140,7 @@ function askTabs() {
   });
 }
 
-/** Uses another tab's answer, even one that arrives after the sign-in form appeared. */
+/** Uses another tab's answer, even if it arrives after the sign-in form has appeared. */
 function answered(given) {
   const { resolve } = asked;
   asked = null;
@@ -154,7 +157,7 @@ tabs.addEventListener("message", ({ data }) => {
   session.set({ state: "out", me: null, problem: "You were signed out in another tab." });
 });
 
-/** Ends the session in all tabs and revokes a key created by a link. Drafts survive unless the person signed out. */
+/** Ends the session in all tabs, and revokes a key that a link created. Drafts survive unless the person signed out. */
 export async function signOut(problem = "") {
   const ended = stored;
   keep(null);
@@ -174,7 +177,7 @@ export function endWith(problem) {
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 8_000;
 
-/** Tracks the requests and streams that are waiting for a connection, so that the frame can show this. */
+/** Tracks the requests and streams that are waiting for a connection, so that the frame can show a notice. */
 export const waitingStreams = new Store(new Set());
 
 export function setWaiting(stream, waits) {

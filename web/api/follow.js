@@ -1,4 +1,4 @@
-/** The tab's streams. The frame shows when one of them reconnects, and a rejected key ends the session. */
+/** Follows streams in the tab. The frame shows when one of them reconnects, and a rejected key ends the session. */
 import { allows, endWith, send, setWaiting } from "./client.js";
 import { beginning, followBy } from "./requests.js";
 
@@ -19,7 +19,7 @@ export async function follow({ signal, open, ...options }) {
 
 /**
  * Follows the timeline from a position, or from now on. Resolves to true after minutes in the background or without a
- * connection, after which the caller should read everything again.
+ * connection. The caller should then read everything again.
  */
 export function followEvents(query, { after, longestMs = LONGEST_AWAY_MS, ...options }) {
   const open = (lastId) => ({ path: "/events/", query: lastId === null ? { ...query, after } : query });
@@ -29,8 +29,8 @@ export function followEvents(query, { after, longestMs = LONGEST_AWAY_MS, ...opt
 const AWAY_MS = 5_000;
 
 /**
- * Runs `run(signal)`, aborts it once the tab has been hidden for a while and `mayEnd()` allows it, and runs it again when
- * the tab is visible. Resolves with the result of the last run.
+ * Runs `run(signal)`, aborts it once the tab has been hidden for a while and `mayEnd()` allows it, and runs it again
+ * when the tab is visible. Resolves with the result of the last run.
  */
 export async function whileSeen(run, signal, { awayMs = AWAY_MS, mayEnd = () => true } = {}) {
   while (!signal.aborted) {
@@ -112,8 +112,8 @@ async function read(signal) {
     // After a long absence, anything may have changed.
     while (await followEvents({ type: TYPES }, { signal, onEvent })) tell();
   } catch (problem) {
-    // Lists aren't updated until the next caller tries again.
-    console.info("Changes made elsewhere aren't shown.", problem.message);
+    // Lists aren't updated until the next caller starts following again.
+    console.info("Couldn't follow changes made elsewhere.", problem.message);
     if (reading?.signal === signal) reading = null;
   }
 }

@@ -1,6 +1,6 @@
 /** Requests to the public API, and streams that resume after a lost connection. */
 const SECONDS = 130;
-// The gateway's limit for one request. The services behind it have limits of their own.
+// The gateway's limit for a request. The services behind it have their own limits.
 const MOST_FILE_BYTES = 256 * 1024 * 1024;
 // The service sends a comment after 15 s without an event.
 const SILENCE_MS = 40_000;
@@ -8,8 +8,8 @@ const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * `{send, get, write}` for an API at `root`. `headers` and `query` are functions that return what every request carries.
- * `refused` is called with each error response before it is thrown.
+ * Returns `{send, get, write}` for an API at `root`. `headers` and `query` are functions whose results are added to
+ * every request. `refused` is called with each error response before it's thrown.
  */
 export function requestsTo(root, { headers: common = () => ({}), query: always = () => ({}), refused = () => {} } = {}) {
   const urlOf = (path, query = {}) => {
@@ -45,7 +45,7 @@ export function requestsTo(root, { headers: common = () => ({}), query: always =
 
   const get = async (path, query, options = {}) => bodyOf(await send("GET", path, { query, ...options }));
 
-  /** Every write has its own idempotency key, so that it can be retried after a lost response. */
+  /** Sends a write with its own idempotency key, so that it can be retried if the response is lost. */
   const write = async (method, path, body, { headers = {}, ...options } = {}) => {
     const again = { body, headers: { "idempotency-key": randomKey(), ...headers }, ...options };
     const attempt = async () => bodyOf(await send(method, path, again));
@@ -76,18 +76,18 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Whether the same request may succeed soon. A used-up budget stays used up for hours. */
+  /** Whether the same request may succeed soon. If a budget is used up, it won't: that lasts for hours. */
   get passes() {
     return (this.status === 429 && this.type !== "budget_exceeded") || this.status >= 502;
   }
 }
 
-/** Throws `ApiError` for a file that exceeds every installation's limit, before it's sent. */
+/** Throws `ApiError` for a file that exceeds any installation's limit, so that it isn't sent in vain. */
 export function checkSize({ size }) {
   if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "The file is larger than 256 MB." });
 }
 
-/** Capitalises the API's messages, except names of fields and types. */
+/** Capitalises a message of the API, unless it starts with the name of a field or type. */
 function sentenceOf(message) {
   return /^[a-z]+[ ,]/.test(message) ? message[0].toUpperCase() + message.slice(1) : message;
 }
@@ -113,7 +113,7 @@ async function bodyOf(response) {
   }
 }
 
-/** Reads an error response. If it isn't the API's, such as a proxy's page, describes it by its status. */
+/** Reads an error response. If it isn't from the API but, for example, a proxy's page, describes it by its status. */
 async function errorOf(response) {
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   try {
@@ -123,7 +123,7 @@ async function errorOf(response) {
   }
 }
 
-/** Waits for that long, or until the signal aborts. */
+/** Waits for this many milliseconds, or until the signal aborts. */
 export function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
@@ -136,8 +136,8 @@ export function sleep(milliseconds, signal) {
  *
  * `open(lastId)` returns the request: `{method, path, query?, body?, headers?}`. `onEvent({id, event, data})` gets each
  * event once and returns true for the last one. `onWaiting(stream, waits)` reports when the stream loses its connection
- * and when it is back. `place` holds the last event's id and time, so that a later call can resume there.
- * Resolves at the end of the stream, or to true after `longestMs` without a sign of life; rejects with the refusal.
+ * and when it has reconnected. `place` contains the last event's id and time, so that a later call can resume there.
+ * Resolves at the end of the stream, or to true after `longestMs` without any data. Rejects with the service's error.
  */
 export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, longestMs = Infinity, place = beginning() }) {
   const stream = {};
@@ -173,7 +173,7 @@ export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiti
   }
 }
 
-/** The start of a stream. */
+/** The position at which a stream starts. */
 export function beginning() {
   return { lastId: null, heardAt: Date.now() };
 }
@@ -187,7 +187,7 @@ function mayPass(problem) {
   return problem instanceof Unreachable || (problem instanceof ApiError && problem.passes);
 }
 
-/** One connection. Closes it after a silence that is longer than the service's keep-alive interval. */
+/** Opens one connection. Closes it if nothing arrives for longer than the service's keep-alive interval. */
 class Reading {
   #abort = new AbortController();
   #timer = 0;
@@ -241,7 +241,7 @@ class Reading {
   }
 }
 
-/** Parses server-sent events from chunks of text, which can end anywhere. */
+/** Parses server-sent events from chunks of text. A chunk can end anywhere. */
 export class SseParser {
   #rest = "";
   #data = [];

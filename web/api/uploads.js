@@ -7,7 +7,10 @@ const AT_ONCE = 3;
 // Two minutes in total, since a gateway on a busy machine can take more than a minute to restart.
 const ATTEMPTS = 20;
 
-/** Each upload is `{id, name, size, collectionId, state, sent, problem, record}`; `state` is `waiting`, `uploading`, `stored` or `failed`. */
+/**
+ * Uploads: `{id, name, size, collectionId, state, sent, problem, record}`. `state`: `waiting`, `uploading`, `stored`,
+ * `failed`.
+ */
 export const uploads = new Store([]);
 
 const files = new Map();
@@ -30,7 +33,7 @@ export function isUnderWay({ state }) {
   return state === "waiting" || state === "uploading";
 }
 
-/** Queues files for upload. Once stored, files for a collection are added to it. */
+/** Queues files for upload. If a collection is given, they're added to it once they're stored. */
 export function addUploads(chosen, collectionId = null) {
   const added = chosen.map((file) => {
     const id = (last += 1);

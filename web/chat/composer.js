@@ -1,11 +1,11 @@
-/** The message composer. Accepts text, and files by button, drop or paste. Enter sends. */
+/** The message composer. Accepts text, and files by button, drop or paste. Enter sends the message. */
 import { html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 const HIGHEST_PX = 220;
 
 /**
- * `files` come from `useAttachments`. `mayAttach` is null while unknown, which reserves the button's space.
- * `readOnly` keeps the text so that it can be copied.
+ * The composer. `files` come from `useAttachments`. While `mayAttach` is unknown (null), the button's space is
+ * reserved. With `readOnly`, the text stays, so that it can be copied.
  */
 export function Composer({ text, onText, files, running, disabled, readOnly = false, mayAttach = true, placeholder = "Write a message", onSend, onStop }) {
   const field = useRef();
@@ -59,8 +59,8 @@ export function Composer({ text, onText, files, running, disabled, readOnly = fa
 let last = 0;
 
 /**
- * Uploads files to a session: `all` is a list of `{id, name, state, sent, artifact, problem}`. `upload(file, {signal,
- * onProgress})` resolves to the artifact.
+ * Uploads files to a session. `upload(file, {signal, onProgress})` resolves to the artifact. In the result, `all` is a
+ * list of `{id, name, state, sent, artifact, problem}`.
  */
 export function useAttachments(upload) {
   const [all, setAll] = useState([]);

@@ -1,9 +1,9 @@
-/** A conversation, assembled from messages, events and streams in any order, even repeated. Also sends messages. */
+/** Assembles a conversation from messages, events and streams, in any order and even repeated. Also sends messages. */
 import { ApiError, randomKey } from "../api/requests.js";
 
 const PAGE = 200;
 const RECORDS_MS = 15_000;
-/** Fields of a content block that a message may contain. */
+/** The fields that a content block may have in a message. */
 const SENT = {
   text: ({ text }) => ({ type: "text", text }),
   image_url: ({ image_url: image }) => ({ type: "image_url", image_url: image }),
@@ -40,7 +40,7 @@ export class Conversation {
     return sent;
   }
 
-  /** Forgets turns that have ended. */
+  /** Removes turns that have ended. */
   forgetEnded() {
     const ended = new Set(this.turns.filter((each) => (each.id || this.given?.has(each)) && each.hasEnded));
     for (const { id } of ended) this.#byId.delete(id);
@@ -62,7 +62,7 @@ export class Conversation {
     this.#byId.set(id, turn);
   }
 
-  /** Takes messages in order, the first at `offset`, and inserts new turns. */
+  /** Adds messages in order, the first at `offset`, and inserts new turns. */
   takeMessages(messages, offset = 0) {
     let given = null;
     for (const [at, message] of messages.entries()) {
@@ -87,7 +87,7 @@ export class Conversation {
   }
 }
 
-/** Turns without a known message come last. */
+/** Sorts turns by their messages. Turns without a known message come last. */
 function byTime({ at: a }, { at: b }) {
   if (a === b) return 0;
   return b === null || (a !== null && a < b) ? -1 : 1;
@@ -96,16 +96,16 @@ function byTime({ at: a }, { at: b }) {
 export class Turn {
   static #last = 0;
   content = null;
-  /** The content in the form in which it can be sent again, or null if it's only text. */
+  /** The content as it can be sent again, or null if it's only text. */
   blocks = null;
   /** Files of the message, `{id, name, artifact}`. The artifact's record is loaded later, unless it was deleted. */
   attachments = [];
   at = null;
-  /** Set for messages sent by this page. */
+  /** Set for messages that this page sends. */
   idempotencyKey = null;
-  /** The session that holds the message's files, or null for this session. */
+  /** The session that contains the message's files, or null for this session. */
   sessionId = null;
-  /** Whether an event of the turn is known, not only its messages. */
+  /** Whether an event of the turn has arrived, not only its messages. */
   hasEvents = false;
   status = "queued";
   attempt = 1;
@@ -129,7 +129,7 @@ export class Turn {
     return ["completed", "failed", "cancelled", "refused"].includes(this.status);
   }
 
-  /** Takes the message's blocks and keeps the file records already known. */
+  /** Sets the message's blocks, and keeps file records that are already known. */
   takeBlocks(blocks) {
     const known = new Map(this.attachments.map((each) => [each.id, each]));
     const files = blocks.filter(({ type }) => type === "file" || type === "image");
@@ -251,8 +251,8 @@ export class Turn {
 }
 
 /**
- * A session's conversation, read and continued by the studio or by any web page. `api` makes the requests: `{get, send,
- * write, follow}`. `changed` is called after each change.
+ * A session's conversation, which the studio or any web page reads and continues. `api` makes the requests: `{get,
+ * send, write, follow}`. `changed` is called after each change.
  */
 export class Talk {
   #loading = Promise.resolve();
@@ -277,18 +277,18 @@ export class Talk {
     this.abort.abort();
   }
 
-  /** Reads messages from `offset` on. Returns the total count. */
+  /** Reads messages from `offset` on. Returns the total number of messages. */
   async loadMessages(offset, limit = PAGE) {
     const { signal } = this.abort;
     const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
     this.conversation.takeMessages(messages, offset);
     this.changed();
-    // If its record can't be loaded, a file is shown with its name only.
+    // If a file's record can't be loaded, only the file's name is shown.
     this.#loading = this.#loading.then(() => this.#loadAttached()).catch(() => null);
     return total;
   }
 
-  /** Reads the records of the files in messages, with a single attempt. */
+  /** Reads the records of the files in messages. Doesn't retry. */
   async #loadAttached() {
     const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact && !this.#gone.has(id));
     if (!unknown.length) return;
@@ -300,7 +300,7 @@ export class Talk {
     this.changed();
   }
 
-  /** Reads the record of a file missing from the session, which may belong to the session it was forked from. */
+  /** Reads the record of a file that isn't in the session. It may be in the session from which this one was forked. */
   async #recordOf(id, signal) {
     try {
       return await (await this.api.send("GET", `/artifacts/${id}/`, { signal })).json();
@@ -360,8 +360,8 @@ export class Talk {
   }
 
   /**
-   * Sends a turn's message, of this session or of the one it was forked from. Every retry, automatic or by the person,
-   * uses the same idempotency key, so that it stays one message.
+   * Sends a turn's message, of this session or of the one it was forked from. Every retry, whether automatic or not,
+   * uses the same idempotency key, so that only one message is stored.
    */
   tell({ idempotencyKey, content, blocks, attachments }) {
     const own = { idempotencyKey: idempotencyKey ?? randomKey(), at: new Date().toISOString() };

@@ -6,8 +6,8 @@ const END_PX = 40;
 const READ_AT_ONCE = 20_000;
 
 /**
- * `children` come before the turns. Other properties are passed to each turn. `onEarlier` loads some of the `earlier`
- * messages.
+ * The log. `children` come before the turns, and other properties are passed to each turn. `onEarlier` loads some of
+ * the `earlier` messages.
  */
 export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
   const box = useRef();
@@ -65,9 +65,9 @@ function nearFrom(turns) {
 }
 
 /**
- * Re-renders only when the turn changes, since a conversation may have hundreds. `mount` holds what differs between the
- * chats: the components `Attached`, `Outcome` and optionally `Asking`, `ToolCard` and `Link`, and the texts
- * `stateOf(turn)` and `problemOf(turn)`. Other properties are passed to the components.
+ * A turn. It's rendered again only when it changes, since a conversation may have hundreds. `mount` contains what
+ * differs between the studio and the widget: the components `Attached`, `Outcome` and optionally `Asking`, `ToolCard`
+ * and `Link`, and the texts `stateOf(turn)` and `problemOf(turn)`. Other properties are passed to the components.
  */
 class ChatTurn extends Component {
   #drawn = "";
@@ -113,7 +113,7 @@ function Turn({ beginsNear, ...given }) {
     </article>`;
 }
 
-/** Shows plain text until the reader scrolls near it, and then renders it as Markdown. */
+/** Shows a plain text until the reader scrolls near it, and then renders it as Markdown. */
 function Text({ isNear, ...given }) {
   return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
 }
@@ -125,12 +125,14 @@ function State({ turn, mount }) {
   return (said || link) && html`<p class=${`turn-facts ${turn.status}`}>${said && html`<span>${said}</span>`}${link}</p>`;
 }
 
-/** Describes where a passage is in its file. */
+/** Describes a passage's position in its file. */
 export function placeOf({ file_name: name, page, row }) {
   return [name ?? "Passage", page != null && `page ${page}`, row != null && `row ${row}`].filter(Boolean).join(", ");
 }
 
-/** Returns `[ref, isNear]`: whether an element is or was near its container's visible part, initially `begins`. */
+/**
+ * Returns `[ref, isNear]`: whether the element is or was near the visible part of its container. Starts as `begins`.
+ */
 function useNear(container, begins) {
   const element = useRef();
   const [hasBeen, setHasBeen] = useState(begins);

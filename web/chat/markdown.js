@@ -43,7 +43,7 @@ export class Blocks {
     const tokens = read.filter(isShown);
     const links = JSON.stringify(read.links);
     let same = 0;
-    // Link definitions may follow the links.
+    // Link definitions may come after the links.
     while (links === this.#links && same < tokens.length && this.#shown[same]?.raw === tokens[same].raw) same += 1;
     for (const { node } of this.#shown.splice(same)) node.remove();
     this.#links = links;
@@ -52,7 +52,7 @@ export class Blocks {
     this.#read();
   }
 
-  /** Ends rendering. Shows text that isn't rendered yet as written. */
+  /** Ends rendering. Text that hasn't been rendered yet is shown as it was written. */
   end() {
     clearTimeout(this.#timer);
   }
@@ -135,7 +135,7 @@ function link(address, children) {
   return element("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
 }
 
-// The names of characters from U+00A0 on, except the letters after them.
+// Matches non-ASCII characters except letters.
 const LATIN =
   "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil " +
   "sup1 ordm raquo frac14 frac12 frac34 iquest";

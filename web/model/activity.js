@@ -11,7 +11,7 @@ export const ACTIVITY_TYPES = ["turn.queued", "turn.started", "turn.restarted", 
 export class Activity {
   turns = new Map();
 
-  /** Takes events in any order. */
+  /** Adds an event. Events may arrive in any order. */
   take({ type, time, turn_id: id, session_id: sessionId, data }) {
     const at = timeOf(time);
     let turn = this.turns.get(id);
@@ -33,7 +33,7 @@ export class Activity {
     }
   }
 
-  /** Forgets turns that ended before the last hour. */
+  /** Removes turns that ended before the last hour. */
   forget(now) {
     for (const [id, { ended }] of this.turns) if (ended !== null && ended < now - HOUR_MS - MINUTE_MS) this.turns.delete(id);
   }
@@ -44,9 +44,9 @@ export class Activity {
   }
 
   /**
-   * The minutes of the hour that ends with the current one: `{minutes, turns, failed, median, slow, tokens}`, each a list.
-   * Response times are in seconds, null for minutes without any, and exclude turns that waited for a person. `from` is the
-   * time from which the data is complete.
+   * Returns the last hour by minute: `{minutes, turns, failed, median, slow, tokens}`, each of which is a list.
+   * Response times are in seconds, or null for minutes without any. They exclude turns that waited for a person. `from`
+   * is the time from which the data is complete.
    */
   series(now, from = 0) {
     const last = Math.floor(now / MINUTE_MS);

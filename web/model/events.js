@@ -1,4 +1,4 @@
-/** Describes and searches the timeline's events, and reads the newest of them. */
+/** Describes and searches the timeline's events, and reads the newest ones. */
 import { clockText, countText, durationText, sizeText } from "./format.js";
 
 const SAY = {
@@ -84,12 +84,12 @@ export function found(events, { text, failures }) {
 }
 
 /**
- * Reads the newest events of the timeline: `{events, next, isCut, before}`. `events` are oldest first, `next` is the
- * position to follow from, and `isCut` says that older events were left out; reading continues with `before`.
+ * Reads the newest events of the timeline. Resolves to `{events, next, isCut, before}`: `events`, oldest first; `next`,
+ * the position to follow from; and `isCut`, whether there are older events. To read these, continue with `before`.
  *
- * `page(query)` reads a page of `GET /events/`. Pages are read backwards until `isEnough(events so far, newest first)`
- * or the beginning. A page may be empty while more follow, so at most `pages` are read. `onPart(events so far, oldest
- * first)` is called after each page.
+ * `page(query)` reads a page of `GET /events/`. Pages are read backwards until the beginning, or until
+ * `isEnough(events)`, whose events are newest first. A page may be empty although more follow, so at most `pages` are
+ * read. `onPart(events)`, whose events are oldest first, is called after each page.
  */
 export async function newestEvents(page, isEnough, { pages = 25, before, onPart = () => {} } = {}) {
   const found = [];
@@ -97,7 +97,7 @@ export async function newestEvents(page, isEnough, { pages = 25, before, onPart 
   let isCut = true;
   for (let read = 0; read < pages; read += 1) {
     const { events, has_more: hasMore, next: reached } = await page({ order: "desc", before });
-    // No event can appear between the newest event and those read after it.
+    // No event can be added between the newest event and the older ones that are read after it.
     if (read === 0) next = events[0]?.position ?? Math.max(0, reached - 1);
     found.push(...events);
     before = reached;

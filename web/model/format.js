@@ -87,7 +87,7 @@ export function lastDays(count, now = Date.now()) {
   return Array.from({ length: count }, (_, at) => new Date(now - (count - 1 - at) * DAY_MS).toISOString().slice(0, 10));
 }
 
-/** Returns a list per field with its values by day, 0 for a day without a value. */
+/** Returns a list of values by day for each field. Days without a value have 0. */
 export function byDay(days, items, fields) {
   const known = new Map(items.map((item) => [item.day, item]));
   return Object.fromEntries(fields.map((field) => [field, days.map((day) => Number(known.get(day)?.[field] ?? 0))]));

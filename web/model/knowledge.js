@@ -1,4 +1,4 @@
-/** Knowledge bases: form values of their settings, ingestion progress, and passages in texts. */
+/** Converts the settings of knowledge bases, describes ingestions, and finds passages in texts. */
 import { countText, numberText } from "./format.js";
 
 export const ENGINES = [["", "installation default"], ["pgvector", "pgvector"], ["weaviate", "Weaviate"]];
@@ -25,7 +25,7 @@ export function formOf(given) {
   };
 }
 
-/** Returns the request body. For an invalid number or list, throws an error with `details`, like the service. */
+/** Returns the request body. Throws an error with `details`, like the service's, for an invalid number or list. */
 export function bodyOf(form, { collectionIds, fileIds }) {
   const chunking = { strategy: form.strategy, chunk_size: numberIn(form.size, "chunking_strategy", "chunk_size"), split_by: form.unit };
   if (form.overlap.trim()) chunking.chunk_overlap = numberIn(form.overlap, "chunking_strategy", "chunk_overlap");
@@ -64,7 +64,7 @@ function invalid(group, name, message) {
   return Object.assign(new Error("Some settings are invalid."), { details: [{ loc: [group, name], message, hint: null }] });
 }
 
-/** Returns the problems of one setting, which are the details located at `group.name`. */
+/** Returns the problems with one setting, which are the details whose location is `group.name`. */
 export function problemAt(problem, group, name) {
   const details = (problem?.details ?? []).filter(({ loc }) => loc[0] === group && (loc[1] === name || (loc[1] === undefined && name === null)));
   return details.length ? { details: details.map((each) => ({ ...each, loc: [name] })) } : null;

@@ -1,4 +1,4 @@
-/** Messages without a turn: imported messages, and messages that aren't accepted yet. */
+/** Messages without a turn: imported messages, and messages that haven't been accepted yet. */
 import { Turn } from "../chat/conversation.js";
 
 /** Messages of an imported conversation, which have no turns and no events. */
@@ -13,7 +13,7 @@ export class GivenMessages {
     this.#byPlace.clear();
   }
 
-  /** Inserts a message at its position, once. Returns its turn, which is that of the preceding user message. */
+  /** Inserts a message at its position, unless it's there already. Returns its turn, which a user message begins. */
   take(conversation, before, message, place) {
     const known = this.#byPlace.get(place);
     if (known) return known;

@@ -25,7 +25,7 @@ function base(kind, id, events) {
   };
 }
 
-/** Returns when the event's command was sent. The time of other causes says nothing about waiting. */
+/** Returns when the event's command was sent. For other causes, there's no time that the event waited. */
 function commandOf(event, moment) {
   const sent = timeOfId(event.causation_id);
   const isOutcome = /\.(created|updated|deleted|rejected|accepted|queued)$/.test(event.type);

@@ -15,8 +15,8 @@ export function merged(intervals) {
 }
 
 /**
- * A scale over the intervals of activity. Pauses much longer than the activity around them become gaps of one small
- * width, unless `compress` is false.
+ * A scale over the intervals of activity. Pauses that are much longer than the activity around them become gaps of one
+ * small width, unless `compress` is false.
  */
 export function scaleOf(intervals, { compress = true } = {}) {
   const active = merged(intervals);

@@ -1,4 +1,6 @@
-/** Toolsets as text, the tools that a configuration lists, and forms for tools' arguments. */
+/**
+ * Converts toolsets into text, edits the tools that a configuration lists, and describes forms for tools' arguments.
+ */
 import { toYaml } from "./yaml.js";
 
 export const TEMPLATES = {
@@ -64,7 +66,7 @@ export function changeOf(toolset, text) {
 
 const KEY = /^tools[ \t]*:[ \t]*(.*)$/m;
 
-/** `{names, from, to}`: the range of the `tools` entry, or the end of the text if there is none. */
+/** Returns `{names, from, to}`: the listed tools, and the range of the `tools` entry or else the end of the text. */
 export function toolsIn(text) {
   const found = text.match(KEY);
   if (!found) return { names: [], from: text.length, to: text.length };
@@ -84,7 +86,7 @@ function nameOf(written) {
   return written.trim().replace(/^(["'])(.*)\1$/, "$2");
 }
 
-/** Returns the text with other tools. */
+/** Returns the text with these tools instead of those that it lists. */
 export function withTools(text, names) {
   const { from, to } = toolsIn(text);
   const before = text.slice(0, from);
@@ -92,7 +94,7 @@ export function withTools(text, names) {
   return `${before}${before && !before.endsWith("\n") ? "\n" : ""}${entry}${to === text.length ? "\n" : text.slice(to)}`;
 }
 
-/** `{name, kind, label, hint, required, options?, initial}`; `kind` is `text`, `number`, `boolean`, `choice` or `json`. */
+/** Returns form fields: `{name, kind, label, hint, …}`. `kind`: `text`, `number`, `boolean`, `choice` or `json`. */
 export function fieldsOf(schema) {
   const required = new Set(schema?.required ?? []);
   return Object.entries(schema?.properties ?? {}).map(([name, given]) => {
@@ -125,7 +127,7 @@ function initialOf(kind, { default: given }) {
   return String(given);
 }
 
-/** `{arguments, problems}`: empty fields are omitted unless required; problems are keyed by name. */
+/** Returns `{arguments, problems}`. Empty fields are left out unless they're required. Problems are listed by name. */
 export function argumentsOf(fields, written) {
   const given = {};
   const problems = {};

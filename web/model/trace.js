@@ -21,7 +21,7 @@ export function activityOf(trace, now) {
   const intervals = [];
   for (const span of walk(trace.roots)) {
     for (const { from, to, kind } of span.segments) {
-      // Waiting for a person can take days, so only its start and end count as activity.
+      // Waiting for a person can take days, so only its start and its end count as activity.
       if (kind === "person") intervals.push([from, from], [to, to]);
       else intervals.push([from, to]);
     }

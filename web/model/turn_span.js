@@ -1,4 +1,4 @@
-/** A turn as bars: dispatch, queue, model, tools, waiting for people, lost work. */
+/** Shows a turn as bars: dispatch, queue, model, tools, waiting for people, and lost work. */
 import { timeOf, timeOfId } from "./format.js";
 
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };

@@ -29,7 +29,7 @@ function scalar(value, indent = "") {
   return PLAIN.test(value) && !RESERVED.test(value) && !/: |:$| $/.test(value) ? value : JSON.stringify(value);
 }
 
-/** Uses a block scalar, which keeps lines readable, if it can express the text. */
+/** Writes a text as a block scalar, which keeps its lines readable, if that can express it. */
 function isBlock(value) {
   return value.includes("\n") && !/^\s|[^\S\n]\n|\n\n$|[^\n\x20-\x7e\u00a0-\uffff]/.test(value);
 }

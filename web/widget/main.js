@@ -16,7 +16,7 @@ const DOUBT_MS = 3_000;
 const PAINT_MS = 50;
 const started = new Set();
 
-/** `settings` are the script's `data-` attributes and its `origin`. */
+/** Starts the chat. `settings` are the script's `data-` attributes and its `origin`. */
 export function start(settings) {
   const key = settings.connectionKey || settings.agentKey;
   if (!key) {
@@ -35,7 +35,7 @@ class Chat {
   #reach;
   #doubting = null;
   #painting = 0;
-  /** The panel's state. The visitor is kept after the chat has ended, so that the conversation can still be read. */
+  /** The panel's state. The visitor is kept when the chat ends, so that the conversation can still be read. */
   #shown = { isOpen: false, visitor: null, problem: "", isWaiting: false, takesMessages: true, mayAttach: null, text: "" };
 
   constructor(settings, key) {
@@ -135,7 +135,7 @@ class Chat {
     this.#show({ takesMessages });
   }
 
-  /** After a request without an answer: a page whose key has ended can't read the error, so it looks like a lost connection. */
+  /** Called after a request without an answer. A page can't read the error for an expired key, which looks the same. */
   #doubt(is) {
     if (!is) {
       this.#doubting?.abort();
@@ -184,7 +184,7 @@ class Chat {
       if (scopes) break;
       this.#show({ problem: SAID[reach] ?? problem });
       if (reach === "refused") {
-        // The next opening asks again.
+        // Opening the panel asks again.
         this.#visitor = null;
         return;
       }

@@ -58,7 +58,7 @@ function Sources({ citations }) {
     </details>`;
 }
 
-/** `on`: `{open, close, startOver, write, send, stop, download}`. */
+/** The button and the panel. `on`: `{open, close, startOver, write, send, stop, download}`. */
 export function Widget({ isOpen, words, visitor, problem, isWaiting, takesMessages, mayAttach, text, on }) {
   return html`
     <button class="launcher" type="button" hidden=${isOpen} aria-expanded=${isOpen} onClick=${on.open}><${Icon} name="chat" />${words.label}</button>

@@ -8,8 +8,8 @@ const UPLOAD_MS = 600_000;
 const REPEATS = 5;
 
 /**
- * The API for web pages, with the public key in every address. `onWaiting(stream, waits)` reports streams that lost
- * their connection, `onUnreachable` any other request without an answer.
+ * The API for web pages, with the public key in every address. `onWaiting(stream, waits)` reports streams that have
+ * lost their connection, and `onUnreachable` any other request without an answer.
  */
 export function publicApi({ origin, connectionKey, agentKey }, { onWaiting, onUnreachable }) {
   const query = connectionKey ? { connection_key: connectionKey } : { agent_key: agentKey };
@@ -32,15 +32,15 @@ export function publicApi({ origin, connectionKey, agentKey }, { onWaiting, onUn
 }
 
 /**
- * What pages on this origin can do with the key: `{reach, scopes, problem}`. `reach` is `allowed`, `refused` or
- * `unreachable`; `scopes` is null while the service doesn't return them.
+ * Resolves to `{reach, scopes, problem}`, which says if pages on this origin can use the key. `reach` is `allowed`,
+ * `refused` or `unreachable`. `scopes` is null if the service hasn't returned them.
  */
 async function reachOf(requests, origin) {
   try {
     const { scopes } = await requests.get("/me/", {}, { signal: AbortSignal.timeout(ANSWER_MS) });
     return { reach: "allowed", scopes, problem: "" };
   } catch (problem) {
-    // CORS lets a page read an error only if it may read all responses.
+    // CORS lets a page read an error only if the page may read all responses.
     if (problem instanceof ApiError) return { reach: "allowed", scopes: null, problem: problem.message };
     // An unreadable answer means a refusal if the service answers a public request. A proxy's error page in place of an
     // absent gateway is unreadable, too.
@@ -61,7 +61,7 @@ export class Visitor extends Talk {
   #answered = new Set();
   #opening = null;
 
-  /** `tools` returns the page's own functions, by the names of client tools. */
+  /** A visitor. `tools` returns the page's own functions, by the names of client tools. */
   constructor(api, memory, tools) {
     super(api, memory.session);
     this.#memory = memory;
@@ -189,7 +189,7 @@ export class Memory {
     try {
       this.#value = localStorage.getItem(this.#name);
     } catch {
-      // Storage may be unavailable, such as in a sandboxed frame. The conversation then ends with the page.
+      // Storage may be unavailable, for example in a sandboxed frame. The conversation then ends with the page.
     }
   }
 

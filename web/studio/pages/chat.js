@@ -167,7 +167,7 @@ function Writing({ draft, ...given }) {
   return html`<${Composer} text=${text} onText=${setText} ...${given} />`;
 }
 
-/** The texts shown before the turns, or instead of them. */
+/** The texts that are shown before the turns, or instead of them. */
 function Beginning({ conversation: { turns, state, problem }, nobody }) {
   if (state === "loading") return html`<p class="empty">Loading the conversation…</p>`;
   if (state === "failed") return html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Start a new chat</a></p>`;
@@ -179,12 +179,12 @@ function Nobody() {
   return html`No agents yet. <a href=${hrefOf("agents/new/")}>Create one</a>`;
 }
 
-/** On narrow screens the list is behind a button. */
+/** The list of sessions. On narrow screens, it's behind a button. */
 function Sessions({ sessions, current, hasMore, onMore, shown, onOpen }) {
   return html`
     <aside id="sessions" class=${shown ? "sessions shown" : "sessions"} aria-label="Sessions">
       <h2>Sessions</h2>
-      ${sessions?.length === 0 && html`<p class="muted">None yet. The first message creates one.</p>`}
+      ${sessions?.length === 0 && html`<p class="muted">No sessions yet. The first message creates one.</p>`}
       <ul>
         ${(sessions ?? []).map((each) => html`
           <li key=${each.session_id}>

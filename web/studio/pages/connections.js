@@ -1,4 +1,4 @@
-/** Connections: public keys that let web pages chat with one agent. */
+/** Connections, which are public keys that let web pages chat with one agent. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { momentText, numberText } from "../../model/format.js";

@@ -38,7 +38,7 @@ export default function Keys() {
       ${open?.kind === "revoke" && html`
         <${Confirm} title=${`Revoke ${nameOf(open.key)}?`} action="Revoke" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/api-keys/${open.key.id}/`), await refresh())}>
-          <p>The key stops working immediately. Streams it opened end, and webhooks it created are disabled. This can't be undone.</p>
+          <p>The key stops working immediately. Its open streams close, and webhooks that it created are disabled. This can't be undone.</p>
           ${open.key.id === session.value.me.key_id && html`<p class="problem">You are signed in with this key: revoking it signs you out.</p>`}
         <//>`}
     </div>`;
@@ -58,7 +58,7 @@ function columnsOf(onOpen) {
     { label: "Prefix", className: "nowrap", cell: ({ prefix }) => html`<code>${prefix}…</code>` },
     { label: "Status", cell: (key) => html`<${StatusChip} status=${keyState(key)} />` },
     { label: "Scopes", cell: ({ scopes }) => html`<span title=${scopes.join(", ")}>${scopes.length}</span>` },
-    { label: "A minute", cell: ({ rate_limit: limit }) => (limit ? numberText(limit) : "no limit") },
+    { label: "Per minute", cell: ({ rate_limit: limit }) => (limit ? numberText(limit) : "no limit") },
     { label: "Created", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
     { label: "Expires", className: "nowrap", cell: ({ expires_at: at }) => (at ? momentText(at) : "never") },
     {

@@ -16,7 +16,7 @@ const FILES = 20;
 const CARDS = 12;
 const LOOK_AGAIN_MS = 3_000;
 
-// The files with which the form starts, which aren't part of the address.
+// The files that are selected when the form opens. They aren't part of the address.
 let picked = [];
 
 export default function Knowledge({ segments, query }) {
@@ -81,7 +81,7 @@ function Collections() {
       ${allows("files:write") && html`<button class="button small" onClick=${() => setMaking(true)}><${Icon} name="plus" />New collection</button>`}
     </div>
     <${Problem} of=${problem} />
-    ${page?.collections.length === 0 && html`<p class="muted">None yet. A collection groups files. Knowledge bases that use it follow its changes.</p>`}
+    ${page?.collections.length === 0 && html`<p class="muted">No collections yet. A collection groups files. Knowledge bases that use it follow its changes.</p>`}
     <ul class="card-list tiles">
       ${page?.collections.map((each) => html`
         <li key=${each.id} class="card">

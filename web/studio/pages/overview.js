@@ -1,4 +1,4 @@
-/** Running, waiting and failed turns, charts of the last hour, and open approvals. */
+/** The overview: running, waiting and failed turns, charts of the last hour, and open approvals. */
 import { allows, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
 import { quantile } from "../../model/activity.js";

@@ -1,4 +1,4 @@
-/** The events of a request, a session, a turn or the whole company, by service and time. */
+/** The timeline: the events of a request, a session, a turn or the whole company, by service and time. */
 import { html, useEffect, useMemo, useState } from "../../html.js";
 import { found, NO_WISH } from "../../model/events.js";
 import { scaleOf } from "../../model/scale.js";

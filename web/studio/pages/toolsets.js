@@ -89,7 +89,7 @@ function ToolsetPage({ name }) {
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${name}?`} action="Delete" onClose=${() => setOpen(null)}
           onConfirm=${async () => (await write("DELETE", path), go("toolsets/"))}>
-          <p>Agents that reference its tools continue without them, and their turns say so.</p>
+          <p>Agents that reference its tools continue without them. Their turns show a warning.</p>
         <//>`}
     </div>`;
 }

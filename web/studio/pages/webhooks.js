@@ -29,7 +29,7 @@ function WebhookList() {
       <${PageHead} title="Webhooks">
         ${allows("webhooks:write") && html`<button class="button primary" onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New webhook</button>`}
       <//>
-      <p class="lead">Sends events to your address as they happen: signed, in order per subject, and retried until it responds.</p>
+      <p class="lead">Webhooks send events to your address as they happen. Events are signed, sent in order per subject, and retried until the address responds.</p>
       <${Problem} of=${problem} />
       ${page && html`
         <${DataTable} label="Webhooks" items=${page.webhooks} keyOf=${({ id }) => id} columns=${COLUMNS} empty="No webhooks yet." />
@@ -39,7 +39,7 @@ function WebhookList() {
     </div>`;
 }
 
-/** Returns the status, which shows if an enabled webhook is failing. */
+/** Returns a webhook's status, which also shows if an enabled webhook is failing. */
 function statusOf({ status, failing_since: since }) {
   return status === "enabled" && since ? "failing" : status;
 }
@@ -106,7 +106,7 @@ function WebhookPage({ id }) {
       ${open === "delete" && html`
         <${Confirm} title="Delete this webhook?" action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", path), go("webhooks/"))}>
-          <p>Nothing more is sent to <code>${webhook.url}</code>, pending deliveries included.</p>
+          <p>Nothing more is sent to <code>${webhook.url}</code>. Pending deliveries are dropped.</p>
         <//>`}
     </div>`;
 }
@@ -116,7 +116,7 @@ const SHORT = 60;
 const LOOK_AGAIN_MS = 1_000;
 const IDLE_MS = 10_000;
 
-/** `changes` counts actions of the page, such as sending a test. */
+/** A webhook's deliveries. `changes` counts actions on the page, such as sending a test. */
 function Deliveries({ webhookId, changes }) {
   const [offset, setOffset] = useState(0);
   const path = `/webhooks/${webhookId}/deliveries/`;

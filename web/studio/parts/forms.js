@@ -4,7 +4,10 @@ import { html, useEffect, useId, useRef, useState } from "../../html.js";
 import { useAction } from "./hooks.js";
 import { Icon, Problem } from "./views.js";
 
-/** `children` renders the control with the attributes that link it to label, hint and problem; `name` is the API's field. */
+/**
+ * A field. `children` renders the control with attributes that link it to its label, hint and problem. `name`: the
+ * API's.
+ */
 export function Field({ label, name, hint, problem, className = "", children }) {
   const id = useId();
   const found = name ? (problem?.details ?? []).filter(({ loc }) => String(loc[0] === "body" ? loc[1] : loc[0]) === name) : [];
@@ -21,7 +24,7 @@ export function Field({ label, name, hint, problem, className = "", children }) 
     </div>`;
 }
 
-/** A location within a field, counted from one: `entry 2`. */
+/** Describes a location within a field. Entries are counted from one: `entry 2`. */
 function placeOf(loc) {
   return loc.map((part) => (typeof part === "number" ? `entry ${part + 1}` : part)).join(", ");
 }
@@ -78,7 +81,7 @@ export function Dialog({ title, onClose, sticky = false, wide = false, children 
   useEffect(() => {
     const before = document.activeElement;
     box.current.showModal();
-    // By default a dialog focuses its first button, which closes it.
+    // By default, a dialog focuses its first button, which is the one that closes it.
     if (!box.current.querySelector("[autofocus]")) box.current.querySelector(".dialog-body :is(input, select, textarea)")?.focus();
     return () => before?.focus?.();
   }, []);
@@ -118,7 +121,7 @@ export function Confirm({ title, action, onConfirm, onClose, children }) {
 }
 
 /**
- * A dialog with a form that calls `onSubmit`. `children` renders the fields, given the problem of the last attempt; the
+ * A dialog with a form that calls `onSubmit`. `children` renders the fields, given the error of the last attempt. The
  * fields named in `shown` display their own errors.
  */
 export function FormDialog({ title, action = "Save", shown = [], disabled = false, onSubmit, onClose, children }) {
@@ -136,7 +139,7 @@ export function FormDialog({ title, action = "Save", shown = [], disabled = fals
     <//>`;
 }
 
-/** Copies a text. Pages without TLS have no clipboard, so they get no button. */
+/** A button that copies a text. Browsers offer no clipboard without TLS, so the button is missing there. */
 export function CopyButton({ text, label = "Copy" }) {
   const [said, setSaid] = useState("");
   if (!navigator.clipboard) return null;

@@ -120,7 +120,7 @@ function useOtherPages(first, scopes) {
         if (stop.signal.aborted) return;
       }
     };
-    // A page that failed to load reports it when opened. Browsers don't retry a module before a reload, so stop
+    // A page that failed to load reports it when it's opened. Browsers don't retry a module before a reload, so stop
     // preloading.
     if (!navigator.connection?.saveData) fetchAll().catch(() => null);
     return () => stop.abort();
@@ -129,7 +129,7 @@ function useOtherPages(first, scopes) {
 
 let isFirst = true;
 
-/** After navigation, moves the focus to the heading once it is `there`, for keyboards and screen readers. */
+/** After navigation, moves the focus to the heading once it's `there`, for users of keyboards and screen readers. */
 function useFocusOnHeading(there) {
   useEffect(() => {
     if (!there) return;
@@ -138,7 +138,7 @@ function useFocusOnHeading(there) {
   }, [there]);
 }
 
-/** Does the same after navigation within a page, where the focused element may have disappeared. */
+/** Moves the focus after navigation within a page, where the focused element may have disappeared. */
 function useFocusOnPath(path) {
   const before = useRef(path);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Hooks, and components that load on demand. */
+/** Hooks that many parts use, and components that are loaded on demand. */
 import { persist, send } from "../../api/client.js";
 import { followChanges } from "../../api/follow.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
@@ -26,8 +26,8 @@ export function useAction(action) {
 }
 
 /**
- * Returns a check for use before saving. It throws if the text that `textOf` makes of `read()` differs from the text
- * `given` for editing: someone changed it in the meantime. A second attempt to save replaces that change.
+ * Returns a check to run before saving. It throws if someone has changed the edited object in the meantime: `textOf`
+ * then returns another text for `read()` than for `given`. A second attempt to save replaces that change.
  */
 export function useUnchanged(given, read, textOf) {
   const known = useRef(given && textOf(given));
@@ -69,11 +69,11 @@ function keep(name, text) {
   }
 }
 
-/** Returns whether files are dragged over an element, and the handlers that track this. */
+/** Returns whether files are being dragged over an element, and the handlers that track this. */
 export function useDrop(onFiles) {
   const [depth, setDepth] = useState(0);
   useEffect(() => {
-    // A file that is dropped outside of the element would replace the studio in the browser.
+    // Without this, a file that is dropped outside of the element would replace the studio in the browser.
     const stay = (event) => holdsFiles(event) && event.preventDefault();
     for (const type of ["dragover", "drop"]) addEventListener(type, stay);
     return () => {
@@ -100,7 +100,7 @@ function holdsFiles(event) {
   return event.dataTransfer?.types.includes("Files");
 }
 
-/** Returns the object URL of an image fetched with the credential, or null until then and on failure. */
+/** Returns the object URL of an image, which is fetched with the credential. It's null until then, and on failure. */
 export function useImage(path, query = {}) {
   const [address, setAddress] = useState(null);
   useEffect(() => {
@@ -181,7 +181,7 @@ export function useLoaded(load, key = "", { changes = "" } = {}) {
   return { ...shown, refresh, set: (value) => setShown({ value, problem: null }) };
 }
 
-/** Calls `look` after a pause whenever `answered`, a list of dependencies, changes. Never if `pauseMs` is null. */
+/** Calls `look` after a pause whenever one of the dependencies `answered` changes, but never if `pauseMs` is null. */
 export function useLookAgain(look, pauseMs, answered) {
   useEffect(() => {
     if (pauseMs === null) return undefined;
@@ -194,7 +194,7 @@ export function useLookAgain(look, pauseMs, answered) {
 
 export const STILL_MS = 2_000;
 const LOOK_MS = 100;
-/** How long a scroll continues after the wheel or a key. */
+/** The time for which scrolling continues after the wheel was turned or a key was pressed. */
 const SCROLL_MS = 500;
 const TOLERANCE_PX = 4;
 
@@ -204,9 +204,9 @@ for (const type of ["wheel", "touchmove", "keydown"]) {
 }
 
 /**
- * Detects whether an element has been still for 2 s, since a click on something that just moved under the pointer
- * wasn't meant for it. Returns `[element, isStill, check]`: the element's ref, and whether it neither appeared nor
- * moved, except by scrolling. `check()` tests this now.
+ * Detects whether an element has been still for 2 s, because a click on something that has just moved under the pointer
+ * wasn't meant for it. Returns `[element, isStill, check]`: the element's ref, and whether it hasn't just appeared or
+ * moved, except by scrolling. `check()` tests this immediately.
  */
 export function useStill() {
   const element = useRef();

@@ -7,7 +7,9 @@ import { ProblemList, problemsOf, showLine } from "./agents/editor.js";
 import { useAction } from "./hooks.js";
 import { Icon, JsonView, Problem } from "./views.js";
 
-/** `save(text)` returns the request as `{method, path, body}`. `check()` throws if it mustn't be sent yet. */
+/**
+ * The editor. `save(text)` returns the request as `{method, path, body}`. `check()` throws if it mustn't be sent yet.
+ */
 export function ToolsetEditor({ text, onText, save, check, action, onSaved }) {
   const [state, setState] = useState({ busy: false, problems: [] });
   const field = useRef();

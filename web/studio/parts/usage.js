@@ -6,7 +6,7 @@ import { Confirm, FormDialog, keyState, SelectField, TextField } from "./forms.j
 import { useLoaded, useUnchanged } from "./hooks.js";
 import { DataTable, Icon, Problem } from "./views.js";
 
-/** `names`: the names of users and keys, by id. `keys`: the API keys that the user can see. */
+/** The budgets. `names`: the names of users and keys, by id. `keys`: the API keys that the user can see. */
 export function Budgets({ names, keys }) {
   const { value: page, problem, refresh } = useLoaded((signal) => get("/budgets/", { limit: 100 }, { signal }), "", { changes: "budget" });
   const [open, setOpen] = useState(null);
@@ -72,7 +72,7 @@ const UNITS = [["cost", "cost"], ["tokens", "tokens"]];
 const SHOWN = ["description", "period", "cost", "tokens", "user_id", "key_id", "warning_percent"];
 const WARNING = 80;
 
-/** The form of a budget for the company, a user or a key. `budget`: the one to edit; its subject and period are fixed. */
+/** The form for a budget of the company, a user or a key. An existing `budget` keeps its subject and period. */
 function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
   const [values, setValues] = useState(() => valuesOf(budget));
   const set = (name) => (value) => setValues((now) => ({ ...now, [name]: value }));

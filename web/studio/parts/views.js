@@ -100,7 +100,7 @@ export function DataTable({ label, columns, items, keyOf, empty = "Nothing here 
     </table>`;
 }
 
-/** The number up to which the service counts a list's entries. */
+/** The service counts the entries of a list only up to this number. */
 const COUNTED = 10_000;
 
 /** The shown range of a list, and buttons to page through it. */
@@ -118,7 +118,7 @@ export function Paging({ offset, shown, total, limit, onOffset }) {
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
 const MOST_COLOURED = 100_000;
 
-/** Syntax-coloured JSON, built from text nodes only. */
+/** Syntax-coloured JSON. It's built from text nodes only, so that nothing is parsed as HTML. */
 export function JsonView({ value, label }) {
   const parts = useMemo(() => coloured(JSON.stringify(value, null, 2) ?? ""), [value]);
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${parts}</pre>`;

@@ -1,4 +1,4 @@
-/** A list with keyboard navigation. Its rows have one height, and only visible rows are in the document. */
+/** A list with keyboard navigation. All rows have the same height, and only visible rows are in the document. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 
 // Shorter lists render every row, so that the browser's search finds them.
@@ -7,8 +7,9 @@ const OVERSCAN = 10;
 const KEYS = { ArrowDown: 1, ArrowUp: -1, PageDown: 12, PageUp: -12 };
 
 /**
- * `row(index, active)` renders a row. The list adds `data-index` and its position. `newestFirst`: whether rows are
- * inserted at the top, while the visible rows stay in place. Otherwise a list scrolled to its end stays there.
+ * The list. `row(index, active)` renders a row, to which the list adds `data-index` and a position. With `newestFirst`,
+ * rows are inserted at the top, and the visible rows stay in place. Otherwise, a list that is scrolled to its end stays
+ * there.
  */
 export function VirtualList({ count, height, row, label, role, newestFirst = false, active, onActive, onOpen, rowKey, ...rest }) {
   const box = useRef();

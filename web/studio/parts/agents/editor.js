@@ -19,7 +19,7 @@ tools:
   - current_time
 knowledge_bases: []
 `;
-// Fields that a PATCH omits keep their values, so fields removed from the text are reset to these.
+// Fields that a PATCH omits keep their values. So fields that were removed from the text are reset to these values.
 const EMPTY = { system_prompt: '""', llm_config: "{}", tools: "[]", knowledge_bases: "[]", tool_policies: "{}", client_tools: "[]", output_schema: "null" };
 
 export function Editor({ agent, onSaved }) {
@@ -124,7 +124,7 @@ export function ProblemList({ problems, label, onLine }) {
 
 const PAUSE_MS = 500;
 
-/** `{state, problems, warnings, check}`; `state` is `unknown`, `valid`, `invalid` or `failed`. */
+/** Returns `{state, problems, warnings, check}`. `state` is `unknown`, `valid`, `invalid` or `failed`. */
 function useValidation(text) {
   const [result, setResult] = useState({ state: "unknown", problems: [], warnings: [] });
   const check = async (signal) => {
@@ -148,7 +148,7 @@ function useValidation(text) {
   return { ...result, check: () => check() };
 }
 
-/** Returns the details of a rejection, or the rejection itself, with their lines. */
+/** Returns an error's details with their lines, or the error itself if it has no details. */
 export function problemsOf(problem, text) {
   const details = problem.details?.length ? problem.details : [{ loc: [], message: problem.message, hint: null }];
   return details.map((each) => placed(each, text));

@@ -62,7 +62,7 @@ function Connections({ agent }) {
       <a href=${hrefOf("connections/")}>All connections</a>
     </div>
     <${Problem} of=${problem} />
-    ${page && own.length === 0 && html`<p class="muted">None yet. A connection is a key for web pages with its own quota and expiry.</p>`}
+    ${page && own.length === 0 && html`<p class="muted">No connections yet. A connection is a key for web pages with its own quota and expiry.</p>`}
     ${own.map(({ id, name, connection_key: key, allowed_origins: allowed }) => html`
       <div key=${id}><p><b>${name}</b> <span class="muted">${allowed.join(", ")}</span></p><${Snippet} connectionKey=${key} /></div>`)}
     ${making && html`<${NewConnection} agents=${[agent]} agentId=${agent.id} onClose=${() => setMaking(false)} onMade=${() => (setMaking(false), refresh())} />`}`;

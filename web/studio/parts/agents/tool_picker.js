@@ -30,7 +30,7 @@ function Groups({ names, onNames }) {
   const change = (name, given) => onNames(given ? [...names, name] : names.filter((each) => each !== name));
   return html`
     <${Problem} of=${problem} />
-    ${tools.length > 0 && html`<p class="muted">Your selection is written to the configuration. Only agents of type <code>react_agent</code> call tools.</p>`}
+    ${tools.length > 0 && html`<p class="muted">Your selection is written to the configuration. Only agents of type <code>react_agent</code> can call tools.</p>`}
     ${[...groups].map(([toolset, tools]) => html`<${toolset ? Toolset : BuiltIn} key=${toolset} toolset=${toolset} tools=${tools} names=${names} onChange=${change} />`)}
     ${isReading && html`<p class="muted" role="status">Loading tools…</p>`}
     ${!isReading && total > tools.length && html`<p class="muted">Showing the first ${numberText(tools.length)} of ${numberText(total)}. You can add the others in the configuration.</p>`}`;
@@ -65,7 +65,7 @@ function BuiltIn({ tools, names, onChange }) {
     </fieldset>`;
 }
 
-/** A toolset, which is initially open if any of its tools are chosen. */
+/** A toolset. It's open at first if any of its tools are selected. */
 function Toolset({ toolset, tools, names, onChange }) {
   const all = `${toolset}.*`;
   const chosen = tools.filter(({ name }) => names.includes(name)).length;

@@ -6,12 +6,13 @@ const HEIGHT = 170;
 
 // The chart library is large, so it loads while the page and its numbers are already visible.
 const drawing = import("uplot");
-// Charts handle the failure themselves, but the module may fail to load before there's a chart.
+// Charts handle this failure themselves, but the module may fail to load before there's a chart.
 drawing.catch(() => null);
 
 /**
- * `series` are `{label, values, colour, kind?}`, `kind` being `line` or `bars`; `times` are in seconds. `text` formats a
- * value, and `summary` describes the chart for screen readers. `dates`: the times are days (UTC).
+ * A chart. `series` are `{label, values, colour, kind?}`, where `kind` is `line` or `bars`. `times` are in seconds.
+ * `text` formats a value, and `summary` describes the chart for screen readers. `dates`: whether the times are days
+ * (UTC).
  */
 export function Chart({ title, times, series, summary, text = numberText, dates = false, aside }) {
   const box = useRef();

@@ -57,7 +57,7 @@ export function Approval({ onResolve }) {
   const [{ busy, problem }, answer] = useAnswer(onResolve);
   const [buttons, isStill, check] = useStill();
   if (!allows("runtime:approve")) return html`<p class="muted">Approving calls requires a key with the scope <code>runtime:approve</code>.</p>`;
-  // Ignore a click that was meant for what was here a moment ago. Key presses (`detail` is 0) always count.
+  // Ignore a click that was meant for what was here a moment ago. Key presses, whose `detail` is 0, always count.
   const decide = ({ detail }, decision) => (detail === 0 || check()) && answer({ decision });
   return html`
     <div class="tool-actions" ref=${buttons}>
@@ -111,7 +111,7 @@ const TEXTS = /\.(txt|md|html)$/i;
 const IMAGES = /^image\/(png|jpeg|webp|gif|bmp)$/;
 const IN_PLACE = { preview: 1 };
 
-/** An artifact. `children` come after its buttons. */
+/** An artifact. `children` are rendered after its buttons. */
 export function ArtifactCard({ sessionId, artifact, children }) {
   const path = `/sessions/${sessionId}/artifacts/${artifact.artifact_id}`;
   const [sheets, setSheets] = useState(null);

@@ -1,4 +1,4 @@
-/** The studio's additions to a turn. */
+/** What the studio adds to a turn in the shared chat. */
 import { html } from "../../../html.js";
 import { countText, momentText, plainText } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";

@@ -7,7 +7,7 @@ import { Problem } from "../views.js";
 
 const PAGE = 200;
 
-/** `onFork` retries with the original version, `onMade(id)` in a session with the newest. */
+/** The dialog. `onFork` retries with the original version, and `onMade(id)` in a new session with the newest. */
 export function TryAgain({ turn, sessionId, agent, onFork, onMade, onClose }) {
   const newest = useAction(async () => {
     const messages = await historyBefore(turn, sessionId);

@@ -16,7 +16,7 @@ const ORIGINS = 20;
 const PAGES_OF_ORIGIN = 10;
 const API = { get: read, send, write, follow };
 
-// The message for the session that is opened next, `{sessionId, message}`, which isn't part of the address.
+// The message for the session that is opened next, as `{sessionId, message}`. It isn't part of the address.
 let due = null;
 
 /** Passes a message to the conversation of the session that is opened next. */
@@ -69,7 +69,7 @@ class Running extends Talk {
     if (this.due) due = null;
   }
 
-  /** Sends a message. Until it's accepted, it survives a reload and the end of the key. */
+  /** Sends a message. Until it's accepted, it survives a reload and an expired key. */
   deliver(turn) {
     keepUnsent(this.sessionId, turn);
     return this.sessionId ? super.deliver(turn) : this.begin(turn);
@@ -80,7 +80,7 @@ class Running extends Talk {
     this.changed();
     try {
       const id = await this.beginning.sessionOf();
-      // After signing out, no draft is kept.
+      // After the user has signed out, no draft is kept.
       if (session.value.state !== "in") return;
       handOver(id, turn);
       forgetUnsent(null, turn);
@@ -137,7 +137,7 @@ class Running extends Talk {
     }
   }
 
-  /** Reads messages and events since the last reading; only the end of a very long stretch. Returns how far it got. */
+  /** Reads messages and events since the last read, or only the end of very many. Returns how far it got. */
   async load() {
     const { signal } = this.abort;
     // The user's own message may be among the new ones, but it's only recognized once it's accepted.
@@ -232,7 +232,7 @@ class Running extends Talk {
     });
   }
 
-  /** Shows unknown turns with their questions. Reads once for all turns that arrive together. */
+  /** Shows new turns with their questions. Reads once for all turns that arrive together. */
   async meet() {
     this.isMeeting = true;
     try {

@@ -9,7 +9,7 @@ import { Icon, PageHead, Problem, StatusChip } from "../views.js";
 import { FileContent } from "./document.js";
 import { useCollections } from "./file_table.js";
 
-/** `passage` is highlighted in the file's text. */
+/** The page. `passage` is highlighted in the file's text. */
 export function FilePage({ id, passage }) {
   const path = `/files/${id}/`;
   const { value: file, problem, refresh } = useLoaded((signal) => get(path, {}, { signal }), id);

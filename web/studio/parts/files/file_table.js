@@ -1,4 +1,4 @@
-/** Files with their tags and status; actions apply to every selected file. */
+/** A table of files with their tags and status. Actions apply to all selected files. */
 import { allows, get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
 import { agoText, sizeText } from "../../../model/format.js";
@@ -8,7 +8,7 @@ import { useAction, useLoaded } from "../hooks.js";
 import { DataTable, Paging, Problem, StatusChip } from "../views.js";
 import { TagsDialog } from "./file_page.js";
 
-/** `files` comes from `useFiles`. `onRemove(ids)`, if given, removes files from a collection. */
+/** The table. `files` comes from `useFiles`. If given, `onRemove(ids)` removes files from a collection. */
 export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
   const { page, problem, chosen, choose, setChosen, refresh } = files;
   const [open, setOpen] = useState(null);

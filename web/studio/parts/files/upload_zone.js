@@ -8,7 +8,7 @@ import { Icon } from "../views.js";
 
 const ACCEPTED = ".png,.jpg,.jpeg,.webp,.gif,.bmp,.pdf,.docx,.doc,.txt,.md,.html,.csv,.xlsx,.xls,.json";
 
-/** `onStored` resolves once the page shows a stored file. Until then, the file stays in this list. */
+/** The zone. `onStored` resolves once the page shows the stored files. Until then, they stay in this list. */
 export function UploadZone({ collectionId = null, onStored, children }) {
   const all = useStore(uploads).filter((each) => each.collectionId === collectionId);
   const id = useId();

@@ -98,7 +98,7 @@ export function useKnowledgeBase(id) {
       else if (now !== latest.current) set((latest.current = now));
     };
     const go = async () => {
-      // The record is read after the stream opens, so it covers everything before.
+      // The record is read after the stream has opened, so it includes everything that happened before.
       while (await followEvents({ type: "knowledge_base.*" }, { onEvent, onOpen: later, signal: stop.signal }));
     };
     go().catch(() => later());
@@ -108,7 +108,7 @@ export function useKnowledgeBase(id) {
     };
   }, [id]);
   const runs = value && ["pending", "running"].includes(value.status);
-  // Polls with events, too, but less often: an ingestion that is stuck doesn't publish events.
+  // Polls less often if there are events. A stuck ingestion doesn't publish any, so polling is still needed.
   const pause = allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS;
   useLookAgain(refresh, runs ? pause : null, [value]);
   return { knowledgeBase: value, problem, refresh, set };

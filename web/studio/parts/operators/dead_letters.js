@@ -10,7 +10,7 @@ import { DataTable, Icon, JsonView, Problem } from "../views.js";
 const LIMIT = 25;
 const PATH = "/operations/dead-letters/";
 const STATES = [["", "all"], ["false", "not replayed"], ["true", "replayed"]];
-// Pages can be empty, since they exclude other companies' messages, so one click reads up to this many.
+// Pages can be empty, because they exclude other companies' messages. So one click reads up to this many pages.
 const PAGES = 5;
 
 /** The list of dead letters. `query`: the filters in the address. */
@@ -40,7 +40,7 @@ export function DeadLetters({ query, isWhole }) {
       <${Problem} of=${older.problem ?? problem} />
       ${page && html`
         <${DataTable} label="Dead letters" items=${page.dead_letters} keyOf=${({ id }) => id} columns=${columnsOf(setOpen, isWhole)}
-          empty=${page.has_more ? "None among the newest." : "None: every message was processed."} />
+          empty=${page.has_more ? "No dead letters among the newest." : "No dead letters: every message was processed."} />
         ${page.has_more && html`<p class="paging"><button class="button small" disabled=${older.busy} onClick=${() => older.run()}>Show older</button></p>`}`}
       ${open?.kind === "details" && html`<${LetterDialog} letter=${open.letter} onClose=${() => setOpen(null)} onReplay=${mayReplay() && !open.letter.replayed ? () => setOpen({ kind: "replay", letter: open.letter }) : null} />`}
       ${open?.kind === "replay" && html`
@@ -112,7 +112,7 @@ function clipped(text) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
-/** `onReplay` is null if the message can't or needn't be replayed. */
+/** A message's details. `onReplay` is null if it can't or needn't be replayed. */
 function LetterDialog({ letter, onReplay, onClose }) {
   const { value, problem } = useLoaded((signal) => get(`/operations/dead-letters/${letter.id}/`, {}, { signal }), letter.id);
   const shown = value ?? letter;

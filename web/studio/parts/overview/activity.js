@@ -12,10 +12,10 @@ import { StatusChip } from "../views.js";
 
 const PAINT_MS = 250;
 const CLOCK_MS = 5_000;
-// Enough for about two thousand turns. The beginning of a busier hour is omitted.
+// Enough for about two thousand turns. In a busier hour, the oldest turns are left out.
 const PAGES = 25;
 
-/** `{activity, from, now, state, problem}`; the data is complete from the time `from` on. */
+/** Returns `{activity, from, now, state, problem}`. The data is complete from the time `from` on. */
 export function useActivity() {
   const [shown, setShown] = useState({ activity: new Activity(), from: 0, now: Date.now(), state: "loading", problem: null });
   useEffect(() => {
@@ -23,7 +23,7 @@ export function useActivity() {
     const { signal } = stop;
     let activity = new Activity();
     let timer = 0;
-    // While everything loads again, the page already shows more than the first part.
+    // While everything is loaded again, the page already shows more than the first part would.
     let isShown = false;
     const change = (fields = {}) => !signal.aborted && setShown((before) => ({ ...before, ...fields, activity, now: Date.now() }));
     const later = () => (timer ||= setTimeout(() => ((timer = 0), change()), PAINT_MS));

@@ -10,7 +10,7 @@ import { Icon, JsonView, Problem } from "../views.js";
 const LIMIT = 6;
 const MOST = 200;
 
-/** `changes` differs whenever a call may have started or stopped waiting. */
+/** The open approvals. `changes` has another value whenever a call may have started or stopped waiting. */
 export function Approvals({ changes }) {
   const [limit, setLimit] = useState(LIMIT);
   const { value: page, problem, refresh } = useLoaded(async (signal) => ({ limit, ...(await get("/actions/", { kind: "approval", limit }, { signal })) }), limit);

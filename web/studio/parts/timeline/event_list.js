@@ -72,7 +72,7 @@ function useNarrow() {
 
 const TYPING_MS = 200;
 
-/** Searches the list: the browser's own search misses rows that are out of view. */
+/** Searches the list. The browser's own search misses rows that are out of view. */
 export function FindBar({ wanted, onWanted, shown, all }) {
   const [text, setText] = useState(wanted.text);
   useEffect(() => {
@@ -92,7 +92,7 @@ export function FindBar({ wanted, onWanted, shown, all }) {
 const RECENT = 500;
 const MOST = 50_000;
 const FLUSH_MS = 120;
-// Lists of many thousands take longer to lay out, and are updated less often.
+// Lists of many thousands take longer to lay out, so they're updated less often.
 const EVENTS_PER_MS = 25;
 
 /**
