@@ -1,11 +1,9 @@
-"""Evaluates decimal arithmetic with Python's `ast`. Limits on length, depth and size bound the time."""
+"""Evaluates decimal arithmetic. Limits on length, depth and size bound the time."""
 
-import ast
 import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, DecimalException, DivisionByZero, InvalidOperation, Overflow, localcontext
-from itertools import accumulate
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -22,7 +20,8 @@ _PI: Final = Decimal(
 )
 _TYPED_SIGNS: Final = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u2212": "-"})
 _SYMBOL: Final = re.compile(r"\s*((?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|[A-Za-z_]\w*|\*\*|//|[-+*/%^(),!])")
-_PYTHON: Final = {"^": "**", "mod": "%", "!": ".factorial"}
+# How tightly a sign binds. It binds more tightly than `*` and less tightly than `^`.
+_SIGN: Final = 3
 
 
 class ExpressionError(ValueError):
@@ -40,15 +39,13 @@ def evaluate(expression: str) -> str:
     symbols = _symbols(expression.translate(_TYPED_SIGNS).rstrip())
     with localcontext(_CONTEXT):
         try:
-            return _shown(_value(_parsed(symbols), symbols))
+            return _shown(_Evaluation(symbols).result())
         except DivisionByZero:
             raise ExpressionError("division by zero") from None
         except Overflow:
             raise ExpressionError("the result is too large") from None
         except DecimalException:
             raise ExpressionError("the expression doesn't have a value, e.g. the root of a negative number") from None
-        except (RecursionError, MemoryError):
-            raise _too_deep() from None
 
 
 def _symbols(text: str) -> list[str]:
@@ -62,60 +59,91 @@ def _symbols(text: str) -> list[str]:
         place = match.end()
     if not symbols:
         raise ExpressionError("the expression is empty")
-    if max(accumulate((symbol == "(") - (symbol == ")") for symbol in symbols)) > _DEEPEST:
-        raise _too_deep()
     return symbols
 
 
-def _parsed(symbols: list[str]) -> ast.expr:
-    """Parses symbols, each on its own line, so that a line number identifies a symbol.
+class _Evaluation:
+    """Evaluates symbols from left to right by precedence climbing."""
 
-    Numbers are replaced with `1` and names with `f`.
-    """
-    lines = [_line(symbol, following) for symbol, following in zip(symbols, [*symbols[1:], ""], strict=True)]
-    try:
-        return ast.parse("\\\n".join(lines), mode="eval").body
-    except SyntaxError as error:
-        if "never closed" in error.msg:
-            raise ExpressionError("expected ')' at the end") from None
-        if not error.offset or error.lineno is None:
-            raise ExpressionError("the expression ends too early") from None
-        # For a missing comma, Python reports the value before it.
-        raise ExpressionError(f"unexpected {symbols[error.lineno - ('comma' not in error.msg)]!r}") from None
+    def __init__(self, symbols: list[str]) -> None:
+        self._symbols = symbols
+        self._place = 0
 
+    def result(self) -> Decimal:
+        value = self._value(0, 0)
+        if self._next:
+            raise self._unexpected()
+        return value
 
-def _line(symbol: str, following: str) -> str:
-    if symbol[0].isdigit() or symbol[0] == ".":
-        return "1"
-    if symbol == "%" and re.match(r"(?!mod$)[\w.(]", following) is None:
-        return ".percent"  # as in `20%`, `20% * 5`, `20% - 1`; before a value, % is the remainder
-    return _PYTHON.get(symbol) or ("f" if symbol[0].isalpha() or symbol[0] == "_" else symbol)
+    @property
+    def _next(self) -> str:
+        """The next symbol, or an empty string at the end."""
+        return self._symbols[self._place] if self._place < len(self._symbols) else ""
 
+    def _take(self) -> str:
+        symbol = self._next
+        self._place += 1
+        return symbol
 
-def _value(node: ast.expr, symbols: list[str], depth: int = 0) -> Decimal:
-    if depth > _DEEPEST:
-        raise _too_deep()
-    symbol = symbols[node.lineno - 1]
-    match node:
-        case ast.BinOp(left, op, right):
-            # Long sums are nested on the left, so they don't count as deep.
-            return _BINARY[type(op)](_value(left, symbols, depth), _value(right, symbols, depth + 1))
-        case ast.UnaryOp(op, operand):
-            value = _value(operand, symbols, depth + 1)
-            return -value if isinstance(op, ast.USub) else value
-        case ast.Attribute(operand, sign):
-            value = _value(operand, symbols, depth + 1)
-            return value / 100 if sign == "percent" else _factorial(value)
-        case ast.Call(ast.Name(), arguments, []):
-            function, fewest, most = _named(symbol, _FUNCTIONS)
-            if not fewest <= len(arguments) <= most:
-                raise ExpressionError(f"{symbol.lower()}() requires {fewest} to {most} values, not {len(arguments)}")
-            return function(*[_value(argument, symbols, depth + 1) for argument in arguments])
-        case ast.Name():
-            return +_named(symbol, _CONSTANTS)()
-        case ast.Constant():
-            return +Decimal(symbol)
-    raise ExpressionError("unexpected ','" if isinstance(node, ast.Tuple) else f"unexpected value after {symbol!r}")
+    def _unexpected(self) -> ExpressionError:
+        return ExpressionError(f"unexpected {self._next!r}" if self._next else "the expression ends too early")
+
+    def _value(self, loosest: int, depth: int) -> Decimal:
+        """Evaluates an operand and the following operations that bind at least as tightly as `loosest`."""
+        value = self._operand(depth)
+        while (operation := _OPERATIONS.get(self._next)) is not None and operation[0] >= loosest:
+            binding, function = operation
+            is_power = self._take() in ("^", "**")  # which group from the right: 2^3^2 is 2^9
+            value = function(value, self._value(binding if is_power else binding + 1, depth + 1))
+        return value
+
+    def _operand(self, depth: int) -> Decimal:
+        if depth > _DEEPEST:
+            raise ExpressionError(f"the expression is nested more than {_DEEPEST} levels deep")
+        if self._next in ("+", "-"):
+            sign = self._take()
+            value = self._value(_SIGN, depth + 1)
+            return -value if sign == "-" else value
+        if self._next == "(":
+            self._take()
+            value = self._value(0, depth + 1)
+            self._close()
+        elif self._next[:1].isdigit() or self._next[:1] == ".":
+            value = +Decimal(self._take())
+        elif self._next.isidentifier() and self._next not in _OPERATIONS:
+            value = self._named_value(depth)
+        else:
+            raise self._unexpected()
+        while self._next == "!" or self._is_percentage():
+            value = _factorial(value) if self._take() == "!" else value / 100
+        return value
+
+    def _named_value(self, depth: int) -> Decimal:
+        name = self._take()
+        if self._next != "(":
+            return +_named(name, _CONSTANTS)()
+        function, fewest, most = _named(name, _FUNCTIONS)
+        self._take()
+        arguments = [] if self._next == ")" else [self._value(0, depth + 1)]
+        while self._next == ",":
+            self._take()
+            arguments.append(self._value(0, depth + 1))
+        self._close()
+        if not fewest <= len(arguments) <= most:
+            raise ExpressionError(f"{name.lower()}() requires {fewest} to {most} values, not {len(arguments)}")
+        return function(*arguments)
+
+    def _close(self) -> None:
+        if not self._next:
+            raise ExpressionError("expected ')' at the end")
+        if self._next != ")":
+            raise self._unexpected()
+        self._take()
+
+    def _is_percentage(self) -> bool:
+        """Tells `20%`, `20% * 5` and `20% - 1` from the remainder, which is followed by a value."""
+        following = self._symbols[self._place + 1 : self._place + 2] or [""]
+        return self._next == "%" and re.match(r"(?!mod$)[\w.(]", following[0]) is None
 
 
 def _named(symbol: str, known: Mapping[str, T]) -> T:
@@ -125,10 +153,6 @@ def _named(symbol: str, known: Mapping[str, T]) -> T:
         raise ExpressionError(
             f"unknown name {symbol[:40]!r}; use one of these functions: {', '.join(_FUNCTIONS)}"
         ) from None
-
-
-def _too_deep() -> ExpressionError:
-    return ExpressionError(f"the expression is nested more than {_DEEPEST} levels deep")
 
 
 def _factorial(value: Decimal) -> Decimal:
@@ -180,14 +204,17 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Decimal], int, int]]] = {
     "cos": (lambda x: _wave(math.cos, x), 1, 1),
     "tan": (lambda x: _wave(math.sin, x) / _wave(math.cos, x), 1, 1),
 }
-_BINARY: Final[dict[type[ast.operator], Callable[[Decimal, Decimal], Decimal]]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: (a / b).to_integral_value(rounding="ROUND_FLOOR"),
-    ast.Mod: _modulo,
-    ast.Pow: _power,
+# For each operator: how tightly it binds, and its function.
+_OPERATIONS: Final[dict[str, tuple[int, Callable[[Decimal, Decimal], Decimal]]]] = {
+    "+": (1, lambda a, b: a + b),
+    "-": (1, lambda a, b: a - b),
+    "*": (2, lambda a, b: a * b),
+    "/": (2, lambda a, b: a / b),
+    "//": (2, lambda a, b: (a / b).to_integral_value(rounding="ROUND_FLOOR")),
+    "%": (2, _modulo),
+    "mod": (2, _modulo),
+    "^": (4, _power),
+    "**": (4, _power),
 }
 
 
