@@ -1,4 +1,4 @@
-"""Builds the ingestion service from its parts."""
+"""Wires the parts of the ingestion service together."""
 
 import os
 import time
@@ -62,7 +62,7 @@ ENTITIES: Final = (
     EntityTable("knowledge_bases"),
     EntityTable("artifact_documents", id="artifact_id"),
 )
-"""Tables with the subjects of the service's events."""
+"""The tables of the entities that the service's events are about."""
 _COLLECTION_CHANGES_SECONDS: Final = 1.0
 _COLLECT_SECONDS: Final = 600.0
 _UNUSED_HOURS: Final = 24.0
@@ -70,7 +70,7 @@ _BACKLOG_SECONDS: Final = 10.0
 _DROP_SECONDS: Final = 2.0
 _DISPATCH_SECONDS: Final = 0.2
 _ARTIFACTS_SECONDS: Final = 0.5
-# Longest pause between polls when there is no work.
+# The longest pause between polls when there's no work.
 _REST_SECONDS: Final = 1.0
 _PARSE_AHEAD_SECONDS: Final = 1.0
 
@@ -89,7 +89,7 @@ def build(settings: IngestionSettings) -> Service:
 
 
 def build_streams(settings: IngestionSettings) -> Service:
-    """Builds a worker process that runs ingestions."""
+    """Builds the worker process that runs ingestions."""
     service = Service("ingestion", settings.model_copy(update={"port": settings.streams_port}), migrations=MIGRATIONS)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
@@ -119,7 +119,7 @@ def build_streams(settings: IngestionSettings) -> Service:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """This installation's engines and embedders."""
+    """The search engines and embedders that this installation has."""
 
     engines: dict[str, Engine]
     embedders: ConfiguredEmbedders
@@ -225,7 +225,7 @@ def _add_ingestion(
         return streams.joined
 
     async def stuck(seconds: float) -> bool:
-        # A long file progresses in parts that the queue doesn't see.
+        # A long file is parsed in parts, and the queue doesn't see their progress.
         return not pool.progressed_within(seconds) and await queue.stuck(seconds)
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))

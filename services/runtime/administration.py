@@ -1,4 +1,4 @@
-"""Lets operators administer the runtime's model prices."""
+"""Administration of model prices, for operators."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -25,7 +25,7 @@ _REMOVE: Final = "DELETE FROM model_prices WHERE model = %s RETURNING model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPrice:
-    """Prices per million tokens of a model, or of all models with the prefix before a trailing ``*``."""
+    """The prices per million tokens of a model. With a trailing ``*``, they apply to all models with that prefix."""
 
     model: str
     input_price: Decimal
@@ -34,7 +34,10 @@ class ListedPrice:
 
 
 class PriceAdministration:
-    """Changes prices. Workers use them within seconds. The cost of earlier usage doesn't change."""
+    """Lists and changes model prices.
+
+    Workers apply a change within seconds. The cost of earlier usage doesn't change.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,7 +46,7 @@ class PriceAdministration:
         return [ListedPrice(**row) for row in await self._database.records(_LIST)]
 
     async def set_price(self, model: str, input_price: Decimal, output_price: Decimal) -> None:
-        """Sets a price. Raises ``ValidationFailed``."""
+        """Adds or changes a price. Raises ``ValidationFailed``."""
         if not _MODEL.fullmatch(model):
             raise ValidationFailed("Invalid model. Use a name such as openai:gpt-5-mini, or a prefix that ends in *.")
         await self._database.execute(_SET, (model, _checked(input_price), _checked(output_price)))
@@ -56,7 +59,7 @@ class PriceAdministration:
 
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[PriceAdministration]:
-    """Opens a migrated runtime database."""
+    """Opens the runtime's database, which must be migrated, and yields its price administration."""
     database = Database(database_url, name="runtime-administration", max_size=2, prepare=False)
     await database.open()
     try:

@@ -1,4 +1,4 @@
-"""Builds the runtime from its parts."""
+"""Wires the parts of the runtime service together."""
 
 import os
 from dataclasses import dataclass
@@ -89,14 +89,14 @@ from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
-# Turns count their events themselves.
+# Turns aren't listed, because they number their own events.
 ENTITIES: Final = (
     EntityTable("sessions"),
     EntityTable("session_tombstones"),
     EntityTable("budgets"),
     EntityTable("retention", id="company_id"),
 )
-"""Tables with the subjects of the service's events."""
+"""The tables of the entities that the service's events are about."""
 _RENEWALS_PER_LEASE = 3
 # The reconciler is notified just before a commit, which takes milliseconds. The second pass covers a slow commit.
 _RECONCILE_AFTER = (0.02, 0.25)
@@ -117,7 +117,7 @@ class Handlers:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker's turn engine and its handlers, which share a database."""
+    """A worker's turn engine with its handlers and background tasks, which share a database."""
 
     id: str
     engine: TurnEngine
@@ -131,7 +131,7 @@ class Worker:
     amounts: CompanyAmounts
 
     async def stop(self, grace: float) -> None:
-        """Finishes running turns within ``grace`` seconds, hands back the rest, and releases the lease."""
+        """Waits up to ``grace`` seconds for running turns, hands back the rest, and releases the lease."""
         await self.engine.drain(grace)
         try:
             await self.lease_keeper.release()
@@ -168,7 +168,7 @@ def build_worker(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
     )
     begin = outbox.transaction
-    # Bound late: it wakes the reconciler, which is created with it.
+    # The lambda is bound late, because the reconciler that it wakes doesn't exist yet.
     resolve_due = ResolveDueWaits(begin, open_writer, PostgresWaits, lambda: reconcile_soon())
     deletion = DeleteSession(begin, open_writer, lambda: reconcile_soon())
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
@@ -199,12 +199,12 @@ def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> Admi
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
-    """Wraps the connectors to measure each call and mask secrets in results."""
+    """Wraps the connectors so that every call is measured and secrets are masked in results."""
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
 
 
 def build(settings: RuntimeSettings) -> Service:
-    """Builds the service, ready to run."""
+    """Builds the service with all its adapters and use cases, ready to run."""
     service = Service("runtime", settings, migrations=MIGRATIONS, plan_once=True)
     service.expire(*EXPIRIES, entities=ENTITIES)
     http = new_session()
@@ -243,7 +243,7 @@ def build(settings: RuntimeSettings) -> Service:
     serve_catalogues(service.http, models, toolbox, TryToolset(connectors, tries, ArgumentSchemas()))
     _run_in_background(service, worker)
     service.background("runtime.deltas", deltas.run)
-    # The last third of the time is for handing back unfinished turns.
+    # The last third of the time is reserved for handing back unfinished turns.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     for close in (http.close, mcp.close, target.close):
         service.on_stop(close)

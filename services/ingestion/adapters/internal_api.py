@@ -1,4 +1,4 @@
-"""Calls the artifacts service over HTTP."""
+"""Reads artifacts through the artifacts service's internal API."""
 
 import asyncio
 import tempfile
@@ -25,7 +25,7 @@ class HttpArtifactSource:
 
     @asynccontextmanager
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Streams the artifact's bytes. Reading them can also raise ``ServiceUnavailable``."""
+        """Streams the artifact's bytes. Reading the stream may also raise ``ServiceUnavailable``."""
         path = f"/internal/sessions/{session_id}/artifacts/{artifact_id}/download"
         async with self._calls.exchange("GET", "artifacts", path, caller) as answer:
             if answer.status != 200:
@@ -34,8 +34,8 @@ class HttpArtifactSource:
 
     @asynccontextmanager
     async def as_file(self, session_id: str, artifact_id: str, company_id: str) -> AsyncIterator[Path]:
-        """Downloads the artifact to a temporary file."""
-        # Reads on behalf of the company, since the uploader isn't involved here.
+        """Downloads the artifact to a temporary file and yields its path."""
+        # The service acts on behalf of the company, since there's no caller here.
         service = Identity(
             company_id=company_id, user_id="service", key_id="service", scopes=frozenset({Scope.COMPANY_READ})
         )

@@ -1,4 +1,4 @@
-"""Sends work to ``ingestion-work``."""
+"""Sends work to the topic ``ingestion-work``."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class KafkaWorkSender:
         self._source = source
 
     async def send(self, work: Sequence[Due]) -> list[Due]:
-        """Sends work to the bus and returns the items that couldn't be sent."""
+        """Sends work to the bus. Returns the work that couldn't be sent."""
         sent: list[tuple[asyncio.Future[None], list[Due]]] = []
         messages = grouped(work)
         try:
@@ -59,7 +59,7 @@ class KafkaWorkSender:
 
 
 def grouped(work: Sequence[Due]) -> list[list[Due]]:
-    """Groups work by correlation ID. Creates few messages, but enough to keep all workers busy."""
+    """Groups work by correlation ID into few messages, but enough to keep all workers busy."""
     by_correlation: dict[tuple[str, str], list[Due]] = {}
     for due in work:
         by_correlation.setdefault((due.company_id, due.correlation_id), []).append(due)

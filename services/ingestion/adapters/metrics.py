@@ -1,4 +1,4 @@
-"""Prometheus metrics."""
+"""Prometheus metrics of the ingestion service."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Session documents. The artifacts service owns them; ingestion stores their texts and chunks."""
+"""Session documents. The artifacts service owns them, but ingestion stores their texts and chunks."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class ArtifactNotFound(NotFound):
 
 
 class ArtifactBytesMissing(ServiceUnavailable):
-    """The artifacts service knows the artifact but can't find its bytes."""
+    """The artifacts service knows the artifact but has lost its bytes, or is just deleting them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactJob:
-    """A claimed document. ``token`` is the fencing token. ``attempt`` counts from 1."""
+    """A claimed session document. ``token`` is the claim's fencing token. ``attempt`` counts from 1."""
 
     artifact_id: str
     company_id: str
@@ -32,7 +32,7 @@ class ArtifactJob:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlace:
-    """The index that contains a document's chunks, and its engine."""
+    """An index and its engine."""
 
     engine: str
     index_id: str
@@ -40,12 +40,12 @@ class IndexPlace:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The index of a document's chunks. ``lost``: the index is gone, and the document is queued again."""
+    """The index that contains a document's chunks. If it's ``lost``, the document is queued to be indexed again."""
 
     place: IndexPlace
     lost: bool = False
 
 
 def artifact_text_key(artifact_id: str) -> str:
-    """Returns the parsed text's key in the object store."""
+    """Returns the key of the artifact's parsed text in the object store."""
     return f"artifacts/{artifact_id}/text"

@@ -1,4 +1,4 @@
-"""Collections: groups of files with a status derived from their texts' states."""
+"""Collections, which are groups of files. Their status is derived from the states of the files' texts."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,10 +18,10 @@ class CollectionNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Counts of a collection's files, and of those that were parsed or failed to parse.
+    """A collection's files: how many there are, and how many were parsed or failed to parse.
 
-    ``begun``: parsing of at least one text has started or ended since the collection's files changed. ``total_size`` is
-    in bytes.
+    ``begun`` is set if parsing of at least one text has started or ended since the collection's files changed.
+    ``total_size`` is in bytes.
     """
 
     files: int = 0
@@ -38,7 +38,7 @@ class Content:
 
     @property
     def progress(self) -> int:
-        """Returns the percentage of files whose parsing has finished, rounded down."""
+        """The percentage of files whose parsing has finished, rounded down."""
         return 100 * (self.parsed + self.failed) // self.files if self.files else 0
 
 
@@ -70,7 +70,7 @@ class StoredCollection:
         )
 
     def available(self) -> AvailableCollection:
-        """Returns the collection as content for a knowledge base."""
+        """Returns the collection as one that a knowledge base can contain."""
         return AvailableCollection(
             id=self.id,
             name=self.name,
@@ -82,12 +82,12 @@ class StoredCollection:
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """A collection that differs from its last event."""
+    """A collection that has changed since its last event."""
 
     collection: StoredCollection
     correlation_id: str
 
 
 def published_state(collection: Collection) -> dict[str, Any]:
-    """Returns the fields derived from files. Changes of these fields are published."""
+    """Returns the fields that are derived from files. Changes of these fields are published as events."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -13,7 +13,7 @@ import orjson
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 
 if TYPE_CHECKING:
-    # Not imported at run time, since processes that only parse don't need it.
+    # NumPy isn't imported at run time, since processes that only parse don't need it.
     import numpy as np
     import numpy.typing as npt
 
@@ -23,9 +23,9 @@ _CHUNKS = UUID("0b0d8a52-6c0f-5f4e-9d4c-8f1f6a3e2c71")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A page or row of a document, numbered from 1, as a half-open character range of the text.
+    """A page or row of a document, numbered from 1, with its character range in the text.
 
-    For a row of a workbook, ``page`` is the number of the sheet.
+    The end is exclusive. For a row of a workbook, ``page`` is the sheet's number.
     """
 
     text_start: int
@@ -36,14 +36,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A file's text. Segments are ordered and don't overlap; formats without pages or rows have none."""
+    """The text of a file. Segments are in order and don't overlap. Formats without pages or rows have none."""
 
     text: str
     segments: tuple[Segment, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Encodes the document for storage: one line of JSON, then the text in UTF-8."""
+        """Encodes the document for storage, as a line of JSON followed by the text in UTF-8."""
         head = {
             "segments": [(s.text_start, s.text_end, s.page, s.row) for s in self.segments],
             "metadata": dict(self.metadata),
@@ -61,7 +61,7 @@ class ParsedDocument:
 
 @dataclass(frozen=True, slots=True)
 class TermCounts:
-    """Term counts of a chunk with `length` terms, sorted by term number."""
+    """The number of times each term occurs in a chunk, sorted by term number. `length` is their sum."""
 
     numbers: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int32]
@@ -72,7 +72,8 @@ class TermCounts:
 class Chunk:
     """A chunk of a document. `start` and `end` are character offsets in the parsed text. `index` counts from 0.
 
-    `page` and `row` are where the chunk starts. `vector` and `terms` are set if the parsing process computed them.
+    `page` and `row` are those where the chunk starts. `vector` and `terms` are set if the parsing process computed
+    them.
     """
 
     id: str
@@ -87,12 +88,12 @@ class Chunk:
 
 
 def settings_hash(strategy: ChunkingStrategy) -> str:
-    """Returns a hash that is equal for equal settings."""
+    """Returns a hash of the settings, which is equal for equal settings."""
     return sha256(orjson.dumps(strategy.model_dump(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class ChunkIds:
-    """Creates deterministic IDs: the same source and settings produce the same IDs."""
+    """Creates deterministic chunk IDs: the same source and settings always result in the same IDs."""
 
     def __init__(self, source: str, strategy: ChunkingStrategy) -> None:
         self._document = uuid5(_CHUNKS, f"{source}/{settings_hash(strategy)}")

@@ -1,4 +1,4 @@
-"""Port for embedding models."""
+"""The port for embedding models."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from libs.contracts.errors import ServiceUnavailable
 
 Vectors = npt.NDArray[np.float32]
-"""One row per text. Each row is a vector of length 1."""
+"""A matrix with one row per text. Each row is a vector of length 1."""
 
 
 class EmbeddingRefused(Exception):
@@ -17,28 +17,28 @@ class EmbeddingRefused(Exception):
 
 
 class EmbeddingUnavailable(ServiceUnavailable):
-    """The model didn't respond. A retry may succeed."""
+    """The model didn't respond. A retry may help."""
 
 
 class DimensionsMismatch(EmbeddingRefused):
-    """The length of the model's vectors differs from the configuration or the index."""
+    """The model's vectors have a different number of dimensions than the configuration or the index."""
 
 
 class Embedder(Protocol):
-    """An embedding model. Calls may run in parallel and don't block the event loop."""
+    """An embedding model. Calls may run in parallel, and never block the event loop."""
 
     @property
     def model(self) -> str:
-        """Provider and model, e.g. ``wordllama:l2_supercat``. Vectors are comparable if their names are equal."""
+        """The provider and model, such as ``wordllama:l2_supercat``. If these are equal, vectors are comparable."""
 
     @property
     def dimensions(self) -> int: ...
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Returns vectors in the order of ``texts``. Safe to repeat.
+        """Returns a vector for each of the ``texts``, in order. Safe to repeat.
 
-        Raises ``EmbeddingRefused`` for a text without content, ``EmbeddingUnavailable`` after the adapter's own
-        retries, and ``DimensionsMismatch``.
+        Raises ``EmbeddingRefused`` if a text has no content, ``EmbeddingUnavailable`` after the adapter's own retries,
+        and ``DimensionsMismatch``.
         """
 
 
@@ -46,7 +46,8 @@ class Embedders(Protocol):
     """Provides the configured embedding models."""
 
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> Embedder:
-        """Returns the model. If ``dimensions`` is None, determines them with a request to the model.
+        """Returns the embedding model. If ``dimensions`` is None, the number is determined with a request to the model.
 
-        Raises ``EmbeddingRefused`` with a message for the caller if the provider, model or dimensions aren't supported.
+        Raises ``EmbeddingRefused``, with a message for the caller, if the provider, model or dimensions aren't
+        supported.
         """

@@ -1,4 +1,4 @@
-"""Port for search engines."""
+"""The port for search engines."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,28 +19,28 @@ _LEAST_DEPTH: Final = 100
 
 
 class IndexMissing(Exception):
-    """The index was dropped or never created. A late write to a dropped index raises this and writes nothing."""
+    """The index was dropped or never created. Late writes to a dropped index raise this and have no effect."""
 
 
 class EngineUnavailable(ServiceUnavailable):
-    """The engine didn't respond. A retry may succeed."""
+    """The engine didn't respond. A retry may help."""
 
 
 class EngineConflict(Exception):
-    """All attempts conflicted with other writers. This counts as a failed attempt, not as an outage."""
+    """Every attempt conflicted with another writer. This counts as a failed attempt, not as an outage."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
-    """A chunk to index. ``start`` and ``end`` are character offsets in the document's text.
+    """A chunk to be indexed. ``start`` and ``end`` are character offsets in the document's text.
 
-    If ``terms`` is None, an engine that needs them counts them itself.
+    If ``terms`` is None, an engine that needs the counts computes them itself.
     """
 
     chunk_id: str
     file_id: str
     position: int
-    """Position of the chunk in its file, from 0."""
+    """The chunk's position in its file, counted from 0."""
     text: str
     vector: Vector
     start: int
@@ -67,7 +67,7 @@ class IndexedChunk:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Selects files to search. If ``only`` is None, selects all indexed files except those in ``without``."""
+    """Selects the files to search: those in ``only`` (or all if it's None), except those in ``without``."""
 
     only: frozenset[str] | None = None
     without: frozenset[str] = frozenset()
@@ -82,7 +82,7 @@ EVERY_FILE = FileSelection()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search query. ``vector`` is None for a keyword search. Keywords come from ``text``."""
+    """A search query. ``vector`` is None for a keyword search. Keywords are taken from ``text``."""
 
     text: str
     vector: Vector | None
@@ -92,24 +92,24 @@ class Query:
 
     @property
     def depth(self) -> int:
-        """Returns the number of candidates per search method."""
+        """The number of candidates that each search method returns."""
         return max(_LEAST_DEPTH, 3 * self.top_k) if self.mode == "hybrid" else self.top_k
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One of the best chunks by meaning or by words. A score is None if the engine didn't compute it."""
+    """One of the chunks that match best, by meaning or by words. A score that the engine didn't compute is None."""
 
     key: ChunkKey
     position: int
     cosine: float | None
     words: float | None
-    """BM25 score relative to that of a chunk that repeats every query word, if all words were common."""
+    """The BM25 score, relative to that of a chunk that repeats every query word, as if all words were common."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A search result. ``score`` is between 0 and 1 and only comparable within one response."""
+    """A search result. ``score`` ranges from 0 to 1, and is only comparable within one response."""
 
     chunk_id: str
     file_id: str
@@ -125,60 +125,60 @@ class Searching(Protocol):
     """Searches one index."""
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Returns the best ``query.depth`` chunks of each search method in the query's mode, unordered."""
+        """Returns the ``query.depth`` best chunks of each search method in the query's mode, in any order."""
 
     async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
-        """Returns these chunks with their scores in the given order. Skips chunks deleted since the search."""
+        """Returns these chunks as results, in the order of ``scores``. Chunks deleted since the search are skipped."""
 
 
 class Engine(Protocol):
-    """Stores chunks in independent indexes.
+    """Stores chunks in independent indexes, and searches them.
 
-    An index doesn't contain the names, tags, collections or statuses of files: callers resolve them to a
-    ``FileSelection``. So their changes apply immediately and don't need a write to the index. Every method raises
-    ``EngineUnavailable`` if the engine doesn't respond.
+    An index doesn't contain the names, tags, collections or statuses of files. Callers resolve these to a
+    ``FileSelection``, so that a change applies immediately and doesn't require a write to the index. Every method
+    raises ``EngineUnavailable`` if the engine doesn't respond.
     """
 
     @property
     def name(self) -> str: ...
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
-        """Creates an empty index. Leaves an existing one unchanged."""
+        """Creates an empty index. An existing index stays unchanged."""
 
     async def drop_index(self, index_id: str) -> None:
         """Deletes the index and its content, if it exists."""
 
     async def existing(self, index_ids: Sequence[str]) -> set[str]:
-        """Returns the given indexes that exist."""
+        """Returns those of the indexes that exist."""
 
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
-        """Adds chunks of any number of files.
+        """Adds chunks, possibly of several files.
 
-        Idempotent by file and chunk ID. A failure may leave some chunks written. Writing all of them again completes
-        the set without duplicates. Pass a few hundred chunks per call. Raises ``IndexMissing``, and ``ValueError`` for
-        a vector of the wrong length.
+        It's idempotent by file and chunk ID. After a failure, some chunks may be written; writing all of them again
+        completes the set without duplicates. Pass a few hundred chunks per call. Raises ``IndexMissing``, and
+        ``ValueError`` if a vector has the wrong length.
         """
 
     async def finish(self, index_id: str) -> None:
         """Builds structures that only pay off in bulk, such as the graph and statistics.
 
         Call it at the end of every run, before switching to a new index, and after deletions. It's idempotent. It's
-        cheap after small changes but takes minutes after a large run. Searches continue during the call. Without the
+        cheap after small changes, but takes minutes after a large run. Searches continue during the call. Without the
         call, results are correct, but searches are slower and rank with less accurate statistics. Raises
         ``IndexMissing``.
         """
 
     async def delete_files(self, index_id: str, file_ids: Sequence[str]) -> None:
-        """Deletes all chunks of the files. Ignores missing files and a missing index."""
+        """Deletes all chunks of the files. Missing files and a missing index are ignored."""
 
     async def count(self, index_id: str) -> int:
-        """Returns the number of chunks. Raises ``IndexMissing``."""
+        """Returns the number of chunks in the index. Raises ``IndexMissing``."""
 
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
-        """Returns the chunk IDs of one file, by position. Raises ``IndexMissing``."""
+        """Returns the IDs of a file's chunks, by position. Raises ``IndexMissing``."""
 
     def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
-        """Opens the index for searches. Holds one connection until it exits. Raises ``IndexMissing``."""
+        """Opens the index for searches. The context holds one connection. Raises ``IndexMissing``."""
 
     async def ping(self) -> None:
         """Raises ``EngineUnavailable`` if the engine doesn't respond."""
@@ -187,4 +187,4 @@ class Engine(Protocol):
 
 
 Engines = Mapping[str, Engine]
-"""This installation's engines by name."""
+"""The engines of this installation, by name."""

@@ -1,4 +1,4 @@
-"""Files of a company and their texts."""
+"""A company's files and their texts."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ class FileNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class TextKey:
-    """A blob and the content type that determines how it's parsed."""
+    """Identifies a text by its blob and by the content type, which determines how the blob is parsed."""
 
     blob_id: str
     content_type: str
@@ -26,7 +26,7 @@ class TextKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file that isn't deleted. ``size`` is in bytes. ``collection_ids`` are in the order in which they were added."""
+    """A file that isn't deleted. ``size`` is in bytes. ``collection_ids`` are in the order of the additions."""
 
     id: str
     company_id: str
@@ -52,7 +52,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
-    """A text that no worker is parsing. ``name``: the name of any file with these bytes."""
+    """A text that no worker is parsing. ``name`` is that of any file with these bytes."""
 
     key: TextKey
     name: str
@@ -64,7 +64,7 @@ class UnparsedText:
 class FileFilter:
     """A filter for files. Fields that are None don't filter.
 
-    ``name`` matches part of the name, ignoring case. ``after`` is the file before the page.
+    ``name`` matches any part of a name, ignoring case. ``after`` is the ID of the last file before the page.
     """
 
     status: FileStatus | None = None
@@ -84,7 +84,7 @@ class TextFailure:
 
 @dataclass(frozen=True, slots=True)
 class TextState:
-    """State of a text. ``failure`` is set if it failed, ``characters`` if it was parsed."""
+    """The state of a text. ``failure`` is only set if parsing failed, and ``characters`` if it succeeded."""
 
     state: Literal["pending", "running", "parsed", "failed"]
     attempts: int

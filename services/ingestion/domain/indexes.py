@@ -1,4 +1,4 @@
-"""Indexes that should exist according to the database, used to inspect the engines."""
+"""The indexes that should exist according to the database, for inspections of the engines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """An index that its engine should have. ``settled``: no run is writing to it or has done so recently."""
+    """An index that its engine should have. It's ``settled`` if no run is writing to it or did so recently."""
 
     id: str
     engine: str
@@ -20,20 +20,20 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Expected content of an index. ``version`` changes with every item."""
+    """The content that an index should have. ``version`` changes whenever an item changes."""
 
     chunks: int
     version: str
 
 
 class DocumentIndexes(Protocol):
-    """Indexes of session documents. Each method has its own transaction."""
+    """The indexes of session documents. Each method has its own transaction."""
 
     async def in_use(self) -> Sequence[IndexPlace]:
-        """Returns indexes with searchable documents."""
+        """Returns the indexes that contain searchable documents."""
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues the index's documents again and returns their number.
+        """Queues the documents of a lost index again. Returns their number.
 
-        They aren't searchable until they are indexed.
+        They aren't searchable until they've been indexed.
         """

@@ -1,4 +1,4 @@
-"""Knowledge bases, their settings, files and progress."""
+"""Knowledge bases, with their settings, files and progress."""
 
 import re
 import unicodedata
@@ -26,7 +26,7 @@ from libs.contracts.timestamps import format_time
 ItemState = Literal["pending", "running", "ingested", "failed", "removing"]
 RunState = Literal["planning", "running", "finishing", "completed", "failed", "superseded"]
 ANALYSIS: Final = 2
-"""Version of the analysis of texts and queries for keyword search (``engines/analysis.py``)."""
+"""The version of the analysis of texts and queries for keyword search (``engines/analysis.py``)."""
 _INGESTION_STATUS: Mapping[str, str] = {"ingested": "completed", "running": "running", "failed": "failed"}
 
 
@@ -39,7 +39,7 @@ class KnowledgeBaseNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Settings of an index. Other settings or another analysis version require a new index."""
+    """The settings of an index. Different settings or another analysis version require a new index."""
 
     engine: str
     chunking: ChunkingStrategy
@@ -48,7 +48,7 @@ class IndexSettings:
     dimensions: int
 
     def hash(self) -> str:
-        """Returns a hash that is equal for equal settings."""
+        """Returns a hash of the settings, which is equal for equal settings."""
         parts = [ANALYSIS, self.engine, self.chunking.model_dump(), self.provider, self.model, self.dimensions]
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -58,9 +58,9 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredKnowledgeBase:
-    """A knowledge base. ``settings`` apply to the next ingestion.
+    """A knowledge base. ``settings`` apply to its next ingestion.
 
-    ``index_id`` is the searched index, or None before the first ingestion.
+    ``index_id`` is the index that is searched, or None before the first ingestion.
     """
 
     id: str
@@ -84,9 +84,9 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """The index that searches use. ``index_id`` is None before the first ingestion.
+    """The index that is searched. ``index_id`` is None before the first ingestion.
 
-    ``given_up``: the engine has lost the index, and another one is being built.
+    ``given_up`` is set if the engine has lost the index and another one is being built.
     """
 
     knowledge_base_id: str
@@ -98,7 +98,7 @@ class LiveIndex:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a knowledge base and its progress. ``chunks`` is 0 until the file is cut."""
+    """A file of a knowledge base and its progress. ``chunks`` is 0 until the file has been cut."""
 
     file_id: str
     name: str
@@ -118,7 +118,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of an ingestion. ``phases`` counts running items by phase."""
+    """The progress of an ingestion. ``phases`` counts the running items in each phase."""
 
     total: int = 0
     ingested: int = 0
@@ -144,7 +144,7 @@ class Progress:
         return self.ingested + self.failed
 
     def percent(self, *, ended: bool) -> int:
-        """Returns the percentage, which is 100 only once the ingestion has ended."""
+        """Returns the progress in percent, which is only 100 once the ingestion has ended."""
         if ended:
             return 100
         return min(99, 100 * self.finished // self.total) if self.total else 0
@@ -178,13 +178,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseView:
-    """A consistent view of a knowledge base, its files and its last run."""
+    """A consistent snapshot of a knowledge base, its files and its last run."""
 
     stored: StoredKnowledgeBase
     sources: tuple[Source, ...] = ()
     run_state: RunState | None = None
     run_failure: str | None = None
-    """Why the run didn't finish."""
+    """The reason why the run didn't finish, if it didn't."""
 
     def public(self) -> KnowledgeBase:
         """Returns the public representation."""
@@ -234,6 +234,6 @@ def _rate(progress: Progress, status: KnowledgeBaseStatus) -> float:
 
 
 def normalized(name: str) -> str:
-    """Converts the name to lowercase ASCII letters and digits, joined by underscores. The result may be empty."""
+    """Converts a name to lowercase ASCII letters and digits, separated by underscores. The result may be empty."""
     plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", plain).strip("_")

@@ -1,4 +1,4 @@
-"""Port for parsers, and errors for files that can't be parsed."""
+"""The port for parsers, and the error for files that can't be parsed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from services.ingestion.domain.knowledge_bases import IndexSettings
 
 
 class Unparsable(Exception):
-    """A file without usable text. `message` tells the file's owner what to do.
+    """The file has no usable text. `message` tells its owner what to do.
 
-    `retryable`: parsing may succeed later, because time or memory was short.
+    With `retryable`, parsing may succeed later, because time or memory was short.
     """
 
     def __init__(self, code: FileErrorCode, message: str, *, retryable: bool = False) -> None:
@@ -26,15 +26,15 @@ class Unparsable(Exception):
 class DocumentReader(Protocol):
     """Parses and cuts files. Calls may run concurrently, be cancelled and be repeated.
 
-    `source` identifies the content in chunk IDs by file ID and content hash. With an `index`, chunks may include its
-    vectors and terms, if the cutting process can compute them. Companies take turns; work without a company counts as
-    one company's. Every method raises Unparsable.
+    `source` identifies the content, by file ID and content hash, in chunk IDs. With an `index`, chunks may include the
+    vectors and terms for it, if the cutting process can compute them. Companies take turns, and work without a company
+    counts as one company's. Every method raises Unparsable.
     """
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
         """Parses the file at `path`.
 
-        The extension of `name` determines the format; if it's unknown, `content_type` does.
+        The format is determined by the extension of `name`, or by `content_type` if the extension is unknown.
         """
 
     async def chunk(
@@ -46,7 +46,7 @@ class DocumentReader(Protocol):
         *,
         company_id: str = "",
     ) -> Sequence[Chunk]:
-        """Returns non-blank chunks in text order."""
+        """Returns the document's chunks in text order. Blank chunks are omitted."""
 
     async def parse_and_chunk(
         self,
@@ -59,4 +59,4 @@ class DocumentReader(Protocol):
         *,
         company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        """Parses and cuts in one step, which avoids transferring the text twice."""
+        """Parses and cuts the file in one step, so that the text isn't transferred twice."""

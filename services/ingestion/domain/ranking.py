@@ -1,4 +1,4 @@
-"""Ranks search candidates in the same way for every engine."""
+"""Ranks search candidates, in the same way for every engine."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,7 +9,7 @@ SEMANTIC_SHARE: Final = 0.55
 
 
 async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
-    """Returns at most ``query.top_k`` chunks, best first. Raises ``IndexMissing``."""
+    """Searches the index and returns up to ``query.top_k`` results, best first. Raises ``IndexMissing``."""
     if query.files.is_empty:
         return []
     async with engine.searching(index_id) as index:
@@ -17,12 +17,12 @@ async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
 
 
 def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey, float]:
-    """Returns the best candidates with scores from 0 to 1, best first. Ties are ordered by file.
+    """Returns the ``top_k`` best candidates with scores from 0 to 1, best first. Ties are ordered by file.
 
-    Hybrid mode adds both scores rather than ranks. On three labelled collections, this beat either search alone, while
-    reciprocal ranks were worse than keywords alone on two (docs/decisions/0024).
+    Hybrid mode combines the scores rather than the ranks. On three labelled collections, this beat either search alone,
+    whereas reciprocal ranks were worse than keywords alone on two of them (docs/decisions/0024).
     """
-    # A chunk found only by words counts as distant as the last chunk found by meaning.
+    # A chunk that was only found by words counts as distant as the most distant chunk that was found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)
     most_words = max((each.words for each in found if each.words is not None), default=0.0)
 
@@ -36,7 +36,7 @@ def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey,
         by_words = words / most_words if most_words > 0 else 0.0
         return SEMANTIC_SHARE * max(cosine, 0.0) + (1 - SEMANTIC_SHARE) * by_words
 
-    # Preserves the order of cosines below zero and, due to rounding, above one.
+    # Scores are only clamped after sorting, to keep the order of cosines below zero or, due to rounding, above one.
     scores = {each.key: (-score(each), each.key[0], each.position) for each in found}
     best = sorted(scores, key=lambda key: scores[key])[:top_k]
     return {key: min(max(-scores[key][0], 0.0), 1.0) for key in best}

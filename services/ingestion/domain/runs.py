@@ -1,4 +1,4 @@
-"""Runs of knowledge bases and their work items."""
+"""Ingestion runs of knowledge bases, and their work items."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Token = str
 
 @dataclass(frozen=True, slots=True)
 class ItemKey:
-    """A file to add to, or remove from, an index."""
+    """Identifies an item: a file to add to an index, or to remove from it."""
 
     index_id: str
     file_id: str
@@ -23,7 +23,7 @@ class ItemKey:
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """A run to plan or finish."""
+    """Identifies a run that must be planned or finished."""
 
     run_id: str
 
@@ -36,7 +36,7 @@ def encode_work(keys: Sequence[WorkKey]) -> bytes:
 
 
 def decode_work(value: bytes) -> list[WorkKey]:
-    """Returns an empty list for a malformed message: the reconciler sends the items again."""
+    """Decodes a message. Returns an empty list if it's malformed, because the reconciler resends the work."""
     try:
         return [RunKey(*ids) if len(ids) == 1 else ItemKey(*ids) for ids in orjson.loads(value)]
     except (orjson.JSONDecodeError, TypeError):
@@ -45,7 +45,7 @@ def decode_work(value: bytes) -> list[WorkKey]:
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """A run and the message context of its events."""
+    """A run, with the message context for its events."""
 
     id: str
     knowledge_base_id: str
@@ -58,7 +58,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedItem:
-    """A claimed item. ``text`` is None if the file should be removed from the index."""
+    """An item that this worker has claimed. ``text`` is None if the file must be removed from the index."""
 
     key: ItemKey
     token: Token
@@ -71,11 +71,11 @@ class ClaimedItem:
     text: TextKey | None
     attempts: int
     exhausted: bool
-    """Returns whether the item failed for too long, or its worker died in too many attempts."""
+    """Whether the item has failed for too long, or its worker died in too many attempts."""
 
     @property
     def chunk_source(self) -> str:
-        """Returns the source for the chunk IDs."""
+        """The source that chunk IDs are derived from."""
         return f"{self.key.file_id}/{self.sha256}"
 
 
@@ -86,12 +86,12 @@ class ClaimedRun:
     token: Token
     settings: IndexSettings
     attempts: int
-    """Attempts to plan or finish the run, including this one. Outages don't count."""
+    """The number of attempts to plan or finish the run, including this one. Outages don't count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Work to send to the bus."""
+    """An item or run that must be sent to the bus."""
 
     key: WorkKey
     company_id: str
@@ -111,7 +111,7 @@ class ItemFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The end of a run. ``switched``: whether its index is now the searched one."""
+    """The outcome of a run. ``switched`` is set if searches now use its index."""
 
     run: RunRef
     completed: bool

@@ -1,4 +1,4 @@
-"""Handles events of the artifacts service about new and deleted session documents."""
+"""Handles the artifacts service's events about uploaded and deleted session documents."""
 
 from libs.contracts.messages import Envelope
 from libs.contracts.resources.artifacts import ArtifactDeleted, ArtifactUploaded

@@ -1,7 +1,7 @@
-"""Faust application that handles the messages of ``ingestion-work``.
+"""The Faust application that handles the messages of ``ingestion-work``.
 
-The database records finished work; messages only point to it. So it's harmless that Faust may commit past a message in
-progress if a later message is acknowledged first.
+Finished work is recorded in the database, and messages only refer to it. If a later message is acknowledged first,
+Faust may commit past a message in progress, but this does no harm.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
 _BROKER_SECONDS: Final = 0.1
 _LONGEST_SECONDS: Final = 86_400.0
-# Allows most actors to wait with messages of one company, so that the rest still reach other companies' messages.
+# There are so many actors that most can wait with one company's messages while the rest reach those of others.
 _ACTORS: Final = 128
 _COMPANY: Final = "ce_companyid"
 GROUP: Final = "ingestion-worker"
@@ -50,9 +50,10 @@ class IngestionStreams:
         broker_answers: Callable[[], bool] = lambda: True,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Handles up to ``batches`` messages of a company in parallel, plus one of another company.
+        """Creates the application. It handles up to ``batches`` messages per company, and one more of another company.
 
-        With two batches, one message is parsed while another is written. ``member_id``: the client ID in the group.
+        With two batches, one message is parsed while another is written. ``member_id`` is the client ID in the consumer
+        group.
         """
         self._items = items
         self._run = run
@@ -69,13 +70,13 @@ class IngestionStreams:
         self.app.agent(topic, name=f"{prefix}ingestion.work", concurrency=_ACTORS)(self._act)
 
     async def serve(self) -> None:
-        """Runs from the broker's first response until stopped. Ends the process if Faust ends on its own."""
-        # Without a broker, Faust ends immediately, and processes may start at the same time as their broker.
+        """Runs from the broker's first response until stopped. If Faust ends by itself, ends the process."""
+        # Wait for the broker, which may start at the same time: without one, Faust ends immediately.
         while self._stopping or not self._broker_answers():
             await asyncio.sleep(_BROKER_SECONDS)
         try:
             await self.app.start()
-            # Faust creates the directory without using it. Each process would leave one behind.
+            # Faust creates a directory that it doesn't use, and each process would leave one behind.
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
             await self.app.wait_until_stopped()
         except Exception as problem:
@@ -87,7 +88,7 @@ class IngestionStreams:
         await asyncio.Event().wait()
 
     async def measure(self) -> None:
-        """Sets the gauge of consumer lag every few seconds, until cancelled."""
+        """Updates the consumer lag gauge every few seconds, until cancelled."""
         monitor = self.app.monitor
         while True:
             if self.joined:
@@ -96,7 +97,7 @@ class IngestionStreams:
             await asyncio.sleep(_MEASURE_SECONDS)
 
     async def stop(self) -> None:
-        """Stops accepting work and waits a few seconds for running work. Other workers receive the rest again."""
+        """Stops accepting work and waits a few seconds for running work. The rest is redelivered to other workers."""
         self._stopping = True
         if self._working:
             await asyncio.wait(set(self._working), timeout=_STOP_SECONDS)
@@ -117,7 +118,7 @@ class IngestionStreams:
             await unacknowledged.ack(event)
 
     async def _handle(self, event: EventT[bytes]) -> None:
-        # Skip work that was sent again while it's waiting here: it would occupy an actor that other companies need.
+        # Skip work that was sent again while it's waiting here, because it would occupy an actor that others need.
         keys = [key for key in decode_work(event.value) if key not in self._waiting]
         if not keys:
             return
@@ -148,14 +149,14 @@ class IngestionStreams:
 
 
 def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> str:
-    """Returns the message's company, or "" if it has none."""
+    """Returns the ID of the message's company, or "" if it has none."""
     return dict(headers or ()).get(_COMPANY, b"").decode(errors="replace")
 
 
 def lag(ends: Mapping[Any, int], read: Mapping[Any, int]) -> int:
-    """Returns the number of messages that no actor has received.
+    """Returns the number of messages that no actor has received yet.
 
-    ``ends`` and ``read`` are the end offset and the last read offset by partition.
+    ``ends`` and ``read`` contain each partition's end offset and last read offset.
     """
     return sum(max(ends[place] - offset - 1, 0) for place, offset in read.items() if place in ends)
 
@@ -169,7 +170,7 @@ def _credentials(kafka: KafkaConnection) -> CredentialsT | None:
 
 
 def _application(kafka: KafkaConnection, prefix: str, member_id: str) -> faust.App:
-    # These loggers report every component that starts.
+    # At their usual level, these loggers report every component that starts.
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
     return faust.App(

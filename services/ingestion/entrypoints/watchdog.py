@@ -1,4 +1,4 @@
-"""Ends the process if work is stuck or the event loop hangs, so that the supervisor restarts it."""
+"""Ends the process if work is stuck or the event loop hangs. The supervisor then restarts it."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ _EXIT_CODE: Final = 70
 
 
 def end_process() -> None:
-    """Ends the process immediately. A graceful shutdown could hang, too. No data is lost."""
+    """Ends the process immediately, because a graceful shutdown might hang, too. No data is lost."""
     os._exit(_EXIT_CODE)
 
 
@@ -30,7 +30,7 @@ class Watchdog:
         end: Callable[[], None] = end_process,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """``stuck``: returns whether work has waited for that many seconds without any progress."""
+        """Creates a watchdog. ``stuck`` returns whether work has waited this many seconds without any progress."""
         self._stuck = stuck
         self._limit = limit_seconds
         self._end = end
@@ -39,7 +39,7 @@ class Watchdog:
         self._stopped = threading.Event()
 
     async def run(self) -> None:
-        """Watches until cancelled."""
+        """Watches the process until cancelled."""
         self._stopped.clear()
         thread = threading.Thread(target=self._watch_loop, name="watchdog", daemon=True)
         self._beat = time.monotonic()

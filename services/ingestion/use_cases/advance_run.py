@@ -1,4 +1,4 @@
-"""Plans a run, and ends it once all of its items are finished."""
+"""Advances ingestion runs: plans them, and ends them once all of their items are finished."""
 
 from typing import Final
 
@@ -26,10 +26,10 @@ class AdvanceRun:
         self._engines = engines
         self._lost_indexes = lost_indexes
         self.claims: set[Token] = set()
-        """Claims with leases to renew."""
+        """The claims whose leases must be renewed."""
 
     async def __call__(self, key: RunKey) -> None:
-        """Advances the run. Raises only if the database is unavailable; the run is then resumed later."""
+        """Plans or finishes the run. Raises only if the database is unavailable; the run is then resumed later."""
         token = new_id()
         self.claims.add(token)
         try:
@@ -63,7 +63,7 @@ class AdvanceRun:
         await self._runs.fail(run.run, reason, run.token, cause=cause)
 
     async def _plan(self, run: ClaimedRun) -> None:
-        # A lost index recreated under its old ID would be empty, while its items count as ingested.
+        # If a lost index were recreated under its old ID, it would be empty although its items count as ingested.
         if await self._lost_indexes.replace_if_lost(run):
             return
         engine = self._engines[run.settings.engine]

@@ -1,4 +1,7 @@
-"""Creates, edits, fills and deletes collections. Deleting a collection keeps its files."""
+"""Creates, edits and deletes collections, and adds and removes their files.
+
+Deleting a collection keeps its files.
+"""
 
 from datetime import UTC, datetime
 
@@ -44,7 +47,7 @@ async def create_collection(transaction: Transaction, command: CreateCollection,
 
 
 async def update_collection(transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
-    """Edits a collection. Raises ``CollectionNotFound`` and ``ValidationFailed``."""
+    """Changes a collection's name or description. Raises ``CollectionNotFound`` and ``ValidationFailed``."""
     collections = PostgresCollectionWriter(transaction)
     before = await _locked(collections, command.collection_id, context)
     name = before.name if command.name is None else _checked(command.name)
@@ -55,7 +58,7 @@ async def update_collection(transaction: Transaction, command: UpdateCollection,
 
 
 async def delete_collection(transaction: Transaction, command: DeleteCollection, context: CommandContext) -> None:
-    """Deletes a collection. Raises ``CollectionNotFound``."""
+    """Deletes a collection, but not its files. Raises ``CollectionNotFound``."""
     collections = PostgresCollectionWriter(transaction)
     await _locked(collections, command.collection_id, context)
     await collections.delete(command.collection_id)
@@ -63,7 +66,10 @@ async def delete_collection(transaction: Transaction, command: DeleteCollection,
 
 
 async def add_files(transaction: Transaction, command: AddCollectionFiles, context: CommandContext) -> None:
-    """Adds files. Those already in the collection count as neither added nor failed. Raises ``CollectionNotFound``."""
+    """Adds files to a collection. Raises ``CollectionNotFound``.
+
+    Files that the collection already contains count as neither added nor failed.
+    """
     collections, requested = PostgresCollectionWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await PostgresFileWriter(transaction).lock(context.identity.company_id, requested)
     await _locked(collections, command.collection_id, context)
@@ -77,7 +83,7 @@ async def add_files(transaction: Transaction, command: AddCollectionFiles, conte
 
 
 async def remove_file(transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
-    """Removes a file. Raises ``CollectionNotFound`` and ``FileNotFound``."""
+    """Removes a file from a collection. Raises ``CollectionNotFound`` and ``FileNotFound``."""
     collections = PostgresCollectionWriter(transaction)
     await _locked(collections, command.collection_id, context)
     if not await collections.remove_file(command.collection_id, command.file_id, context.message.correlation_id):

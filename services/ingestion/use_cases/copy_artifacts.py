@@ -1,4 +1,4 @@
-"""Creates files from artifacts."""
+"""Creates files from session artifacts."""
 
 from dataclasses import dataclass
 

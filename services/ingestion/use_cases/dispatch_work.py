@@ -1,4 +1,4 @@
-"""Sends due work to the workers, and sends lost work again."""
+"""Sends due work to the workers, and resends lost work."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class DispatchWork:
         self._unsent: Sequence[Due] = ()
 
     async def __call__(self) -> int:
-        """Sends due work, at most ``BATCH``. Returns the number of items and runs. Raises the queue's errors.
+        """Sends up to ``BATCH`` due items and runs, and returns their number. Raises the queue's errors.
 
         Safe to repeat.
         """
@@ -37,7 +37,7 @@ class DispatchWork:
         return len(due)
 
     async def _requeue(self) -> None:
-        """Retries until the database accepts the change. Otherwise, the work would wait for the reconciler."""
+        """Marks unsent work as due again, with retries. Otherwise, the work would wait for the reconciler."""
         if self._unsent:
             await self._queue.requeue(self._unsent)
             self._unsent = ()
@@ -45,7 +45,7 @@ class DispatchWork:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileWork:
-    """Requeues unfinished work without a lease, whether or not its message was acknowledged."""
+    """Requeues unfinished work that has no lease, whether or not its message was acknowledged."""
 
     queue: PostgresWorkQueue
     runs: PostgresRuns

@@ -1,4 +1,4 @@
-"""Embeds chunks and writes them to an index, as long as the index, knowledge base and file exist."""
+"""Embeds chunks and writes them to an index, as long as the index, the knowledge base and the file exist."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _SECONDS: Final = 0.5
 
 
 class ProgressThrottle:
-    """Limits the progress reports of a process. Small files pass through all phases too fast to watch."""
+    """Limits how often a process reports progress. Small files pass through all phases too fast to watch."""
 
     def __init__(self, items: PostgresWorkItems, clock: Callable[[], float]) -> None:
         self._items = items
@@ -27,7 +27,7 @@ class ProgressThrottle:
         self._written: dict[str, float] = {}
 
     async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """``chunks``: the number of chunks by item, 0 if unknown."""
+        """Reports that the items are in this phase. ``chunks`` is the number of chunks by item, or 0 if unknown."""
         now = self._clock()
         if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
             self._written[phase] = now
@@ -46,7 +46,7 @@ class DocumentIndexer:
     engines: Engines
 
     async def index(self, token: Token, loaded: Sequence[Loaded]) -> None:
-        """Indexes documents into one index. Safe to repeat. Raises the errors of the embedder and the engine."""
+        """Writes the documents to their index. Safe to repeat. Raises the errors of the embedder and the engine."""
         first = loaded[0].item
         index_id, settings = first.key.index_id, first.settings
         chunks = {each.item.key: len(each.chunks) for each in loaded}
@@ -77,7 +77,7 @@ class DocumentIndexer:
             await self.items.removed(token, list(unwanted))
 
     async def remove(self, token: Token, engine: str, keys: Sequence[ItemKey]) -> None:
-        """Removes files from one index."""
+        """Removes files from an index."""
         await self.engines[engine].delete_files(keys[0].index_id, [key.file_id for key in keys])
         await self.items.removed(token, keys)
 

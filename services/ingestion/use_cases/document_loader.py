@@ -1,4 +1,4 @@
-"""Converts files to chunks. Parses each file once, possibly ahead of time, and then reads its stored text."""
+"""Converts files to chunks. Each file is parsed once, possibly ahead of time, and its stored text is reused."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -32,7 +32,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class NotLoaded:
-    """Items that couldn't be loaded. ``problem`` is None if another worker is parsing the same bytes."""
+    """Items that couldn't be loaded. If another worker is parsing the same bytes, ``problem`` is None."""
 
     items: Sequence[ClaimedItem]
     problem: Exception | None
@@ -42,7 +42,7 @@ class DocumentLoader:
     def __init__(
         self, texts: PostgresTexts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float
     ) -> None:
-        """``lease_seconds``: how long other workers leave a text in progress alone. ``renew`` extends the lease."""
+        """Creates a loader. Other workers leave its texts alone for ``lease_seconds``, which ``renew`` extends."""
         self.lease_seconds = lease_seconds
         self._texts = texts
         self._store = store
@@ -51,14 +51,14 @@ class DocumentLoader:
         self._parsing: set[TextKey] = set()
 
     async def renew(self) -> None:
-        """Renews the leases of texts in progress. Call it every few seconds."""
+        """Renews the leases of the texts that are being parsed. Call it every few seconds."""
         if self._parsing:
             await self._texts.renew(list(self._parsing), seconds=self.lease_seconds)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
-        """Yields each item once it's ready. Items with the same bytes are yielded together.
+        """Yields each item as soon as it's ready. Items with the same bytes are yielded together.
 
-        Closing the iterator ends running work.
+        Closing the iterator cancels the remaining work.
         """
         groups: dict[TextKey, list[ClaimedItem]] = {}
         for item in items:
@@ -83,7 +83,7 @@ class DocumentLoader:
                 task.cancel()
             await asyncio.gather(*loading, return_exceptions=True)
             self._parsing -= ours
-            # In one statement for all texts, since each statement costs more than parsing most files.
+            # Record all texts with one statement, since a statement costs more than parsing most files.
             if lengths := {key: self._lengths.pop(key) for key in groups if key in self._lengths}:
                 await self._texts.parsed(lengths)
         if others := [item for key, group in groups.items() if key not in parsed | ours for item in group]:
@@ -91,7 +91,7 @@ class DocumentLoader:
             yield NotLoaded(others, None)
 
     async def claim(self, texts: Sequence[UnparsedText]) -> list[UnparsedText]:
-        """Claims texts to parse ahead, and fails those with too many attempts."""
+        """Claims texts to be parsed ahead. Texts with too many attempts are marked as failed."""
         if given_up := [text.key for text in texts if text.attempts >= MOST_ATTEMPTS]:
             await self._texts.failed(dict.fromkeys(given_up, _GIVEN_UP))
         wanted = [text.key for text in texts if text.attempts < MOST_ATTEMPTS]
@@ -100,7 +100,7 @@ class DocumentLoader:
         return [text for text in texts if text.key in ours]
 
     async def parse_ahead(self, text: UnparsedText) -> None:
-        """Parses a claimed text before any knowledge base needs it. Never raises."""
+        """Parses a claimed text before a knowledge base needs it. Never raises."""
         key = text.key
         try:
             await self._parse_ahead(text)
@@ -191,7 +191,7 @@ class ParseAhead:
     at_once: int
 
     async def __call__(self) -> int:
-        """Parses until there are no more texts or other work arrives. Returns the number of claimed texts."""
+        """Parses texts until none is left or other work arrives. Returns the number of texts claimed."""
         return await LeasedWork(
             claim=self._claim,
             renew=lambda _: self.loader.renew(),

@@ -1,4 +1,4 @@
-"""Edits and deletes files, one or many at a time."""
+"""Changes and deletes files, individually or in bulk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,12 +35,15 @@ async def delete_file(transaction: Transaction, command: DeleteFile, context: Co
 
 
 async def change_files(transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-    """Applies one operation to many files. Missing files fail individually. Raises ``ValidationFailed``."""
+    """Applies an operation to several files. Raises ``ValidationFailed``.
+
+    Missing files are reported in the results.
+    """
     _check(command)
     files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await files.lock(context.identity.company_id, requested)
     ids = [file_id for file_id in requested if file_id in existing]
-    # Without a cause: the events are outcomes of single-file commands, and a command has only one outcome.
+    # The events have no cause: they'd count as outcomes of this command, which can only have one.
     message = replace(context.message, causation_id=None)
     for file_id, event in await _apply(files, command, ids, context):
         transaction.emit(event, subject=file_id, context=message)
@@ -52,7 +55,7 @@ async def change_files(transaction: Transaction, command: ChangeFiles, context: 
 async def _apply(
     files: PostgresFileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
 ) -> list[tuple[str, Event]]:
-    """Applies the operation. Returns its events, each with its file."""
+    """Applies the operation. Returns its events with the IDs of their files."""
     if command.operation == "delete":
         await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]

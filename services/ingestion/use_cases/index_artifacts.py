@@ -1,4 +1,4 @@
-"""Indexes session documents."""
+"""Indexes session documents, and removes deleted ones."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexArtifacts:
-    """Indexes documents into one index per company and settings.
+    """Indexes session documents. All documents of a company with the same settings share an index.
 
-    Sessions are many and small, and a search specifies its documents.
+    A separate index per session would be wasteful, because sessions are many and small. A search names its documents.
     """
 
     jobs: PostgresArtifactJobs
@@ -51,7 +51,7 @@ class IndexArtifacts:
     at_once: int
 
     async def __call__(self) -> int:
-        """Indexes several documents in parallel until none is waiting. Returns the number of claimed documents."""
+        """Indexes documents in parallel until none is waiting. Returns the number of documents claimed."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
             renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
@@ -62,7 +62,7 @@ class IndexArtifacts:
         )()
 
     async def _process(self, job: ArtifactJob) -> None:
-        """Indexes one document. Never raises, so that parallel documents continue."""
+        """Indexes a document and records the result. Never raises, so that parallel documents continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             ending = await self._ending(job)
@@ -73,7 +73,7 @@ class IndexArtifacts:
                 _log.exception("artifact.result_not_recorded", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        """Indexes the document. Returns the transaction that records the result."""
+        """Indexes the document. Returns the function that records the result in a transaction."""
         is_last = job.attempt >= _MOST_ATTEMPTS
         if job.attempt > _MOST_ATTEMPTS:
             return self._failure(job, "The document couldn't be read.", "crashed")
@@ -84,10 +84,10 @@ class IndexArtifacts:
                 return self._postpone(job, counts=True)
             return self._failure(job, problem.message, problem.code)
         except NotFound:
-            # The event about its deletion is on its way.
+            # The event about the deletion will follow.
             return self._failure(job, "The artifact was deleted.", "gone")
         except ArtifactBytesMissing as problem:
-            # Its session was just deleted, or its bytes are lost.
+            # The session was just deleted, or the bytes are lost.
             return self._failure(job, problem.message, "gone") if is_last else self._postpone(job, _MISSING_SECONDS)
         except Exception as problem:
             if _is_outage(problem):
@@ -149,14 +149,14 @@ class IndexArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDeletedArtifacts:
-    """Removes deleted documents from their index and the object store."""
+    """Removes deleted documents from their indexes and from the object store."""
 
     jobs: PostgresArtifactJobs
     store: ObjectStore
     engines: Engines
 
     async def __call__(self) -> int:
-        """Returns the number of removed documents, or 0 if an engine or the store is unavailable."""
+        """Removes a batch of documents, until an engine or the store is unavailable. Returns how many were removed."""
         removed, staying = [], []
         for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:
@@ -176,11 +176,14 @@ class RemoveDeletedArtifacts:
 
 
 async def _nothing() -> None:
-    """Records nothing: the result is already recorded, or the document was deleted."""
+    """Does nothing, because the result is already recorded or the document was deleted."""
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Lock contention doesn't count as an outage, because the work itself may cause it. It counts as an attempt."""
+    """Returns whether the problem is an outage, which doesn't count as an attempt.
+
+    Lock contention does count, because the work itself may cause it.
+    """
     return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 

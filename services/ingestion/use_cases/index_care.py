@@ -1,4 +1,4 @@
-"""Finds and replaces indexes that their engine has lost, and drops indexes pending deletion."""
+"""Finds and replaces indexes that their engine has lost, and drops indexes that are pending deletion."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class LostIndexes:
     outbox: Outbox
 
     async def replace_if_lost(self, run: ClaimedRun) -> bool:
-        """Replaces the run's index if it's lost. Returns True if this or another run now plans with a new one.
+        """Replaces the run's index if it's lost. Returns True if it was; this or another run then plans a new index.
 
         Raises ``EngineUnavailable`` and ``IndexMissing``.
         """
@@ -39,7 +39,7 @@ class LostIndexes:
         return is_lost
 
     async def is_lost(self, index: KnownIndex) -> bool:
-        """Returns whether the engine lacks the index, or lacks chunks although no item is changing."""
+        """Returns whether the engine has lost the index, or some of its chunks although no item is changing."""
         engine, before = self.engines[index.engine], await self.catalog.content(index.id)
         if before.chunks == 0:
             return False
@@ -71,16 +71,16 @@ _COUNTED_AGAIN_SECONDS: Final = 3600.0
 
 
 class InspectIndexes:
-    """Replaces indexes that two consecutive inspections find lost.
+    """Replaces indexes that are found lost by two consecutive inspections.
 
-    One inspection isn't enough, because a starting engine may not know all of its indexes yet. Any number of processes
-    may inspect: one replaces a lost index, and the others find it replaced.
+    A single inspection isn't enough, because a starting engine may not know all of its indexes yet. Several processes
+    may inspect the same indexes: one replaces a lost index, and the others notice that.
     """
 
     def __init__(
         self, catalog: PostgresIndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
     ) -> None:
-        """``clock`` returns seconds from an arbitrary start."""
+        """Creates an inspection. ``clock`` returns the seconds since an arbitrary start."""
         self._catalog = catalog
         self._engines = engines
         self._lost_indexes = lost_indexes
@@ -89,7 +89,7 @@ class InspectIndexes:
         self._counted: dict[str, float] = {}
 
     async def __call__(self) -> int:
-        """Inspects the indexes. Returns the number of replaced indexes."""
+        """Inspects the indexes. Returns the number of replaced ones."""
         known = {index.id: index for index in await self._catalog.known()}
         places = [IndexPlace(index.engine, index.id) for index in known.values()]
         suspected = {place.index_id for place in await missing(self._engines, places)}
@@ -102,7 +102,10 @@ class InspectIndexes:
         return len(confirmed)
 
     def _to_count(self, known: Mapping[str, KnownIndex]) -> list[KnownIndex]:
-        """Returns the indexes to count, each once an hour: an engine restored from an old snapshot may lack chunks."""
+        """Returns the indexes whose chunks should be counted, each once an hour.
+
+        An engine that was restored from an old snapshot may lack chunks.
+        """
         now = self._clock()
         due = [
             index
@@ -124,7 +127,7 @@ class InspectIndexes:
 
 
 class InspectArtifactIndexes:
-    """Inspects the indexes of session documents. Rebuilds a lost one under the same ID."""
+    """Inspects the indexes of session documents. A lost one is rebuilt under the same ID."""
 
     def __init__(self, indexes: DocumentIndexes, engines: Engines) -> None:
         self._indexes = indexes
@@ -132,7 +135,7 @@ class InspectArtifactIndexes:
         self._suspected: set[IndexPlace] = set()
 
     async def __call__(self) -> int:
-        """Returns the number of documents to index again."""
+        """Inspects the indexes. Returns the number of documents that must be indexed again."""
         lost = await missing(self._engines, await self._indexes.in_use())
         confirmed, self._suspected = lost & self._suspected, lost - self._suspected
         count = 0
@@ -143,7 +146,7 @@ class InspectArtifactIndexes:
 
 
 async def missing(engines: Engines, places: Iterable[IndexPlace]) -> set[IndexPlace]:
-    """Returns the indexes that their engines lack. Skips engines that are unknown or don't respond."""
+    """Returns the indexes that their engines don't have. Engines that are unknown or don't respond are skipped."""
     by_engine: dict[str, list[str]] = {}
     for place in places:
         by_engine.setdefault(place.engine, []).append(place.index_id)
@@ -173,7 +176,7 @@ class DropIndexes:
     engines: Engines
 
     async def __call__(self) -> None:
-        """Drops indexes. If an engine can't drop an index, the next call tries again."""
+        """Drops the indexes that are pending deletion. If an engine fails to drop one, the next call tries again."""
         for index_id, engine in await self.deletion.droppable():
             await self.deletion.mark_for_deletion(index_id)
             if engine not in self.engines:

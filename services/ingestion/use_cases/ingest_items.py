@@ -1,4 +1,4 @@
-"""Claims items, loads, embeds and indexes their files, and records the results."""
+"""Ingests items: claims them, loads, embeds and indexes their files, and records the results."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager
@@ -45,7 +45,7 @@ class IngestItems:
         self._loader = loader
         self._indexer = indexer
         self.claims: set[Token] = set()
-        """Claims with leases to renew."""
+        """The claims whose leases must be renewed."""
 
     async def __call__(self, keys: Sequence[ItemKey]) -> None:
         """Ingests the items. Raises only if the database is unavailable; unfinished items are then retried later."""
@@ -120,7 +120,10 @@ class IngestItems:
         items: Sequence[ClaimedItem],
         work: Callable[[Token, Sequence[ClaimedItem]], Awaitable[None]],
     ) -> None:
-        """Limits a failure to the items of one index, then to the item that causes it."""
+        """Calls ``work`` for the items of each index, and again for each item if that fails.
+
+        A failure is therefore limited to the index, and then to the item, that causes it.
+        """
         groups: dict[str, list[ClaimedItem]] = {}
         for item in items:
             groups.setdefault(item.key.index_id, []).append(item)
@@ -176,7 +179,7 @@ class IngestItems:
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:
-    """Starts a span. A batch may contain items of several runs, each with its own trace."""
+    """Starts a span for one run. A batch may contain items of several runs, each with its own trace."""
     return tracing.span(
         "ingest items",
         tracing.Kind.CONSUMER,
@@ -207,7 +210,7 @@ def _given_up(item: ClaimedItem) -> DatasourceError:
 
 
 def _portions(items: Sequence[ClaimedItem]) -> list[list[ClaimedItem]]:
-    """Splits items, in order, so that each portion's bytes fit in memory."""
+    """Splits the items, in order, into portions whose files fit in memory."""
     portions: list[list[ClaimedItem]] = []
     size = 0
     for item in items:

@@ -35,21 +35,21 @@ from services.ingestion.use_cases.settings_resolver import SettingsResolver, par
 _MOST_FILES: Final = 1000
 New = tuple[CreateKnowledgeBaseBody, IndexSettings]
 Edit = tuple[UpdateKnowledgeBaseBody, IndexSettings | None]
-"""None keeps the current settings."""
+"""A change and its settings. If they're None, the current settings are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBases:
     """Creates, edits, ingests and deletes knowledge bases.
 
-    Settings are resolved before the transaction, because this may call the embedding provider.
+    Settings are resolved before the transaction, because this may require a call to the embedding provider.
     """
 
     reader: PostgresKnowledgeBaseReader
     resolver: SettingsResolver
 
     async def check_new(self, command: CreateKnowledgeBase, _: CommandContext) -> New:
-        """Checks a new knowledge base. Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
+        """Validates a new knowledge base. Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(CreateKnowledgeBaseBody, command.settings)
         settings = await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
         return body, settings
@@ -57,7 +57,7 @@ class KnowledgeBases:
     async def create(
         self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: New
     ) -> None:
-        """Adds a knowledge base and starts its first run, unless the command defers it.
+        """Adds a knowledge base and, unless the command defers it, starts its first run.
 
         Raises ``ValidationFailed`` and ``Conflict``.
         """
@@ -86,7 +86,7 @@ class KnowledgeBases:
         transaction.emit(event, subject=created.id)
 
     async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> Edit:
-        """Checks a change. Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
+        """Validates a change. Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(UpdateKnowledgeBaseBody, command.changes)
         stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
         if stored is None:
@@ -103,7 +103,7 @@ class KnowledgeBases:
     async def update(
         self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: Edit
     ) -> None:
-        """Edits a knowledge base. New content and settings apply from the next ingestion.
+        """Changes a knowledge base. New content and settings apply from the next ingestion on.
 
         Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``.
         """
@@ -130,14 +130,14 @@ class KnowledgeBases:
         transaction.emit(event, subject=changed.id)
 
     async def ingest(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
-        """Starts a run, or makes the active run plan again. Raises ``KnowledgeBaseNotFound``."""
+        """Starts a run, or makes the active one plan again. Raises ``KnowledgeBaseNotFound``."""
         bases = PostgresKnowledgeBaseWriter(transaction)
         stored = await _locked(bases, command.knowledge_base_id, context)
         started = await bases.start_run(stored, _new_run(stored.id, context))
         transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
     async def delete(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
-        """Hides a knowledge base immediately. The command completes once its indexes are dropped.
+        """Hides a knowledge base immediately. The command's outcome follows once its indexes are dropped.
 
         Raises ``KnowledgeBaseNotFound``.
         """
@@ -147,7 +147,7 @@ class KnowledgeBases:
 
 
 async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
-    """Starts a run that writes to a replacement for a lost index. Returns None if this has already happened."""
+    """Starts a run that writes to a replacement for a lost index. Returns None if it has already been replaced."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None
@@ -166,7 +166,7 @@ async def _queued(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBas
 
 
 def _new_run(knowledge_base_id: str, context: CommandContext) -> RunRef:
-    """Creates a run. If the run needs a new index, that index gets the run's ID."""
+    """Creates a run. If it needs a new index, the index gets the run's ID."""
     message, run_id = context.message, new_id()
     return RunRef(
         run_id, knowledge_base_id, message.company_id, run_id, message.correlation_id, message.causation_id,
@@ -206,7 +206,7 @@ async def _require(
 
 
 def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:
-    """Returns the files without duplicates. Raises ``ValidationFailed`` if there are too many."""
+    """Returns the files that the command results in, without duplicates. Raises ``ValidationFailed`` for too many."""
     left_out = set(command.remove_file_ids)
     kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
     if len(kept) > _MOST_FILES:

@@ -1,4 +1,4 @@
-"""Publishes collections whose status, progress, count or size changed because their files did."""
+"""Publishes collections whose status, progress, file count or size has changed because of their files."""
 
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ class PublishCollectionChanges:
         self._since: datetime | None = None
 
     async def __call__(self) -> int:
-        """Publishes changes since the last call. Returns the number of published collections."""
+        """Publishes the changes since the last call. Returns the number of published collections."""
         changed, since = await self._changes.changed_since(self._since)
         count = 0
         for start in range(0, len(changed), _BATCH):

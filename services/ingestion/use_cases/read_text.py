@@ -1,4 +1,4 @@
-"""Reads the parsed texts of files and artifacts."""
+"""Returns the parsed texts of files and artifacts."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class ReadFileText:
     store: ObjectStore
 
     async def __call__(self, caller: Identity, file_id: str, *, offset: int, limit: int) -> FileText:
-        """Returns a part of the text. Raises ``FileNotFound``, and ``Conflict`` if there is no parsed text."""
+        """Returns a part of the file's text. Raises ``FileNotFound``, or ``Conflict`` if there's no parsed text."""
         file = await self.files.get(caller.company_id, file_id)
         if file is None:
             raise FileNotFound
@@ -41,13 +41,13 @@ class ReadFileText:
 
 @dataclass(frozen=True, slots=True)
 class ReadArtifactText:
-    """Reads an artifact's text. Only checks the company: the artifacts service checks access to the artifact."""
+    """Reads an artifact's text. Only checks the company, because the artifacts service has checked access."""
 
     places: PostgresArtifactLocator
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
-        """Returns a part of the text. Raises ``ArtifactNotFound``."""
+        """Returns a part of the artifact's text. Raises ``ArtifactNotFound``."""
         if artifact_id not in await self.places.places(caller.company_id, [artifact_id]):
             raise ArtifactNotFound
         try:

@@ -34,7 +34,7 @@ from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBa
 from services.ingestion.domain.ranking import search
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
-# Callers of the internal API wait for 5 s. After that, they could only report that ingestion doesn't respond.
+# Callers of the internal API wait for 5 s. After that, they could only report that ingestion didn't respond.
 _SECONDS: Final = 4.0
 _RETRY_AFTER: Final = 5
 _RECREATED_AFTER: Final = 30
@@ -44,28 +44,34 @@ _RETRY: Final = RetryPolicy(first=0.0, attempts=2)
 
 class LiveIndexes(Protocol):
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
-        """Returns the index to search with its settings, or None for an unknown knowledge base."""
+        """Returns the index to search with its settings, or None if the knowledge base doesn't exist."""
 
 
 class SearchableFiles(Protocol):
-    """Committed files with their current names, tags, collections and statuses."""
+    """Looks up committed files with their current names, tags, collections and statuses."""
 
     async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
-        """Selects active files that are in any of the collections, among the files, and have any of the tags."""
+        """Returns the active files that match all of the filters.
+
+        A file matches if it's in any of the collections, is one of the files, and has any of the tags.
+        """
 
     async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
-        """Returns the names of the given files. Omits deleted and inactive files."""
+        """Returns the names of those of the files that are active and not deleted, by ID."""
 
 
 class SearchDeadline:
-    """Ends a search before its caller times out, and reports the part that didn't respond."""
+    """Ends a search before its caller times out, and reports which part didn't respond."""
 
     def __init__(self) -> None:
         self._ends = asyncio.get_running_loop().time() + _SECONDS
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Raises ``ServiceUnavailable`` at the deadline. The part's own errors propagate."""
+        """Limits the block to the deadline, and reports ``part`` if it exceeds it or fails.
+
+        Raises ``ServiceUnavailable``, or ``ValidationFailed`` if the query can't be embedded.
+        """
         try:
             async with asyncio.timeout_at(self._ends):
                 yield
@@ -88,7 +94,7 @@ async def _vector(deadline: SearchDeadline, embedders: Embedders, settings: Inde
 
 @dataclass(frozen=True, slots=True)
 class SearchKnowledgeBase:
-    """Searches a knowledge base. Finds nothing before its first ingestion."""
+    """Searches a knowledge base. Before its first ingestion, there are no results."""
 
     indexes: LiveIndexes
     files: SearchableFiles
@@ -130,7 +136,7 @@ class SearchKnowledgeBase:
         vector = None
         if body.mode != "keyword":
             vector = await _vector(deadline, self.embedders, index.settings, body.query)
-        async with deadline.waiting_for(f"the engine {index.settings.engine}"):
+        async with deadline.waiting_for(f"the search engine {index.settings.engine}"):
             hits = await search(engine, index.index_id, Query(body.query, vector, body.mode, body.top_k, files))
         least = body.min_score or 0.0
         return await self._citations(company_id, index, [hit for hit in hits if hit.score >= least])
@@ -156,7 +162,7 @@ class SearchKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class SearchArtifacts:
-    """Searches the given documents of a company. Skips documents that aren't indexed yet."""
+    """Searches session documents of a company. Documents that aren't indexed yet are skipped."""
 
     places: PostgresArtifactLocator
     embedders: Embedders
@@ -164,7 +170,7 @@ class SearchArtifacts:
     resolver: SettingsResolver
 
     async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
-        """Returns the best passages first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
+        """Returns the best-matching passages, best first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
         places = await self.places.places(caller.company_id, body.artifact_ids or [])
         if any(placed.lost for placed in places.values()):
             raise _documents_lost()
@@ -185,7 +191,7 @@ class SearchArtifacts:
         for place, artifact_ids in by_index.items():
             query = Query(body.query, vector, body.mode, body.top_k, FileSelection(only=frozenset(artifact_ids)))
             try:
-                async with deadline.waiting_for(f"the engine {place.engine}"):
+                async with deadline.waiting_for(f"the search engine {place.engine}"):
                     hits = await search(self.engines[place.engine], place.index_id, query)
             except IndexMissing:
                 raise _documents_lost() from None
@@ -200,6 +206,6 @@ class SearchArtifacts:
 
 def _documents_lost() -> ServiceUnavailable:
     return ServiceUnavailable(
-        "The search engine has lost these documents. They are being indexed again; try again later.",
+        "The search engine has lost these documents, which are being indexed again. Try again later.",
         retry_after=_RECREATED_AFTER,
     )

@@ -1,4 +1,4 @@
-"""Resolves a configuration to index settings. Asks the embedding provider if necessary."""
+"""Resolves a knowledge base's configuration to index settings, if necessary with the embedding provider's help."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,14 +23,14 @@ class SettingsResolver:
     async def resolve(
         self, engine: str | None, chunking: ChunkingStrategy, embedding: EmbeddingConfig
     ) -> IndexSettings:
-        """Resolves the settings.
+        """Returns the index settings for this configuration.
 
-        Raises ``ValidationFailed``, and ``ServiceUnavailable`` if the embedding provider doesn't respond.
+        Raises ``ValidationFailed``, or ``ServiceUnavailable`` if the embedding provider doesn't respond.
         """
         engine = engine or self.default_engine
         if engine not in self.engines:
             known = ", ".join(sorted(self.engines))
-            raise _refused("processing_engine", f"The engine {engine} isn't installed. Use {known}.")
+            raise _refused("processing_engine", f"The search engine {engine} isn't installed. Use one of: {known}.")
         try:
             embedder = await self.embedders.embedder(embedding.provider, embedding.model, embedding.dimensions)
         except EmbeddingRefused as refusal:
@@ -42,7 +42,7 @@ class SettingsResolver:
 
 
 def parsed(model: type[B], document: object) -> B:
-    """Parses a command's body, which the gateway has already validated. Raises ``ValidationFailed``."""
+    """Parses the body of a command, which the gateway has already validated. Raises ``ValidationFailed``."""
     try:
         return model.model_validate(document)
     except ValidationError as problem:

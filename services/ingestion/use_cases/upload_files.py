@@ -1,4 +1,4 @@
-"""Stores uploaded files: either all files of a request body or none."""
+"""Stores uploaded files. Either all files of a request are stored, or none."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Upload limits. ``max_bytes`` applies to each file and ``max_files`` to each upload."""
+    """The limits of an upload. ``max_bytes`` applies to each file, and ``max_files`` to the whole upload."""
 
     max_bytes: int
     max_files: int

@@ -1,4 +1,4 @@
-"""Sends deltas directly to their topic. They aren't stored and are lost if the bus is slow or unavailable."""
+"""Publishes deltas directly to their topic. Deltas aren't stored, so they're lost if the bus is slow or unavailable."""
 
 import asyncio
 from collections import deque
@@ -18,9 +18,9 @@ _LONGEST_QUEUE: Final = 10_000
 
 
 class BusDeltas:
-    """Implements DeltaSink. ``run`` sends the queue in order. If the queue is full, the oldest delta is dropped.
+    """Implements DeltaSink with a queue that ``run`` sends in order. If the queue is full, the oldest delta is dropped.
 
-    Buffered recorded events are sent first, so that readers never receive text before the events that precede it.
+    The outbox's buffered events are sent first, so that readers never receive text before the events that precede it.
     """
 
     def __init__(self, producer: Producer, outbox: Outbox, *, source: str) -> None:
@@ -32,7 +32,7 @@ class BusDeltas:
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
         self._waiting.append((event, self._envelope(turn, event, follows)))
-        # Send events first, so that their task runs before the deltas' task.
+        # Wake the outbox first, so that its task runs before the deltas' task.
         self._outbox.send_now()
         self._woken.set()
 
@@ -69,7 +69,7 @@ class BusDeltas:
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:
-    """Discards a delta's delivery error.
+    """Retrieves and ignores a delta's delivery error, so that asyncio doesn't report it as unhandled.
 
     A lost delta is harmless, because the terminal event contains the whole text.
     """

@@ -103,7 +103,7 @@ async def _measured(
 
 
 class ObservedAgent:
-    """Measures another AgentLoop."""
+    """Wraps an AgentLoop to measure and trace its runs."""
 
     def __init__(self, agent: AgentLoop) -> None:
         self._agent = agent
@@ -136,7 +136,7 @@ class ObservedAgent:
 
 
 class ObservedModel:
-    """Measures another ChatModel."""
+    """Wraps a ChatModel to measure and trace its calls."""
 
     def __init__(self, model: ChatModel, providers: Iterable[ProviderInfo]) -> None:
         self._model = model
@@ -163,9 +163,10 @@ class ObservedModel:
             return answer
 
     def _label(self, model: str) -> str:
-        """Returns the model's label.
+        """Returns the model's label in metrics.
 
-        Unlisted models share a label: agents may use any model name, and each name would add a permanent series.
+        All unlisted models of a provider share a label. Agents may use any model name, and each label adds a permanent
+        series.
         """
         if model in self._listed:
             return model
@@ -178,7 +179,7 @@ class ObservedModel:
 
 
 async def _called(call: Awaitable[ToolOutput], name: str, label: str, context: ToolContext) -> ToolOutput:
-    """Measures one tool call. The caller cancels slow calls. `label`: the tool in metrics."""
+    """Measures and traces a tool call. `label` is the tool's name in metrics. The caller cancels slow calls."""
     attributes: dict[str, tracing.Value | None] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": name,
@@ -193,7 +194,7 @@ def _call_outcome(problem: Exception) -> str:
 
 
 class ObservedTool:
-    """Measures another Tool."""
+    """Wraps a Tool to measure and trace its calls."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
@@ -205,12 +206,12 @@ class ObservedTool:
 
 
 def observed(toolbox: Toolbox) -> Toolbox:
-    """Returns the same tools with every call measured."""
+    """Returns the same tools, wrapped to measure every call."""
     return Toolbox(*(ObservedTool(tool) for tool in toolbox.values()))
 
 
 class ObservedConnector:
-    """Measures another ToolsetConnector.
+    """Wraps a ToolsetConnector to measure and trace its calls.
 
     In metrics, all tools of a toolset type share a label, since users choose their names.
     """

@@ -1,4 +1,4 @@
-"""Decides which submissions become turns, by ownership, session state and backlog."""
+"""Decides which submissions become turns, based on ownership, session state, backlog and budgets."""
 
 import heapq
 from collections import Counter
@@ -21,9 +21,9 @@ CheckOptions = Callable[[TurnOptions, AgentSpec], None]
 
 
 class WorkerSlots:
-    """A snapshot of a worker's slots. ``running`` counts occupied slots by company.
+    """A snapshot of a worker's slots. ``running`` counts the occupied slots by company.
 
-    A company can occupy at most ``capacity`` slots. The worker has an eighth more, and at least one more, so that a
+    A company can occupy at most ``capacity`` slots. The worker has an eighth more, but at least one more, so that a
     company that uses its whole share can't block another.
     """
 
@@ -33,7 +33,7 @@ class WorkerSlots:
         self._free = capacity + max(capacity // _BESIDE, 1) - self._running.total() if capacity else 0
 
     def take(self, company_id: str) -> bool:
-        """Takes a slot for the company. Returns False if none is free."""
+        """Takes a slot for the company. Returns False if no slot is free or the company has reached its maximum."""
         if self._free <= 0 or self._running[company_id] >= self._each:
             return False
         self._free -= 1
@@ -41,11 +41,14 @@ class WorkerSlots:
         return True
 
     def assign_slots(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
-        """Assigns slots to ``waiting`` items. The company with the fewest running turns is always next."""
+        """Assigns slots to the ``waiting`` items and returns those that got one.
+
+        The next slot always goes to the company with the fewest running turns.
+        """
         queues: dict[str, list[T]] = {}
         for company_id, each in waiting:
             queues.setdefault(company_id, []).append(each)
-        # If several companies run equally many, the one that has waited longest comes first.
+        # If several companies have equally many running turns, the one that has waited longest comes first.
         order = [(self._running[company_id], number, company_id) for number, company_id in enumerate(queues)]
         heapq.heapify(order)
         served: Counter[str] = Counter()
@@ -63,7 +66,7 @@ class WorkerSlots:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Limits on live turns. Callers above a limit can retry after ``retry_after`` seconds."""
+    """The limits on live turns. A caller who exceeds one may retry after ``retry_after`` seconds."""
 
     per_session: int = 20
     per_company: int = 1000
@@ -72,7 +75,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """A locked session. ``agent`` is set only if a submission's content depends on it."""
+    """The state of a locked session. ``agent`` is only set if a submission's validity depends on it."""
 
     id: str
     company_id: str
@@ -83,7 +86,7 @@ class SessionState:
 
 
 class Excess(NamedTuple):
-    """The number of sessions above a company's limit (``by``), and the resulting error."""
+    """A company's number of sessions above its limit (``by``), and the error for its callers."""
 
     by: int
     error: QuotaExceeded
@@ -91,11 +94,12 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionView:
-    """Database state under the locks of the affected sessions.
+    """The state of the database while the affected sessions are locked.
 
-    ``known``: commands with a turn or an outcome. Live turns are queued, running or being stopped; within a session,
-    waiting turns also count. ``exhausted``: exhausted budgets of the affected companies. ``excess``: companies above
-    their session limit, including the sessions that the submissions create. ``blocked_by``: waiting turns by session.
+    ``known`` contains the IDs of commands that already have a turn or an outcome. Live turns are queued, running or
+    being stopped; within a session, waiting turns also count. ``exhausted`` are the exhausted budgets of the affected
+    companies. ``excess`` lists the companies above their session limit, including the sessions that the submissions
+    create. ``blocked_by`` contains the waiting turns by session ID.
     """
 
     sessions: Mapping[str, SessionState]
@@ -109,7 +113,7 @@ class AdmissionView:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The submission becomes the turn at ``position``. If it's ``claimed``, this worker runs it immediately."""
+    """The submission becomes the turn at ``position``. If it's ``claimed``, this worker runs the turn immediately."""
 
     submission: Submission
     position: int
@@ -133,7 +137,7 @@ Decision = Admitted | Refused | Duplicate
 
 
 class AdmissionPolicy:
-    """Decides on a batch in order. Each submission sees the effects of earlier ones."""
+    """Decides on the submissions of a batch in order. Each decision takes the earlier ones into account."""
 
     def __init__(
         self,
@@ -185,7 +189,7 @@ class AdmissionPolicy:
         return session
 
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
-        """``detail``: the type of the error's detail, or None."""
+        """Raises ``RateLimited`` if ``live`` turns reach the limit. ``detail`` is the type of the error's detail."""
         if live >= limit:
             message = f"The {of} has {limit} messages in progress."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
@@ -198,7 +202,7 @@ def _moved_on() -> Conflict:
 
 
 class _Batch:
-    """The view, updated with the admissions of the batch so far."""
+    """The admission view, updated with the batch's decisions so far."""
 
     def __init__(self, view: AdmissionView, slots: WorkerSlots) -> None:
         self.sessions = view.sessions
@@ -212,7 +216,7 @@ class _Batch:
         self._slots = slots
 
     def check_excess(self, session: SessionState) -> None:
-        """Raises ``QuotaExceeded`` for turns in new sessions above the company's limit."""
+        """Raises ``QuotaExceeded`` if the session is new and above the company's limit."""
         excess = self._excess.get(session.company_id)
         refused = self._refused.setdefault(session.company_id, set())
         if excess is not None and (session.id in refused or len(refused) < excess.by):

@@ -1,4 +1,4 @@
-"""An agent's turn: its configuration, task, journal and reply."""
+"""The types of an agent's turn: its configuration, task, journal and reply."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +25,7 @@ from services.runtime.domain.waits import NewWait
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """An agent's policy for some of its tools. None keeps the tool's own setting."""
+    """An agent's policy for some of its tools. A value of None keeps the tool's own setting."""
 
     approval: Approval | None = None
     timeout_seconds: float | None = None
@@ -34,7 +34,7 @@ class ToolPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """The part of a session's agent configuration that the agent loop reads."""
+    """The parts of a session's agent configuration that the agent loop needs."""
 
     agent_type: str
     system_prompt: str = ""
@@ -48,11 +48,11 @@ class AgentSpec:
 
     @property
     def calls_tools(self) -> bool:
-        """Returns whether the agent loops over model and tool calls. An `llm_agent` only does so with client tools."""
+        """Whether the agent alternates between model and tool calls. An `llm_agent` only does so with client tools."""
         return self.agent_type == "react_agent" or bool(self.client_tools)
 
     def with_options(self, options: TurnOptions | None) -> Self:
-        """Returns the agent with a turn's options applied."""
+        """Returns the agent with the turn's options applied."""
         if options is None:
             return self
         given: dict[str, Any] = {"settings": self.settings.model_copy(update=options.given())}
@@ -64,7 +64,7 @@ class AgentSpec:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Parses a normalized configuration, which the registry has validated."""
+        """Creates a specification from a normalized configuration, which the registry has validated."""
         llm = config.get("llm_config") or {}
         return cls(
             agent_type=config["agent_type"],
@@ -105,7 +105,7 @@ def client_tool(item: Mapping[str, Any]) -> ToolDefinition:
 class AgentTask:
     """The input of a turn. `history` is the conversation before `question`, oldest first.
 
-    `answered` follows the question and contains client tool calls that ended earlier turns, and their results.
+    `answered` are the messages after the question: the client tool calls that ended earlier turns, and their results.
     """
 
     turn_id: str
@@ -119,48 +119,45 @@ class AgentTask:
 
 
 class TurnLost(Exception):
-    """The worker has lost the turn: it was fenced off, cancelled or timed out. Stop, and record nothing."""
+    """The worker has lost the turn, because it was fenced off, cancelled or timed out. Stop, and record nothing."""
 
 
 class TurnJournal(Protocol):
     """Records the loop's steps, each in a transaction that checks the turn's fencing token.
 
-    Awaitables raise TurnLost. The final answer is part of the AgentReply, which the engine commits when it completes
-    the turn. A final answer is only recorded here if it doesn't match the output schema.
+    Asynchronous methods raise TurnLost. The final answer isn't recorded here, because the engine commits it with the
+    AgentReply, unless it doesn't match the output schema.
     """
 
     @property
     def steps(self) -> Sequence[Step]:
-        """Returns the turn's steps from earlier executions, in order. The loop resumes after them."""
+        """The turn's steps from earlier executions, in order. The loop resumes after them."""
 
     @property
     def allowed_calls(self) -> Mapping[str, str]:
-        """Returns the hashes of calls that a person has approved, by call ID."""
+        """The hashes of the tool calls that a person has approved, by call ID."""
 
     @property
     def after_wait(self) -> bool:
-        """Returns whether calls without a result are known not to have started.
-
-        This is the case if the turn resumes from a wait.
-        """
+        """Whether the turn resumes from a wait. If so, a call without a result can't have started."""
 
     @property
     def wants_text(self) -> bool:
-        """Returns whether a reader streams this turn's text. Checked before every model call."""
+        """Whether a reader streams this turn's text. The loop checks this before every model call."""
 
     async def record(self, step: Step) -> None:
-        """Records a step with its events. Called concurrently for the results of calls.
+        """Records a step with its events. Results of parallel calls are recorded concurrently.
 
-        Recording a model answer marks its calls as started before any of them is made.
+        A recorded model answer marks its calls as started, so it's recorded before any of them is made.
         """
 
     def output_text(self, piece: str, step: int) -> None:
-        """Streams a piece of text from the model call `step`, in order. Must not block. Pieces may be lost."""
+        """Streams a piece of text from the model call `step`. Pieces stay in order, but may be lost. Never blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A tool call of the turn with its result."""
+    """A tool call that the turn has made, with its result."""
 
     call: ToolCall
     result: ToolResult
@@ -168,11 +165,11 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """The turn's reply. `usage` is the sum of all model calls, including earlier attempts; `steps` is their number.
+    """The turn's reply. `usage` sums up all `steps` model calls, including those of earlier attempts.
 
-    `finish_reason` is from the last model answer, which isn't a recorded step. `requested` are the calls in that
-    answer, which the caller runs. `toolsets` are set for a turn with one step, because no earlier step has recorded
-    them.
+    `finish_reason` is from the last model answer, which isn't recorded as a step. `requested` are the calls in that
+    answer that the caller must run. `toolsets` is only set for a turn with one step, because an earlier step would have
+    recorded them.
     """
 
     text: str
@@ -188,7 +185,7 @@ class AgentReply:
     requested: tuple[ToolCall, ...] = ()
 
     def to_json(self) -> JsonObject:
-        """Returns the `response` object of execute: content, tool_calls, citations and artifacts."""
+        """Returns the `response` object of an execute request: content, tool calls, citations and artifacts."""
         made = [(each.call, each.result.status, each.result.output) for each in self.tool_calls]
         calls = [*made, *((call, "requested", None) for call in self.requested)]
         return {
@@ -207,23 +204,23 @@ class ToolSource(Protocol):
     async def for_turn(
         self, task: AgentTask, *, any_files: bool = False, toolsets: Sequence[ToolsetVersion] | None = None
     ) -> TurnTools:
-        """Selects the tools for the turn's model. `any_files`: whether the session has files.
+        """Selects the tools for the turn's model. `any_files` says whether the session has files.
 
-        `toolsets`: the versions from the start of a resumed turn, or None for a new turn. Raises ServiceUnavailable if
-        the definitions can't be loaded.
+        `toolsets` are the versions with which a resumed turn started, or None for a new turn. Raises ServiceUnavailable
+        if the tools' definitions can't be loaded.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class TurnWaits:
-    """The turn resumes when these waits are resolved. All other calls are recorded with their results."""
+    """The turn is suspended until these waits are resolved. The results of its other calls are recorded."""
 
     waits: tuple[NewWait, ...]
 
 
 class AgentLoop(Protocol):
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
-        """Runs the turn. Raises an error of models.py, which fails the turn, or the journal's TurnLost.
+        """Runs the turn. Raises an error from models.py, which fails the turn, or the journal's TurnLost.
 
-        Can be cancelled at any await. This also cancels running calls.
+        Can be cancelled at any await, which also cancels running tool calls.
         """

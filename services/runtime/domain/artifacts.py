@@ -1,4 +1,4 @@
-"""Session artifacts as seen by agents. The artifacts service stores them."""
+"""Session artifacts as agents see them. The artifacts service stores them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +10,19 @@ from services.runtime.domain.conversation import ArtifactPart, Citation
 
 
 class SessionArtifacts(Protocol):
-    """The artifacts of one session, for an authorized caller.
+    """The artifacts of one session, as an authorized caller may use them.
 
-    All methods raise NotFound for an artifact that the caller can't see, and Conflict until it's processed. They raise
-    UnsupportedMediaType if the artifact isn't available in the requested form, and ServiceUnavailable.
+    All methods raise NotFound for an artifact that the caller can't see, and Conflict while it's still being processed.
+    They raise UnsupportedMediaType if the artifact isn't available in the requested form, and ServiceUnavailable.
     """
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact: ...
 
     async def by_url(self, session_id: str, url: str, caller: Identity) -> Artifact:
-        """Finds the artifact by a link from this session, even if the link has expired."""
+        """Returns the artifact that a link from this session refers to, even if the link has expired."""
 
     async def all(self, session_id: str, caller: Identity) -> list[Artifact]:
-        """Returns the newest 200 artifacts."""
+        """Returns the session's 200 newest artifacts."""
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
@@ -31,23 +31,26 @@ class SessionArtifacts(Protocol):
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
     ) -> tuple[Citation, ...]:
-        """Returns the best-matching chunks of processed documents, best first. Searches all of them without ids."""
+        """Returns the best-matching chunks, best first.
+
+        Searches the documents in ``artifact_ids``, or all processed documents if that is None.
+        """
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]: ...
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes: ...
 
     async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
-        """Writes the artifact's bytes to a file without holding them in memory."""
+        """Writes the artifact's bytes to a file without loading them into memory."""
 
     async def create(self, session_id: str, caller: Identity, *, name: str, key: str, content: bytes) -> Artifact:
-        """Creates an artifact. A repeated call with the same ``key`` returns the first artifact.
+        """Creates an artifact. Another call with the same ``key`` returns the same artifact.
 
         Raises ValidationFailed, TooLarge or UnsupportedMediaType if the content can't be stored.
         """
 
 
 def part_of(artifact: Artifact, url: str | None = None, detail: str | None = None) -> ArtifactPart:
-    """Returns the artifact as a message part that references it by ``url`` or by ID."""
+    """Converts the artifact to a message part, which references it by ``url`` if there is one, or else by ID."""
     kind, strategy = artifact.content_type, artifact.processing_strategy
     return ArtifactPart(artifact.artifact_id, artifact.name, kind, strategy, url, detail)

@@ -1,4 +1,4 @@
-"""New sessions with their agent and, optionally, an imported conversation."""
+"""New sessions, with their agent and an optional imported conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from services.runtime.domain.conversation import (
 class NewSession:
     """A session to create. ``agent`` is parsed from ``config``.
 
-    ``expires_after`` is in seconds. None means that the session doesn't expire.
+    ``expires_after`` is in seconds. If it's None, the session doesn't expire.
     """
 
     id: str
@@ -45,7 +45,7 @@ class NewSession:
 
     @property
     def next_position(self) -> int:
-        """Returns the position of the first turn."""
+        """The position of the session's first turn."""
         return places_of(self.messages)
 
     def created(self) -> SessionCreated:
@@ -59,19 +59,19 @@ class NewSession:
 
 
 def places_of(messages: Sequence[Message]) -> int:
-    """Returns the number of turn positions that messages occupy. A turn holds two messages."""
+    """Returns the number of turn positions that the messages occupy. There are two messages per position."""
     return (len(messages) + 1) // 2
 
 
 def valid_new_id(session_id: str) -> str:
-    """Checks the ID of a new session. Raises ValidationFailed."""
+    """Returns the ID of a new session if it's valid. Raises ValidationFailed otherwise."""
     if not is_id(session_id):
         raise ValidationFailed("Invalid session ID. Use a UUID.")
     return session_id
 
 
 def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) -> NewSession:
-    """Returns the session that a command creates. Raises ValidationFailed."""
+    """Creates the session that a command describes. Raises ValidationFailed."""
     try:
         agent = AgentSpec.from_config(beginning.agent_config)
     except (KeyError, TypeError, AttributeError) as problem:
@@ -92,9 +92,9 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
 
 
 def history_of(messages: Sequence[HistoryMessage], asked: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Converts messages to the model's format. Results may belong to calls in the earlier messages ``asked``.
+    """Converts API messages to conversation messages. Results may belong to calls in the earlier messages ``asked``.
 
-    Raises ValidationFailed, for example for the result of an unknown call.
+    Raises ValidationFailed, for example if a result belongs to an unknown call.
     """
     open_calls = {call.id: call for message in asked for call in getattr(message, "tool_calls", ())}
     history: list[Message] = []

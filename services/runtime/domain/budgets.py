@@ -1,4 +1,4 @@
-"""Budgets: limits on the tokens or cost of turns per period, and their usage."""
+"""Budgets, which limit the tokens or cost of turns per period, and their usage."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,9 +18,9 @@ _PERCENT: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetState:
-    """A budget and its usage in the current period. Its limit is either ``cost`` or ``tokens``.
+    """A budget and its usage in the current period. The limit is either ``cost`` or ``tokens``.
 
-    ``renews_in``: seconds until the next period, or None if there is none.
+    ``renews_in`` is the time in seconds until the next period, or None if the period doesn't end.
     """
 
     id: str
@@ -47,7 +47,7 @@ class BudgetState:
 
     @property
     def used(self) -> Decimal:
-        """Returns the usage in the limit's unit."""
+        """The usage in the limit's unit, which is either cost or tokens."""
         return self.used_cost if self.cost is not None else Decimal(self.used_tokens)
 
     @property
@@ -56,7 +56,7 @@ class BudgetState:
 
     @property
     def is_warning(self) -> bool:
-        """Returns whether the usage has reached the warning but not the limit."""
+        """Whether the usage has reached the warning threshold, but not the limit."""
         return (
             self.warning_percent is not None
             and not self.is_exceeded
@@ -71,7 +71,7 @@ class BudgetState:
         )
 
     def error(self) -> BudgetExceeded:
-        """Returns the error for a turn that this budget blocks."""
+        """Returns the error for a turn that this exhausted budget blocks."""
         limit, used = self._numbers()
         whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
         unit = "cost" if self.cost is not None else "tokens"
@@ -114,7 +114,7 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The usage of an ended turn, to be charged to its budgets."""
+    """The usage of an ended turn, which is charged to its budgets."""
 
     company_id: str
     user_id: str
@@ -143,14 +143,14 @@ class NewBudget:
     body: CreateBudgetBody
     used: BudgetUse
     period_started_at: str | None
-    """None means the time when the budget was created."""
+    """If None, the period starts when the budget is created."""
 
 
 class BudgetWriter(Protocol):
     """Changes budgets in the caller's transaction."""
 
     async def lock_and_count(self, company_id: str) -> int:
-        """Returns the number of the company's budgets, and locks out concurrent additions."""
+        """Returns the number of the company's budgets, and blocks concurrent additions until the transaction ends."""
 
     async def add(self, budget: NewBudget) -> BudgetState: ...
 

@@ -12,7 +12,7 @@ _MOST_TOKENS: Final = 10**12
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A text. ``file``: the session file from which it was read, if any."""
+    """A text. If it was read from a session file, ``file`` is that file."""
 
     text: str
     file: "ArtifactPart | None" = None
@@ -20,7 +20,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """An image. ``detail``: how closely the model looks at the image. By default, the provider decides."""
+    """An image. ``detail`` is the level of detail for the model, or None for the provider's default."""
 
     url: str
     detail: str | None = None
@@ -28,9 +28,9 @@ class ImagePart:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
-    """A message's reference to a session file. ``url`` is the link in the message, if any.
+    """A reference to a session file in a message. ``url`` is the link in the message, if any.
 
-    The model receives the file's contents instead. ``detail`` is as in ``ImagePart``.
+    Before the model is called, the file's contents replace the reference. ``detail`` is as in ``ImagePart``.
     """
 
     artifact_id: str
@@ -50,10 +50,10 @@ Part = TextPart | ImagePart | ArtifactPart
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call requested by a model.
+    """A tool call that a model requested.
 
-    `id` is unique within the turn and serves as the call's idempotency key. `validation_error` is set if the model's
-    arguments weren't a JSON object; such a call isn't made, and the model receives the error. `provider_data` is as in
+    `id` is unique within the turn and serves as the call's idempotency key. If the model's arguments weren't a JSON
+    object, `validation_error` is set; the call isn't made, and the model receives the error. `provider_data` is as in
     `ModelAnswer`.
     """
 
@@ -66,7 +66,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """The source of a statement. Without any ID, the source is text in the conversation itself."""
+    """The source of a statement. If it has no IDs, the source is text in the conversation itself."""
 
     passage: str
     score: float | None = None
@@ -80,7 +80,7 @@ class Citation:
 
     @property
     def origin(self) -> str:
-        """Returns the file and the page or row, for display. Returns "" if unknown."""
+        """The file and the page or row, for display, or "" if unknown."""
         name = self.file_name or self.knowledge_base_name
         if not name:
             return ""
@@ -113,7 +113,10 @@ class ArtifactRef:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome of a call. `unknown`: a crash lost the outcome, and the tool isn't safe to repeat."""
+    """The outcome of a tool call.
+
+    The status is `unknown` if a crash lost the outcome and the tool isn't safe to repeat.
+    """
 
     call_id: str
     name: str
@@ -138,7 +141,7 @@ class UserMessage:
 
     @property
     def own_text(self) -> str:
-        """Returns the user's own words, without the contents of files."""
+        """The user's own words, without the contents of files."""
         return "\n".join(part.text for part in self.parts if isinstance(part, TextPart) and part.file is None)
 
     @property
@@ -165,7 +168,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as counted by the provider, or zeros if it doesn't report any."""
+    """Token counts as reported by the provider, or zeros if it doesn't report them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -182,7 +185,7 @@ class Usage:
 
 
 def token_count(value: Any) -> int:
-    """Parses a provider's token count, which may be a float or a string. Returns 0 for an implausible count."""
+    """Parses a provider's token count, which may be a float or a string. Returns 0 if it's implausible."""
     try:
         count = float(value or 0)
     except (TypeError, ValueError, OverflowError):
@@ -192,10 +195,10 @@ def token_count(value: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """One answer of a model.
+    """A model's answer to one request.
 
-    `finish_reason`: stop, tool_calls, length, content_filter or the provider's own value. `provider_data`: additional
-    data of the provider, such as reasoning, that the next request must include.
+    `finish_reason` is stop, tool_calls, length, content_filter or a provider-specific value. `provider_data` is
+    additional data from the provider, such as reasoning, that the next request must include.
     """
 
     text: str

@@ -1,7 +1,7 @@
-"""The JSON form of conversations in recorded steps and stored messages.
+"""Encodes conversations as JSON for recorded steps and stored messages.
 
-Parts have the form of the API's content blocks. Decoding ignores unknown fields, so that rows written by a newer
-version stay readable.
+Message parts have the form of the API's content blocks. Decoding ignores unknown fields, so that rows written by a
+newer version remain readable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ def _named(part: ArtifactPart) -> JsonObject:
 
 
 def part_from_json(data: Mapping[str, Any]) -> Part:
-    """Parses a block. Raises ValueError if its type is unknown."""
+    """Decodes a content block. Raises ValueError if its type is unknown."""
     kind = data.get("type")
     if kind in ("file", "image"):
         artifact_id = data["source"]["artifact_id"] if kind == "file" else data["artifact_id"]
@@ -68,9 +68,9 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
 
 
 def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]:
-    """Returns the role, text and blocks of a stored message.
+    """Returns the message's role, text and blocks, as stored in its row.
 
-    Calls and results are blocks. Results have the user's role.
+    Tool calls and results are stored as blocks. A result has the role of the user.
     """
     match message:
         case UserMessage(parts):
@@ -85,7 +85,7 @@ def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]
 
 
 def message_from_row(role: str, text: str, blocks: Sequence[Mapping[str, Any]] | None) -> Message:
-    """Inverse of ``message_to_row``. Raises ValueError for unknown blocks."""
+    """Decodes a stored message, the inverse of ``message_to_row``. Raises ValueError for unknown blocks."""
     if role == "assistant":
         calls = [tool_call_from_json(block) for block in blocks or () if block["type"] == "tool_call"]
         return AssistantMessage(text, tuple(calls))

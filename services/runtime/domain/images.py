@@ -1,4 +1,7 @@
-"""Encodes images as ``data:`` URLs in formats that models accept: PNG, JPEG, GIF or WebP. Converts bitmaps to PNG."""
+"""Encodes images as ``data:`` URLs in formats that models accept: PNG, JPEG, GIF or WebP.
+
+Bitmaps are converted to PNG.
+"""
 
 import base64
 import struct
@@ -9,7 +12,7 @@ from typing import Final
 
 _BITMAP: Final = "image/bmp"
 _UNCOMPRESSED: Final = (0, 3, 6)
-"""Plain pixels, pixels with color masks, and pixels with an additional alpha mask."""
+"""Compression types of bitmaps with plain pixels, with color masks, and with an additional alpha mask."""
 _PALETTE, _RGB, _RGBA = 3, 2, 6
 _MASKS: Final = {16: (0x7C00, 0x03E0, 0x001F, 0), 24: (0xFF0000, 0xFF00, 0xFF, 0), 32: (0xFF0000, 0xFF00, 0xFF, 0)}
 _NO_MASKS: Final[tuple[int, ...]] = (0, 0, 0, 0)
@@ -20,7 +23,7 @@ class UnreadableBitmap(ValueError):
 
 
 def data_url(content_type: str, content: bytes) -> str:
-    """Encodes an image. Raises ``UnreadableBitmap``."""
+    """Encodes an image as a ``data:`` URL. Raises ``UnreadableBitmap``."""
     if content_type in (_BITMAP, "image/x-ms-bmp"):
         content_type, content = "image/png", png_of(content)
     return f"data:{content_type};base64,{base64.b64encode(content).decode()}"
@@ -45,7 +48,10 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Bitmap:
-    """A parsed bitmap. ``masks``: red, green, blue and alpha. With a ``palette``, pixels are indexes into it."""
+    """A parsed bitmap. ``masks`` are those of red, green, blue and alpha.
+
+    If there is a ``palette``, pixels are indexes into it.
+    """
 
     pixels: memoryview
     width: int
@@ -65,7 +71,7 @@ class _Bitmap:
         return self.bits if self.palette else 8
 
     def rows(self) -> Iterator[bytes]:
-        """Yields rows from top to bottom, as in PNG."""
+        """Yields the rows of pixels from top to bottom, as PNG stores them."""
         channels = [_tables(mask, self.bits // 8) for mask in self.masks if mask]
         length = (self.width * self.bits + 7) // 8
         numbers = range(self.height - 1, -1, -1) if self.is_upside_down else range(self.height)
@@ -116,7 +122,7 @@ def _masks(bitmap: bytes, head: int, compression: int, bits: int) -> tuple[int, 
 
 
 def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> bytes:
-    """Returns red, green and blue of each color. Pixels may use a color that the palette lacks."""
+    """Returns the red, green and blue of ``most`` colors. Colors that the bitmap doesn't define are black."""
     colours = bitmap[start : start + size * given]
     palette = bytearray(3 * most)
     for place in range(3):
@@ -126,7 +132,7 @@ def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> byt
 
 
 def _tables(mask: int, size: int) -> dict[int, bytes]:
-    """Returns, for each byte of a pixel, the contribution of each value to an eight-bit channel."""
+    """Returns a table for each byte of a pixel: what each of its values contributes to an eight-bit channel."""
     shift = (mask & -mask).bit_length() - 1
     bits = mask.bit_length() - shift
     return {
@@ -137,7 +143,7 @@ def _tables(mask: int, size: int) -> dict[int, bytes]:
 
 
 def _in_eight_bits(value: int, bits: int) -> int:
-    """Repeats the value's bits, so that the largest value becomes white."""
+    """Scales a value to eight bits by repeating its bits, so that the largest value becomes 255."""
     found, place = 0, 8 - bits
     while place > -bits:
         found |= value << place if place >= 0 else value >> -place

@@ -1,4 +1,4 @@
-"""Retrieval from knowledge bases. The ingestion service stores them."""
+"""Retrieval from knowledge bases, which the ingestion service stores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from services.runtime.domain.conversation import Citation
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseRef:
-    """A knowledge base attached to an agent. Fields that are None use the knowledge base's defaults."""
+    """A knowledge base that an agent uses. Fields that are None default to the knowledge base's settings."""
 
     id: str
     top_k: int | None = None
@@ -20,7 +20,7 @@ class KnowledgeBaseRef:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Chunks, best first, and a warning for each knowledge base that couldn't be searched."""
+    """The retrieved chunks, best first, and a warning for each knowledge base that couldn't be searched."""
 
     chunks: tuple[Citation, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -28,7 +28,8 @@ class Retrieved:
 
 class KnowledgeRetriever(Protocol):
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
-        """Retrieves chunks for `query` from all of `knowledge_bases`, best first.
+        """Returns the chunks that match `query`, best first, from all of `knowledge_bases`.
 
-        If a knowledge base was deleted or times out, adds a warning, and the turn continues without it. Safe to retry.
+        If a knowledge base was deleted or times out, the result contains a warning, and the turn continues without it.
+        Safe to retry.
         """

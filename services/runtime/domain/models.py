@@ -1,4 +1,4 @@
-"""Language models: requests, the port and its errors, the catalogue behind `GET /models/`, and prices."""
+"""Language models: requests, the port and its errors, the catalogue for `GET /models/`, and prices."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -20,18 +20,18 @@ DEFAULT_MODEL = "builtin:extractive"
 
 OnText = Callable[[str], None]
 BUILTIN: Final = "builtin:"
-"""Prefix of models built into the service. They are free unless they have a price."""
+"""Prefix of the models that are built into the service. They're free unless an operator sets a price."""
 _PER_TOKENS: Final = Decimal(1_000_000)
 _TRANSLATED: Final = frozenset({"stop", "tool_choice", "parallel_tool_calls", "output_schema"})
-"""Settings whose form differs between providers."""
+"""Settings that each adapter translates, because providers expect them in different forms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call of a model. `model` is `provider:name`.
+    """A request to a model. `model` is `provider:name`.
 
-    `answer_in_text`: the model must not call tools. `tools` stays set, because some providers require the definitions
-    of all tools called in the conversation.
+    With `answer_in_text`, the model must not call tools. `tools` stays set, because some providers require the
+    definitions of all tools that the conversation mentions.
     """
 
     model: str
@@ -44,7 +44,7 @@ class ModelRequest:
 
     @property
     def output_object(self) -> JsonObject | None:
-        """Returns the output schema if its type is object. Providers don't accept other types."""
+        """The output schema if its type is object, or else None. Providers don't accept other types."""
         schema = self.settings.output_schema
         return schema if schema is not None and schema.get("type") == "object" else None
 
@@ -53,13 +53,13 @@ class ModelRequest:
         return () if self.answer_in_text else self.tools
 
     def sampling(self) -> JsonObject:
-        """Returns the other settings that have a value. All providers use these names."""
+        """Returns the settings that all providers name alike, without those that aren't set."""
         return {name: value for name, value in self.settings if value is not None and name not in _TRANSLATED}
 
     def instructions(self, *, native_output: bool = False) -> str:
-        """Returns the system prompt with the output schema and the retrieved chunks, numbered for citations.
+        """Returns the system prompt with the output schema, and with the retrieved chunks numbered for citations.
 
-        `native_output`: whether the provider receives the schema separately.
+        With `native_output`, the schema is omitted, because the provider receives it separately.
         """
         parts = [self.system] if self.system else []
         if self.chunks:
@@ -77,7 +77,7 @@ class ModelRequest:
 
 
 class ModelFailed(_ModelFailed):
-    """The provider failed, after retries if these could help. `status` is its HTTP status, if any."""
+    """The provider failed, after retries if the failure seemed temporary. `status` is its HTTP status, if any."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ class ModelFailed(_ModelFailed):
 
 
 class ModelRateLimited(ModelFailed):
-    """The provider rejects requests for the next `retry_after` seconds."""
+    """The provider won't accept requests for the next `retry_after` seconds."""
 
     kind = ErrorKind.RATE_LIMIT
 
@@ -95,7 +95,7 @@ class ModelRateLimited(ModelFailed):
 
 
 class AnswerRefused(ModelFailed):
-    """The model's last answer was unusable, and no attempts remain. ``usage``: the tokens of that answer."""
+    """The model's last answer was unusable, and no attempts remain. ``usage`` is the usage of that answer."""
 
     def __init__(self, message: str, usage: Usage) -> None:
         super().__init__(message)
@@ -107,7 +107,7 @@ class VisionNotSupported(ValidationFailed):
 
 
 class OptionNotSupported(ValidationFailed):
-    """The model's provider or the agent doesn't support an option of the turn."""
+    """The agent or its model's provider doesn't support an option of the turn."""
 
 
 class ModelUnknown(ValidationFailed):
@@ -115,22 +115,22 @@ class ModelUnknown(ValidationFailed):
 
 
 class ModelNotConfigured(ValidationFailed):
-    """The provider is known but has no credentials in this installation."""
+    """The provider is known, but this installation has no credentials for it."""
 
 
 class ChatModel(Protocol):
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """Returns the model's answer. Passes text to `on_text`, if given, while it's being generated.
+        """Returns the model's answer. If `on_text` is given, it receives the text in pieces as it's generated.
 
-        Retries 429, 5xx and timeouts with limited backoff, and honors Retry-After. Never retries once text was passed
-        to `on_text`, because that would duplicate it. The pieces, joined, are the answer's text. Raises ModelFailed,
-        VisionNotSupported, ModelUnknown or ModelNotConfigured.
+        Retries 429, 5xx and timeouts with limited backoff, and honors Retry-After. Once `on_text` has received text,
+        the request isn't retried, because that would duplicate it. Raises ModelFailed, VisionNotSupported, ModelUnknown
+        or ModelNotConfigured.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A listed model. `name` is `provider:name`."""
+    """A listed model and its capabilities. `name` is `provider:name`."""
 
     name: str
     vision: bool
@@ -139,7 +139,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ProviderInfo:
-    """A provider. `any_name`: whether it may have models that aren't listed here."""
+    """A model provider and its listed models. With `any_name`, it may also have models that aren't listed."""
 
     name: str
     configured: bool
@@ -160,19 +160,19 @@ class ProviderInfo:
 
 class ModelCatalogue(Protocol):
     def providers(self) -> tuple[ProviderInfo, ...]:
-        """Returns all known providers, configured or not, for `GET /models/`."""
+        """Returns all known providers for `GET /models/`, whether or not they're configured."""
 
     def require(self, model: str) -> ModelInfo | None:
-        """Returns the listed facts about `model`. Returns None if it isn't listed but its provider may have it.
+        """Returns the listed `model`, or None if it isn't listed but its provider may have it.
 
         Raises ModelUnknown or ModelNotConfigured.
         """
 
     def require_vision(self, model: str) -> None:
-        """Raises VisionNotSupported if `model` is known to accept only text. Allows unlisted models."""
+        """Raises VisionNotSupported if `model` is known to only accept text. Unlisted models are allowed."""
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
-        """Returns the API names of the options that `model`'s provider would ignore."""
+        """Returns those of the API's `options` that `model`'s provider would ignore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +192,12 @@ FREE: Final = ModelPrice(Decimal(0), Decimal(0))
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices by model, or by a prefix that ends in ``*``. The longest match applies."""
+    """Prices by model name, or by a prefix that ends in ``*``. An exact name wins, then the longest prefix."""
 
     prices: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def of(self, model: str) -> ModelPrice | None:
-        """Returns the model's price, or None."""
+        """Returns the model's price, or None if there isn't one."""
         if (exact := self.prices.get(model)) is not None:
             return exact
         fitting = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
@@ -209,25 +209,25 @@ class PriceTable:
 class Prices(Protocol):
     @property
     def table(self) -> PriceTable:
-        """Returns the current prices. An operator's change takes effect within seconds."""
+        """The current prices. A change by an operator takes effect within seconds."""
 
 
 class NoPrices:
-    """Prices of an installation that doesn't have any."""
+    """An empty price table, for use without a price store."""
 
     table = PriceTable()
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSpending:
-    """The usage of an ended turn, and the owner to whom it's attributed."""
+    """The usage of an ended turn, and the user, key and agent to whom it's attributed."""
 
     usage: WireUsage
     attribution: Attribution
 
 
 def priced(usage: WireUsage, model: str, prices: PriceTable) -> WireUsage:
-    """Returns the usage with its cost at these prices."""
+    """Returns the usage with its cost at these prices, or without a cost if the model has no price."""
     price = prices.of(model)
     cost = None if price is None else decimal_text(price.cost(usage.input_tokens, usage.output_tokens))
     return usage.model_copy(update={"cost": cost})

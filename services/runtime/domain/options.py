@@ -18,12 +18,12 @@ class SupportedOptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OptionCheck:
-    """Rejects options that would be ignored."""
+    """Rejects options that the agent or its model would ignore."""
 
     models: SupportedOptions
 
     def __call__(self, options: TurnOptions, agent: AgentSpec) -> None:
-        """Raises OptionNotSupported with one detail per option."""
+        """Raises OptionNotSupported with one detail for each unsupported option."""
         asked = list(_asked(options))
         if not agent.with_options(options).calls_tools:
             _refuse([option for option in asked if option in _ABOUT_CALLS], "this agent doesn't call tools")
@@ -31,7 +31,7 @@ class OptionCheck:
 
 
 def _asked(options: TurnOptions) -> Iterator[str]:
-    """Yields the settings that change a model's default behavior."""
+    """Yields the names of options that change the model's default behavior."""
     for name in options.given():
         if name == "tool_choice" and options.forced_call is None:
             continue

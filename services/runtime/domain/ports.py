@@ -1,7 +1,7 @@
-"""Ports of the use cases: storage, deltas and metrics.
+"""Ports of the use cases for storage, deltas and metrics.
 
-During an outage, database ports raise ``StoreUnavailable``. The call may still have taken effect. All calls can be
-repeated.
+During an outage, database ports raise ``StoreUnavailable``, although the call may have taken effect. All calls are safe
+to repeat.
 """
 
 from collections.abc import Collection, Sequence
@@ -35,61 +35,65 @@ from services.runtime.domain.turns import (
 class AdmissionBatch(Protocol):
     @property
     def view(self) -> AdmissionView:
-        """Returns the state, including sessions that the submissions create."""
+        """The state of the database, including the sessions that the submissions create."""
 
     @property
     def begun(self) -> Sequence[NewSession]:
-        """Returns the sessions that the batch has created. Available after ``write``."""
+        """The sessions that the batch has created. Available after ``write``."""
 
     async def write(self, decisions: Sequence[Decision]) -> list[ClaimedTurn]:
-        """Writes the decisions and their events. Returns the turns claimed for this worker, in order."""
+        """Writes the decisions with their events. Returns the turns that this worker has claimed, in order."""
 
 
 class ImageAddresses(Protocol):
-    """Rules for the web addresses that models may receive."""
+    """The rules for image URLs that models may receive."""
 
     async def refusal(self, address: str, /) -> str | None:
-        """Returns the reason why models may not receive this address, or None."""
+        """Returns the reason why models may not receive this URL, or None if they may."""
 
 
 class TurnAdmissions(Protocol):
     def open(self, submissions: Sequence[Submission]) -> AbstractAsyncContextManager[AdmissionBatch]:
-        """Opens a transaction that locks the submissions' sessions. Commits it when the block ends."""
+        """Opens a transaction that locks the submissions' sessions, and commits it when the block ends."""
 
 
 class TurnOutcomes(Protocol):
     async def commit(
         self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]
     ) -> Sequence[CommitResult | Exception]:
-        """Ends turns whose fencing token is valid, and claims the next turns of the sessions in ``claim_in``.
+        """Ends the turns that this worker still holds, and claims the next turns of the sessions in ``claim_in``.
 
-        Raises if no turn was ended. Otherwise, the result of a failed outcome is its exception.
+        Returns the result or exception of each outcome. Raises if no turn was ended.
         """
 
 
 class LeaseReclaimer(Protocol):
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        """Reads the live turns.
+        """Returns the live turns.
 
-        ``unknown`` turns belong to this worker but don't run here, because a commit's acknowledgement was lost. They
-        count as orphans. ``overdue_grace``: seconds after the deadline.
+        ``unknown`` are the IDs of turns that this worker has claimed but isn't running, because a commit's
+        acknowledgement was lost. They count as orphaned. A turn is overdue ``overdue_grace`` seconds after its
+        deadline.
         """
 
     async def open_waits(self) -> int: ...
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
-        """Claims the first queued turn of each idle session. Skips sessions that another worker has locked."""
+        """Claims the first queued turn of each idle session. Sessions that another worker has locked are skipped."""
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:
-        """Takes turns over from dead workers and emits their restart events. Skips turns of workers that are back."""
+        """Takes over turns from dead workers and emits their restart events.
+
+        Turns of workers that have renewed their lease meanwhile are skipped.
+        """
 
 
 class WorkerLease(Protocol):
     async def renew(self) -> None:
-        """Extends this worker's lease by one period of the database's clock."""
+        """Extends this worker's lease by one period, by the database's clock."""
 
     async def release(self) -> None:
-        """Releases the lease, so that other workers can take over this worker's turns immediately."""
+        """Releases the lease, so that other workers can immediately take over this worker's turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,27 +108,33 @@ class ConversationStore(Protocol):
         """Returns the session's agent, or None if the session no longer exists."""
 
     async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
-        """Returns messages of turns above position ``after`` and up to ``through``, in order, with their positions.
+        """Returns the messages of turns after position ``after`` and up to ``through``, in order, with their positions.
 
-        Skips failed turns, so that a message that the provider rejects can't spoil the next turn.
+        Failed turns are skipped, so that a message that the provider rejects can't make later turns fail.
         """
 
     async def steps(self, turn_id: str) -> list[Step]: ...
 
     async def allowed_calls(self, turn_id: str) -> dict[str, str]:
-        """Returns the hashes of calls that a person has approved, by call ID."""
+        """Returns the hashes of the tool calls that a person has approved, by call ID."""
 
 
 class SessionLineage(Protocol):
     async def lineage(self, session_id: str) -> Sequence[str]:
-        """Returns the session from which this one was forked, that session's source, and so on, at most 20."""
+        """Returns the IDs of the session that this one was forked from, of that session's source, and so on.
+
+        The lineage has at most 20 sessions.
+        """
 
 
 class SessionReads(Protocol):
-    """Reads for callers. Returns None for entities that the caller may not see, and omits them from lists."""
+    """Reads sessions, messages, turns and actions for a caller.
+
+    Entities that the caller may not see are returned as None, and omitted from lists.
+    """
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
-        """Returns the caller's sessions, or with the matching scope the company's. Newest first."""
+        """Returns the caller's sessions, newest first, or with the matching scope, all of the company's sessions."""
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 
@@ -138,10 +148,10 @@ class SessionReads(Protocol):
         turn_id: str | None = None,
         cursor: str | None = None,
     ) -> MessagePage | None:
-        """Returns all messages, or those of one turn, oldest first. A reply directly follows its question."""
+        """Returns the session's messages, or those of one turn, oldest first. A reply directly follows its question."""
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
-        """Finds the turn in this session, or in any session if None."""
+        """Returns the turn, which must belong to the session unless ``session_id`` is None."""
 
     async def turns(
         self,
@@ -166,34 +176,34 @@ class SessionReads(Protocol):
         offset: int,
         cursor: str | None = None,
     ) -> ActionPage:
-        """Returns the open actions in sessions that the caller may see, oldest first."""
+        """Returns the open actions in the sessions that the caller may see, oldest first."""
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
-        """Returns whether the company's command has a turn or was rejected."""
+        """Returns whether the company's command became a turn or was rejected."""
 
 
 class WatchedTurns(Protocol):
-    """Turns for stream readers. Methods return None for a turn that the caller may not see."""
+    """Turns for stream readers. Methods return nothing for a turn that the caller may not see."""
 
     async def watch(
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
-        """Counts a request for the turn's text. Returns the turn and this count, or None as count for an ended turn.
+        """Counts a reader's request for the turn's text. Returns the turn and the number of requests so far.
 
-        ``after_step``: only returns the texts of later steps.
+        The number is None if the turn has ended. Only the texts of steps after ``after_step`` are returned.
         """
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
 
     async def events(self, turn_id: str, company_id: str, *, after: int) -> Sequence[Received]:
-        """Returns the recorded events of a turn with a sequence number above ``after``, in order."""
+        """Returns the turn's recorded events with a sequence number above ``after``, in order."""
 
 
 class DeltaSink(Protocol):
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        """Sends in order, without waiting. Delivery isn't guaranteed.
+        """Sends the event without waiting. Events stay in order, but delivery isn't guaranteed.
 
-        ``follows``: the sequence number of the turn's event that precedes the text.
+        ``follows`` is the sequence number of the turn's latest event before the text.
         """
 
 

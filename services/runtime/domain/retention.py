@@ -1,4 +1,4 @@
-"""Retention: how long unused sessions are kept."""
+"""Retention settings, which determine how long unused sessions are kept."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from services.runtime.domain.sessions import LockedSession
 
 
 class SessionPlace(NamedTuple):
-    """A session's position among a company's sessions, by creation time."""
+    """A session's position in its company's sessions, ordered by creation time."""
 
     created_at: datetime
     id: str
@@ -16,9 +16,9 @@ class SessionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OldSessions:
-    """Sessions older than the retention period. ``idle`` ones haven't had a turn for that long, either.
+    """A batch of sessions older than the retention period. ``idle`` are those that have also had no turn for that long.
 
-    ``last``: the position from which to continue, or None if there are no more.
+    ``last`` is the position to continue from, or None if there are no more sessions.
     """
 
     idle: list[LockedSession]
@@ -27,14 +27,17 @@ class OldSessions:
 
 class RetentionReads(Protocol):
     async def session_days(self, company_id: str) -> int | None:
-        """Returns the company's own retention in days."""
+        """Returns the company's own retention in days, or None if it hasn't set one."""
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """Returns the next company with sessions, by ID, and its retention in days. None means unlimited."""
+        """Returns the ID of the next company that has sessions, and its retention in days.
+
+        The retention is None if it's unlimited. Returns None after the last company.
+        """
 
 
 class RetentionWriter(Protocol):
     async def set_session_days(self, company_id: str, days: int | None) -> None: ...
 
     async def lock_old(self, company_id: str, days: int, *, after: SessionPlace | None, limit: int) -> OldSessions:
-        """Reads up to ``limit`` sessions and locks the idle ones. Skips those that another transaction has locked."""
+        """Reads up to ``limit`` sessions and locks the idle ones. Sessions that are already locked are skipped."""

@@ -1,4 +1,4 @@
-"""Sessions: permission to write, and changes within a transaction."""
+"""Sessions: checks of the caller's permissions, and changes within a transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """A turn whose messages a session contains. ``position`` is its position in that session."""
+    """A turn to fork a session at. ``position`` is the turn's position in that session."""
 
     position: int
     has_ended: bool
@@ -28,10 +28,10 @@ class ForkPoint:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A session that starts with the history of another session.
+    """A new session that starts with the history of another session.
 
-    ``through``: the last turn to copy, or None for all. ``expires_after``: seconds, or None if the session doesn't
-    expire.
+    ``through`` is the position of the last turn to copy, or None for all. ``expires_after`` is in seconds, or None if
+    the session doesn't expire.
     """
 
     id: str
@@ -58,7 +58,7 @@ class LockedSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionCreation:
-    """A session and the command that creates it."""
+    """A session with the command that creates it."""
 
     session: NewSession
     command: CommandContext
@@ -66,90 +66,93 @@ class SessionCreation:
 
 class SessionCreations(Protocol):
     async def add(self, creations: Sequence[SessionCreation]) -> None:
-        """Adds the sessions and their events in one transaction. If there is an error, adds none.
+        """Adds the sessions and their events in one transaction. If there is an error, none is added.
 
-        Raises ``AlreadyProcessed``, Conflict if the ID belongs to an existing or deleted session, and QuotaExceeded
-        above the company's limit.
+        Raises ``AlreadyProcessed``, Conflict if an existing or deleted session has the same ID, and QuotaExceeded if
+        the company exceeds its limit.
         """
 
 
 class SessionWriter(Protocol):
-    """Changes one session in the caller's transaction."""
+    """Changes sessions in the caller's transaction."""
 
     async def check_quota(self, company_id: str) -> None:
         """Raises QuotaExceeded if the company has reached its session limit."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
-        """Returns None if the session doesn't contain messages of that turn.
+        """Returns the turn's place in the session, or None if the session doesn't contain any of its messages.
 
-        Messages in a fork keep their original turns.
+        Copied messages in a fork still refer to their original turns.
         """
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
-        """Adds the session with copies of completed turns' messages.
+        """Adds the session with copies of the completed turns' messages.
 
-        Returns None if the ID is or was in use, or the source is no longer active. Doesn't copy messages that are added
-        to the source during the fork.
+        Returns None if the ID is or was in use, or if the source is no longer active. Messages that are added to the
+        source during the fork aren't copied.
         """
 
     async def find(self, session_id: str) -> LockedSession | None:
-        """Like ``lock``, but doesn't lock the session, so that nothing waits for readers."""
+        """Returns the session without locking it, so that nothing has to wait for readers."""
 
     async def lock(self, session_id: str) -> LockedSession | None: ...
 
     async def turn(self, turn_id: str) -> LockedTurn | None:
-        """Returns the turn. It may change unless its session is locked."""
+        """Returns the turn. Unless its session is locked, the turn may change."""
 
     async def live_turns(self, session_id: str) -> list[LockedTurn]:
-        """Returns the queued, running and waiting turns, in order."""
+        """Returns the session's queued, running and waiting turns, in order."""
 
     async def lock_expired(self, limit: int) -> list[LockedSession]:
-        """Locks expired sessions without a queued or running turn. The longest expired come first."""
+        """Locks and returns expired sessions without a queued or running turn. Those that expired first come first."""
 
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
         """Cancels live turns and closes their waits. Each turn reserves ``events`` event numbers.
 
-        Returns each turn's usage so far. A running turn keeps its worker until its execution has stopped.
+        Returns each turn's usage so far, by turn ID. A running turn keeps its worker until its execution has stopped.
         """
 
     async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...
 
     async def set_agent(self, session: NewSession) -> bool:
-        """Sets the agent. Returns False if the session already has an agent or turns."""
+        """Sets the session's agent. Returns False if it already has an agent or turns."""
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
-        """Adds messages to the history before the next turn, under the session's lock. Returns them."""
+        """Adds messages to the history and returns them. The session must be locked."""
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        """Rejects further turns. ``deletion`` is the message context of the session's last event."""
+        """Marks the session as being deleted, which rejects further turns.
+
+        ``deletion`` is the message context of the session's last event.
+        """
 
     async def is_held(self, session_id: str) -> bool:
-        """Returns whether an execution of this session is still running."""
+        """Returns whether a worker is still executing one of the session's turns."""
 
     async def deletion(self, session_id: str) -> MessageContext | None:
-        """Returns the context passed to ``mark_deleting``, or None if the session isn't being deleted.
+        """Locks the session and returns the context passed to ``mark_deleting``.
 
-        Locks the session.
+        Returns None if the session isn't being deleted.
         """
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
-        """Returns whether the company's deleted session still has a tombstone."""
+        """Returns whether the company has deleted the session and its tombstone still exists."""
 
     async def remove(self, *session_ids: str) -> None:
         """Deletes the sessions with their turns, steps and messages. Tombstones prevent reuse of their IDs."""
 
 
 def valid_id(name: str, identifier: str) -> str:
-    """Returns a well-formed ID without checking whether it exists. Raises NotFound."""
+    """Returns the ID if it's well-formed, whether or not it exists. Raises NotFound otherwise."""
     if not is_id(identifier):
         raise NotFound(f"There is no such {name}.")
     return identifier
 
 
 def require(name: str, found: T | None) -> T:
-    """Returns what was found. Raises NotFound for None."""
+    """Returns ``found``. Raises NotFound if it's None."""
     if found is None:
         raise NotFound(f"There is no such {name}.")
     return found

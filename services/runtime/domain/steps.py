@@ -1,4 +1,4 @@
-"""Recorded steps of turns, with a codec and events for each kind."""
+"""The recorded steps of turns, with a codec and events for each kind of step."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,9 +25,9 @@ from services.runtime.domain.tools import ToolsetVersion
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """A model answer that requests tools, or a final answer whose `problems` with the output schema are recorded.
+    """A model answer that requests tools, or a final answer that doesn't match the output schema, with its `problems`.
 
-    A turn's first answer records the versions of the turn's toolsets.
+    A turn's first answer also records the versions of the turn's toolsets.
     """
 
     answer: ModelAnswer
@@ -38,16 +38,16 @@ class ModelOutput:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A recorded step. `number` counts the turn's model calls from 1.
+    """A recorded step of a turn. `number` counts the turn's model calls from 1.
 
-    A tool result has the number of the model response that requested the call.
+    A tool result has the number of the model answer that requested the call.
     """
 
     number: int
     content: ModelOutput | ToolResult
 
     def to_row(self) -> JsonObject:
-        """Returns the step's columns in `steps`. `call_id` is empty unless the step is about a single call."""
+        """Returns the step's columns in the table `steps`. For a step that isn't about one call, `call_id` is empty."""
         codec = _BY_CONTENT[type(self.content)]
         return {"number": self.number, "call_id": "", "kind": codec.kind, **codec.encode(self.content)}
 
@@ -61,7 +61,7 @@ class Step:
 
 
 class StepCodec(Protocol):
-    """Encodes and decodes one kind of step and its events. Decoding ignores unknown fields."""
+    """Encodes and decodes one kind of step, and creates its events. Decoding ignores unknown fields."""
 
     kind: str
     content: type[Any]
@@ -125,7 +125,7 @@ _BY_CONTENT: Final[Mapping[type, StepCodec]] = {codec.content: codec for codec i
 
 
 def toolsets_to_json(toolsets: Iterable[ToolsetVersion]) -> JsonObject:
-    """Returns fields to add to the first answer's object. They are empty without toolsets."""
+    """Returns the fields that record the toolsets in the first answer, or an empty object if there are none."""
     listed = [asdict(toolset) for toolset in toolsets]
     return {"toolsets": listed} if listed else {}
 
@@ -135,7 +135,7 @@ def _toolsets(payload: Mapping[str, Any]) -> tuple[ToolsetVersion, ...]:
 
 
 def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResult]]]:
-    """Returns the recorded answers in order, each with the results of its calls by call ID."""
+    """Returns the recorded model answers in order, each with the results of its calls by call ID."""
     found: list[tuple[ModelOutput, dict[str, ToolResult]]] = []
     results: dict[int, dict[str, ToolResult]] = {}
     for step in steps:
@@ -149,7 +149,7 @@ def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResul
 
 
 def calls_made(steps: Sequence[Step]) -> tuple[Message, ...]:
-    """Returns the calls of an ended turn and their results, as later turns see them."""
+    """Returns the tool calls and results of an ended turn, as messages for later turns."""
     messages: list[Message] = []
     for output, results in rounds(steps):
         answer = output.answer

@@ -1,4 +1,4 @@
-"""Formats tables as text for a model, and names tables for queries."""
+"""Formats tables as text for models, and names tables for queries."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ _NOT_A_NAME: Final = re.compile(r"\W+", re.ASCII)
 
 
 def described(tables: Sequence[Sheet]) -> str:
-    """Describes sheets by their columns, types and first rows."""
+    """Describes each sheet by its columns, their types and the first rows."""
     blocks = [
         "\n".join(
             (
@@ -33,7 +33,7 @@ def counted(rows: int) -> str:
 
 
 def query_names(sheets: Iterable[str]) -> list[str]:
-    """Returns unique sheet names that don't need quotes in SQL."""
+    """Returns a unique name for each sheet that doesn't need quotes in SQL."""
     names: list[str] = []
     for sheet in sheets:
         base = _NOT_A_NAME.sub("_", sheet).strip("_").lower() or "sheet"
@@ -47,7 +47,7 @@ def query_names(sheets: Iterable[str]) -> list[str]:
 
 
 def rendered(rows: Iterable[Sequence[Any]], *, longest: int = _LONGEST_CELL) -> str:
-    """Formats one line per row, with bars between cells. Cuts cells at ``longest`` characters."""
+    """Formats each row as a line with bars between the cells. Cells are cut at ``longest`` characters."""
     return "\n".join(" | ".join(_cell(cell, longest) for cell in row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Tools for the agent loop and `GET /tools/`."""
+"""Tools for the agent loop and for `GET /tools/`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonO
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """Describes a tool to models.
+    """The definition of a tool, which describes it to models.
 
-    `parameters` is the JSON Schema of the arguments, which are validated before each call. `safe_to_repeat`: repeating
-    a call with the same arguments is harmless, so it's repeated if a crash lost its outcome. `retries`: retries of a
-    safe call after temporary failures. `timeout_seconds` covers all attempts. `run_by_client`: whether the turn's
-    caller runs the tool. `toolset`: the tool's source, empty for a built-in tool.
+    `parameters` is the JSON Schema of the arguments, which are validated before each call. A call of a tool that is
+    `safe_to_repeat` is repeated if a crash lost its outcome, and retried up to `retries` times after temporary
+    failures. `timeout_seconds` covers all attempts. If `run_by_client` is set, the turn's caller runs the tool.
+    `toolset` is the tool's source, which is empty for a built-in tool.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The caller, session and turn of a call. A repeated call has the same `call_id`."""
+    """The caller, session and turn of a tool call. A repeated call has the same `call_id`."""
 
     call_id: str
     turn_id: str
@@ -63,18 +63,18 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """Returns a key that is unique to this call and identical for all of its attempts.
+        """A key that is unique to this call and the same for all of its attempts.
 
-        A call outside of turns has its own ID.
+        A call outside of turns uses its own ID.
         """
         return f"{self.turn_id}.{self.call_id}" if self.turn_id else self.call_id
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The result for the model. The caller also receives `warnings`, with the reply.
+    """The result of a tool call for the model. `warnings` are returned to the turn's caller with the reply.
 
-    `cut`: whether the text is only the start of a response that was too large to read.
+    `cut` is set if the text is only the start of a response that was too large to read.
     """
 
     text: str
@@ -85,10 +85,10 @@ class ToolOutput:
 
 
 class ToolFailed(Exception):
-    """The call failed. The model receives the message, and the turn continues.
+    """The tool call failed. The model receives the message, and the turn continues.
 
-    `retry`: whether the failure may be temporary (connection error, timeout, 429, 5xx), so that a safe call is retried.
-    `retry_after`: the seconds to wait, as requested by the target.
+    `retry` is set if the failure may be temporary (connection error, timeout, 429, 5xx), so that a safe call is
+    retried. `retry_after` is the delay in seconds that the target asked for.
     """
 
     def __init__(self, message: str, *, retry: bool = False, retry_after: float | None = None) -> None:
@@ -101,11 +101,11 @@ LONGEST_RESULT: Final = 20_000
 
 
 def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -> str:
-    """Cuts a result to ``longest`` characters for the model, and states its full length.
+    """Cuts a result to ``longest`` characters for the model, and appends its full length.
 
-    `cut`: whether the text itself is only the start of a longer one.
+    `cut` is set if the text itself is only the start of a longer one.
     """
-    # PostgreSQL can't store NUL or unpaired surrogates in text. The model must see the same text that is stored.
+    # PostgreSQL can't store NUL or unpaired surrogates in text, and the model must see the text that is stored.
     text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     if cut:
         return f"{text[:longest]}\n[truncated: more than {len(text)} characters in total]"
@@ -117,12 +117,12 @@ class Tool(Protocol):
     def definition(self) -> ToolDefinition: ...
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        """Calls the tool. Raises ToolFailed with a message for the model. May be cancelled at its timeout."""
+        """Calls the tool. Raises ToolFailed with a message for the model. The call may be cancelled at its timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedefinedTool:
-    """A tool with an overridden definition, for example because of policies."""
+    """A tool whose definition is overridden, for example by the agent's policies."""
 
     tool: Tool
     definition: ToolDefinition
@@ -133,12 +133,12 @@ class RedefinedTool:
 
 @dataclass(frozen=True, slots=True)
 class ClientTool:
-    """A tool that the turn's caller runs. The turn waits for its result. The service never calls it."""
+    """A tool that the turn's caller runs while the turn waits for the result. The service never calls it."""
 
     definition: ToolDefinition
 
     async def call(self, _arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
-        raise ToolFailed(f"{self.definition.name} runs in the client; the service can't call it.")
+        raise ToolFailed(f"{self.definition.name} runs in the client, so the service can't call it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class ToolsetVersion:
 
 
 class Toolbox(Mapping[str, Tool]):
-    """Tools by name, in catalogue order."""
+    """A mapping of tools by name, in the catalogue's order."""
 
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}
@@ -176,9 +176,9 @@ class Toolbox(Mapping[str, Tool]):
 
 
 class TurnTools(Toolbox):
-    """The tools of one turn, in the order shown to the model. If names repeat, the first tool wins.
+    """The tools of a turn, in the order in which the model sees them. If tools share a name, the first one is used.
 
-    `warnings` are about the agent's tools that this turn lacks. `toolsets`: the versions of its toolsets.
+    `warnings` mention tools of the agent that aren't available. `toolsets` are the versions of its toolsets.
     """
 
     def __init__(

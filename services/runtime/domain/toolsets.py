@@ -1,4 +1,4 @@
-"""Toolsets of external tools: their versions, and the ports that find them and call their targets."""
+"""Toolsets of external tools: their versions, and the ports that look them up and call their targets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Toolset:
-    """One version of a company's toolset. Equal only to itself.
+    """A version of a company's toolset. Instances are compared by identity.
 
-    `config` contains the fields of its type, see libs/contracts/api/toolsets.py. `secrets`: Base64 ciphertexts of the
-    secrets in its headers, by name. Undefined secrets are absent.
+    `config` contains the fields of its type, see libs/contracts/api/toolsets.py. `secrets` maps the names of the
+    secrets in its headers to Base64 ciphertexts. Undefined secrets are absent.
     """
 
     company_id: str
@@ -43,7 +43,7 @@ class Toolset:
         )
 
     def definition(self, tool: ConnectedTool) -> ToolDefinition:
-        """Returns the definition for models, under the tool's full name `<toolset>.<tool>`."""
+        """Returns the tool's definition for models, with the full name `<toolset>.<tool>`."""
         return ToolDefinition(
             name=f"{self.name}.{tool.name}",
             description=tool.description,
@@ -57,33 +57,33 @@ class Toolset:
 
 
 class ToolsetUnusable(ValidationFailed):
-    """The toolset's description is invalid, or its target doesn't respond as its type requires."""
+    """The toolset's description is invalid, or its target doesn't behave as the toolset's type requires."""
 
     @classmethod
     def at(cls, field: str, message: str) -> "ToolsetUnusable":
-        """Returns an error about the toolset's address in ``field``."""
+        """Creates an error about the toolset's address, which is in ``field``."""
         hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "isn't public" in message else None
         return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
 
 class ToolsetConnector(Protocol):
-    """Connects to the targets of one type of toolset."""
+    """Connects to the targets of one toolset type."""
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        """Returns the tools of the target or the description, with the type's defaults.
+        """Returns the tools of the target or description, with the defaults of the toolset's type.
 
-        Unusable tools are omitted and listed. If a toolset names an unusable tool, raises ToolsetUnusable. The caller's
-        time limit may cancel this.
+        Unusable tools are listed as omitted. Raises ToolsetUnusable if the toolset explicitly names one of them. The
+        caller may cancel this at its time limit.
         """
 
     async def call(
         self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
     ) -> ToolOutput:
-        """Calls one of `toolset.tools`, like `Tool.call`."""
+        """Calls one of `toolset.tools`. It behaves like `Tool.call`."""
 
 
 class ToolsetTool:
-    """A toolset's tool, called through the connector for its type."""
+    """A toolset's tool, which is called through the connector for the toolset's type."""
 
     def __init__(self, connector: ToolsetConnector, toolset: Toolset, tool: ConnectedTool) -> None:
         self.definition: ToolDefinition = toolset.definition(tool)
@@ -105,6 +105,6 @@ class ToolsetCatalogue(Protocol):
     ) -> Sequence[Toolset]:
         """Returns the company's existing toolsets with these names, in the order of `names`.
 
-        `versions` sets the version of some of them. The rest use the newest version. A version is always the same
-        object, so that derived values can be cached. Raises ServiceUnavailable if the toolsets can't be read.
+        Toolsets in `versions` have that version, and all others have the newest one. The same version is always the
+        same object, so that derived values can be cached. Raises ServiceUnavailable if the toolsets can't be read.
         """

@@ -1,4 +1,4 @@
-"""Turns and their events: submitted, claimed by a worker and committed.
+"""Turns, from submission through a worker's claim to the committed outcome, with their events.
 
 A turn is the subject of its events, and its command is their cause. The turn's ID is the command's ID.
 """
@@ -32,14 +32,14 @@ from services.runtime.domain.steps import Step
 from services.runtime.domain.waits import NewWait
 
 FIRST_SEQUENCE: Final = 1
-"""Sequence number of a turn's first event: turn.queued, turn.started or the command's rejection."""
-# These are stored in columns of the turn's row.
+"""Sequence number of a turn's first event, which is turn.queued, turn.started or the command's rejection."""
+# These fields of the reply are stored in separate columns of the turn's row.
 _REPLY_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A message that a turn of its session should answer.
+    """A message that was submitted to a session. If it's admitted, a turn answers it.
 
     ``blocks`` is None for plain text. ``validation_error`` is an error in the content that another service reported; it
     only counts for the first delivery, because a later response may differ. ``begins`` is the session to create if its
@@ -59,12 +59,12 @@ class Submission:
 
     @property
     def depends_on_agent(self) -> bool:
-        """Returns whether admission depends on the agent."""
+        """Whether the session's agent must be checked at admission."""
         options = self.request.options
         return self.question.has_image or (options is not None and options.change_something)
 
     def owned_by(self, owner_id: str) -> "Submission":
-        """Returns the submission with its session's owner, who may see the events."""
+        """Returns the submission with the session's owner, who may see its events."""
         return replace(self, message_context=replace(self.message_context, owner_id=owner_id))
 
     def queued(self, position: int, blocked_by: BlockedBy | None = None) -> Draft:
@@ -92,12 +92,12 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTurn:
-    """A turn held by this worker. Its fencing token ``fence`` guards every write.
+    """A turn that this worker holds. Its fencing token ``fence`` guards every write.
 
-    At the time of the claim: ``seconds_left`` until the deadline, the ``sequence`` number of the turn's latest event,
-    and the seconds ``worked`` on it. ``stream``: a reader follows the turn's text. ``after_wait``: the turn resumes
-    after a wait, and no call has started since. ``lost_attempts``: executions that ended with their worker or with an
-    unexpected exception.
+    At the time of the claim, ``seconds_left`` is the time until the deadline, ``sequence`` is the number of the turn's
+    latest event, and ``worked`` is the execution time so far. With ``stream``, a reader follows the turn's text. With
+    ``after_wait``, the turn resumes after a wait, and no call has started since. ``lost_attempts`` counts the
+    executions that ended with their worker or with an unexpected exception.
     """
 
     id: str
@@ -136,7 +136,7 @@ class ClaimedTurn:
 
 @dataclass(frozen=True, slots=True)
 class LockedTurn:
-    """A turn under its session's lock. ``sequence``: the number of its latest event."""
+    """A turn whose session is locked. ``sequence`` is the number of its latest event."""
 
     id: str
     session_id: str
@@ -155,13 +155,13 @@ class LockedTurn:
         return self.draft(event, 1)
 
     def draft(self, event: Event, number: int) -> Draft:
-        """Returns a draft of an event. ``number`` counts this transaction's events from 1."""
+        """Creates a draft of an event. ``number`` counts the turn's events in this transaction from 1."""
         return Draft(event, subject=self.id, context=self.message_context, sequence=self.sequence + number)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn as stored in its row. Without ``reply`` and ``error``, the turn was cancelled or is live."""
+    """The end of a turn, as stored in its row. Without ``reply`` and ``error``, the turn was cancelled or is live."""
 
     status: str
     sequence: int
@@ -172,7 +172,7 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A claimed turn's step to record, with its events."""
+    """A step of a claimed turn to be recorded, with its events."""
 
     turn: ClaimedTurn
     step: Step
@@ -183,24 +183,24 @@ class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     WAITING = "waiting"
-    """The turn has ``waits`` and no longer has a worker."""
+    """The turn is suspended until its ``waits`` are resolved, and no longer has a worker."""
     RELEASED = "released"
     """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
-    """This worker is stopping. Any other worker may take the turn over immediately."""
+    """This worker is stopping. Any other worker may immediately take over the turn."""
     CRASHED = "crashed"
     """An unexpected exception ended the execution. The turn is handed back for another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """The transition of a claimed turn: to a terminal or waiting state, or back to the queue.
+    """The transition of a claimed turn to a terminal or waiting state, or back to the queue.
 
-    A terminal transition has an ``event`` and optionally its encoded ``payload``. The turn's ``preceding`` events are
-    written first. ``usage`` covers the whole turn if it completed, and only unrecorded steps if it failed. ``toolsets``
-    are the versions offered to a completed turn with one step, whose last answer is stored only as the reply.
-    ``sequence`` is only known for a completed turn that started on admission: it's the number of the turn's latest
-    event. ``calls_made``: a completed turn's calls with their results. ``cause`` of an internal error: see
+    A terminal transition has an ``event``, optionally with its encoded ``payload``. The turn's ``preceding`` events are
+    written first. ``usage`` covers the whole turn if it completed, but only unrecorded steps if it failed. ``toolsets``
+    are the versions offered to a completed turn with one step, whose answer is only stored as the reply. ``sequence``
+    is the number of the turn's latest event; it's only known for a completed turn that started on admission.
+    ``calls_made`` are a completed turn's calls with their results. ``cause`` is the cause of an internal error, as in
     ``cause_of``.
     """
 
@@ -221,7 +221,7 @@ class TurnOutcome:
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:
-    """Returns a failure. ``unrecorded``: the usage of a model answer that came with the error."""
+    """Returns the outcome of a failed turn. ``unrecorded`` is the usage of an answer that wasn't recorded as a step."""
     info = error.info(turn.message_context.correlation_id)
     event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
     error_json = event.error.model_dump(mode="json")
@@ -230,7 +230,10 @@ def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = No
 
 
 def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) -> TurnOutcome:
-    """Hands the turn back after an unexpected exception, or fails it after the last of its ``attempts``."""
+    """Returns the outcome of an unexpected exception.
+
+    The turn is handed back for another attempt, or fails if this was the last of its ``attempts``.
+    """
     if turn.lost_attempts + 1 < attempts:
         return TurnOutcome(turn, OutcomeKind.CRASHED)
     return failed(turn, InternalError(message, cause=cause_of(problem)))
@@ -238,9 +241,9 @@ def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """The result of a commit. ``applied`` is false if another worker or a cancellation was first.
+    """The result of committing an outcome. ``applied`` is false if another worker or a cancellation was faster.
 
-    ``next_turn`` is the session's next turn, claimed for this worker.
+    ``next_turn`` is the session's next turn if this worker has claimed it.
     """
 
     applied: bool
@@ -249,9 +252,9 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class OrphanedTurn:
-    """A live turn whose worker is dead or whose deadline is long past.
+    """A live turn whose worker is dead or whose deadline has long passed.
 
-    ``lost_attempts`` includes this one, unless the turn was handed back; in that case, ``worker_id`` is None.
+    ``lost_attempts`` includes the current attempt, unless the turn was handed back; ``worker_id`` is then None.
     """
 
     turn: ClaimedTurn
@@ -263,12 +266,12 @@ class OrphanedTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnSnapshot:
-    """The live turns in the database.
+    """A snapshot of the live turns in the database.
 
-    ``held``: fencing token and status of this worker's turns. ``watches``: the number of readers' requests for their
-    text. ``claimable``: company and session of idle sessions with queued turns; companies take turns. ``deleting``:
-    sessions with an unfinished deletion. ``due``: waiting turns with a due wait, by session. ``queued`` counts all
-    queued turns.
+    ``held`` maps this worker's turns to their fencing token and status. ``watches`` counts the readers' requests for
+    their text. ``claimable`` lists the company and session of idle sessions with queued turns, alternating between
+    companies. ``deleting`` are sessions whose deletion is unfinished. ``due`` lists waiting turns with a due wait, with
+    their session. ``queued`` counts all queued turns.
     """
 
     held: dict[str, tuple[int, str]]
@@ -281,7 +284,7 @@ class TurnSnapshot:
 
 
 def stored_reply(payload: bytes) -> bytes:
-    """Returns the part of a ``turn.completed`` payload that is stored."""
+    """Returns the part of a ``turn.completed`` payload that is stored in the turn's ``reply``."""
     reply: JsonObject = read_json(payload)
     for name in _REPLY_COLUMNS:
         del reply[name]
@@ -290,7 +293,7 @@ def stored_reply(payload: bytes) -> bytes:
 
 
 def whole_reply(stored: str, text: str, turn: Mapping[str, Any]) -> JsonObject:
-    """Rebuilds the payload of ``turn.completed`` from the message's ``text`` and the decoded columns of ``turn``."""
+    """Rebuilds the ``turn.completed`` payload from the stored reply, the message's ``text`` and columns of ``turn``."""
     reply: JsonObject = read_json(stored)
     return {
         **{name: turn[name] for name in _REPLY_COLUMNS},

@@ -1,4 +1,4 @@
-"""Runs scheduled work."""
+"""Runs scheduled maintenance."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,9 +9,9 @@ _HOUR_SECONDS: Final = 3600.0
 
 
 async def keep_retention(remove_old_sessions: Callable[[], Awaitable[bool]]) -> None:
-    """Removes sessions beyond their retention every hour, until cancelled."""
+    """Removes sessions beyond their retention, every hour until cancelled."""
     while True:
         while await remove_old_sessions():
-            # Pauses, so that turns take precedence. A pass may take an hour.
+            # Pause between batches, so that turns take precedence. A pass may take an hour.
             await asyncio.sleep(_BREATH_SECONDS)
         await asyncio.sleep(_HOUR_SECONDS)

@@ -1,4 +1,4 @@
-"""Admits a message as a turn of its session, and starts the turn if it can run immediately."""
+"""Admits messages as turns of their sessions. A turn starts immediately if it can."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCom
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _LOOKUP_SECONDS: Final = 3.0
-"""Shorter than the gateway's wait for a command to be accepted."""
+"""This is shorter than the time for which the gateway waits for a command to be accepted."""
 _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
 
 class AdmitTurn:
-    """Admits one command per call. Concurrent calls share a transaction (``GroupCommit``)."""
+    """Admits one message per call. Concurrent calls share a transaction (``GroupCommit``)."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class AdmitTurn:
         self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
-        """Admits a turn. Raises ValidationFailed if the content can't become a turn.
+        """Decides on the message. Raises ValidationFailed if its content can't become a turn.
 
-        Records other rejections as decisions.
+        Other rejections are recorded and returned as decisions.
         """
         session_id = valid_id("session", command.session_id)
         question = question_of(command.content)
@@ -78,7 +78,7 @@ class AdmitTurn:
         return await self._commits.submit(submission)
 
     async def _commit(self, submissions: Sequence[Submission]) -> list[Decision]:
-        """Decides on a batch in one transaction. Claimed turns start during its commit (docs/decisions/0005)."""
+        """Decides on a batch in one transaction. Claimed turns start while it commits (docs/decisions/0005)."""
         claim = ClaimFuture()
         claimed: list[ClaimedTurn] = []
         try:
@@ -102,13 +102,16 @@ class AdmitTurn:
     def _speculative_start(
         self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
     ) -> None:
-        """Starts model calls during the batch's commit. Writes, deltas and tool calls wait for the claim."""
+        """Starts the claimed turns while the batch commits.
+
+        They may call models, but writes, deltas and tool calls wait until the claim is committed.
+        """
         questions = {submission.turn_id: submission.question for submission in submissions}
         for turn in claimed:
             self._engine.start(turn, questions[turn.id], claim)
 
     async def _address_error(self, parts: Sequence[Part]) -> ValidationFailed | None:
-        """Checks that images are on the public internet, whichever provider fetches them."""
+        """Returns an error if an image isn't on the public internet. This applies to all providers."""
         if self._addresses is None:
             return None
         places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
@@ -123,7 +126,7 @@ class AdmitTurn:
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
     ) -> tuple[UserMessage, ServiceError | None]:
-        """Adds its artifacts' metadata to the question. Returns it with the first error, if any."""
+        """Returns the question with its artifacts' metadata, and the first error, if any."""
         if self._artifacts is None:
             return question, ValidationFailed("Artifacts aren't available in this installation.")
         try:
@@ -139,7 +142,7 @@ class AdmitTurn:
 
 
 def question_of(content: str | Sequence[Block]) -> UserMessage:
-    """Converts the content to a message. Doesn't look up its artifacts.
+    """Converts the content to a message without looking up its artifacts.
 
     Raises ValidationFailed with a detail for each unusable block.
     """
@@ -180,7 +183,7 @@ async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: 
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
-    """Checks that image blocks reference images. A file block may reference any file."""
+    """Returns an error if an image block references another kind of file. File blocks may reference any file."""
     errors = [
         _block_error(place, "image", "wrong_kind", "this artifact isn't an image; use a file block for it")
         for place, part in enumerate(parts)

@@ -27,7 +27,7 @@ class Budgets:
     open_budgets: OpenBudgets
 
     async def create(self, transaction: Transaction, command: CreateBudget, context: CommandContext) -> None:
-        """Creates a budget. Raises Conflict if the company has too many."""
+        """Creates a budget. Raises Conflict if the company already has the maximum number."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.lock_and_count(company_id) >= MAX_BUDGETS:
             raise Conflict(f"The company has {MAX_BUDGETS} budgets, which is the maximum. Delete one first.")

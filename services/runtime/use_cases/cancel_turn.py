@@ -1,6 +1,6 @@
 """Cancels a queued, running or waiting turn.
 
-A guarded update decides whether cancellation or completion comes first.
+If the turn completes at the same time, a guarded update decides which comes first.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _EVENTS: Final = 2
 class CancelTurn:
     """Cancels a turn. ``on_cancelled`` is called just before the commit.
 
-    It triggers a search for the running execution and for the session's next turn.
+    It makes the reconciler stop the running execution and claim the session's next turn.
     """
 
     open_writer: OpenWriter

@@ -1,4 +1,4 @@
-"""Reads a turn for stream readers: marks it as watched and returns its recorded events."""
+"""Reads a turn for a reader of its stream: marks it as watched, and returns its recorded events."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ _TERMINAL = frozenset(event.TYPE for event in TURN_ENDS)
 
 @dataclass(frozen=True, slots=True)
 class ReadTurnStream:
-    """Reads a turn. ``on_watch`` receives a watched turn and its request count, in case it runs in this process.
+    """Reads turns for stream readers.
 
-    Another worker sees the mark at its next reconciliation, within a second.
+    ``on_watch`` is called with each watched turn and its request count, in case the turn runs in this process. Another
+    worker notices the request at its next reconciliation, within a second.
     """
 
     turns: WatchedTurns
@@ -27,7 +28,7 @@ class ReadTurnStream:
     on_watch: Callable[[str, int], None]
 
     async def watch(self, session_id: str, turn_id: str, caller: Identity, *, after_step: int) -> WatchedTurn | None:
-        """Returns the turn, or None if the caller doesn't have such a turn. Doesn't mark an ended turn."""
+        """Marks the turn as watched, unless it has ended. Returns it, or None if the caller has no such turn."""
         found = await self.turns.watch(session_id, turn_id, caller, after_step=after_step)
         if found is None:
             return None
@@ -37,9 +38,10 @@ class ReadTurnStream:
         return turn
 
     async def events(self, session_id: str, turn_id: str, caller: Identity, *, after: int) -> Sequence[Received]:
-        """Returns events with a sequence number above ``after``, in order. Empty if the caller may not see the turn.
+        """Returns the turn's events with a sequence number above ``after``, in order, if the caller may see the turn.
 
-        Events are retained for days, and turns as long as their session. An old turn only has its terminal event.
+        Events are only retained for days, but turns as long as their session. For an old turn, only its terminal event
+        is returned, rebuilt from its row.
         """
         end = await self.turns.end(session_id, turn_id, caller)
         if end is None:

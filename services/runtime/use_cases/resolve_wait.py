@@ -1,4 +1,4 @@
-"""Resolves a turn's waits once: with a caller's answer or, when due, with the service's own."""
+"""Resolves each of a turn's waits once, with the caller's answer or, when it's due, with the service's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ OpenWaits = Callable[[Transaction], WaitWriter]
 
 @dataclass(frozen=True, slots=True)
 class ResolveWait:
-    """Resolves a wait.
+    """Resolves a wait with a caller's answer.
 
-    If the turn resumes, calls ``on_resumed`` just before the commit, to start the turn soon after.
+    If the turn resumes, ``on_resumed`` is called just before the commit, to start the turn soon afterwards.
     """
 
     open_writer: OpenWriter
@@ -32,7 +32,7 @@ class ResolveWait:
     on_resumed: Callable[[], None]
 
     async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
-        """Resolves the wait. The same answer again has no effect. Raises Conflict for a different or late answer."""
+        """Resolves the wait. Repeating an answer has no effect. Raises Conflict for a different or late answer."""
         writer, waits = self.open_writer(transaction), self.open_waits(transaction)
         locked = await writer.lock(valid_id("session", command.session_id))
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
@@ -55,7 +55,7 @@ class ResolveWait:
                 self.on_resumed()
         transaction.emit(
             ResolveActionAccepted(session_id=session.id, turn_id=turn.id, turn=await waits.turn(turn.id)),
-            # Not the turn's subject, since the turn's stream has its own events.
+            # The turn isn't the subject, because this event must not appear in the turn's stream.
             subject=context.command_id,
             owner_id=session.owner_id,
             sequence=1,
@@ -89,7 +89,7 @@ class ResolveDueWaits:
 async def _resolve(
     transaction: Transaction, waits: WaitWriter, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
 ) -> bool:
-    """Resolves one wait. Returns whether the turn resumes."""
+    """Resolves the wait and emits its events. Returns whether the turn resumes."""
     result = KINDS[wait.kind].result(wait, answer)
     step = None if result is None else Step(wait.step, result)
     resolved = TurnActionResolved(

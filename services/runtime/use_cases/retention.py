@@ -1,4 +1,4 @@
-"""Sets and reads how long a company's sessions are kept."""
+"""Sets and returns how long a company's sessions are kept."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """A company's retention. ``default``: days for companies without a setting, or None for unlimited."""
+    """Companies' session retention. ``default`` is in days, or None for unlimited, for companies without a setting."""
 
     open_retention: OpenRetention
     reads: RetentionReads

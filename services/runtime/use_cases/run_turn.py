@@ -1,4 +1,4 @@
-"""Runs one claimed turn: builds the agent's input and the outcome to commit."""
+"""Runs a claimed turn: builds the agent's input, and the outcome to commit."""
 
 import asyncio
 from collections import OrderedDict
@@ -28,7 +28,7 @@ _IMAGE_CHARACTERS = 200
 
 @dataclass(slots=True)
 class _Conversation:
-    """A cached conversation. ``through``: the position of its last turn."""
+    """A cached conversation. ``through`` is the position of its last turn."""
 
     agent: SessionAgent
     messages: list[Message] = field(default_factory=list)
@@ -49,13 +49,13 @@ class TurnContext:
 
 
 class SessionGone(Exception):
-    """The session has been deleted."""
+    """The session was deleted while its turn was running."""
 
 
 class ConversationCache:
     """Caches the most recently used conversations, up to ``capacity`` characters in total.
 
-    Messages never change, so only newer messages are read.
+    Messages never change, so only messages that are newer than the cached ones are read.
     """
 
     def __init__(self, store: ConversationStore, *, capacity: int = 64_000_000) -> None:
@@ -65,7 +65,7 @@ class ConversationCache:
         self._size = 0
 
     async def context(self, turn: ClaimedTurn, question: UserMessage | None) -> TurnContext:
-        """Returns the agent's input. If ``question`` is None, reads it from the history."""
+        """Returns the agent's input. If ``question`` is None, it's read from the database."""
         conversation = await self._conversation(turn.session_id)
         if conversation.through < turn.position - 1:
             await self._read(turn, conversation, turn.position - 1)
@@ -77,7 +77,7 @@ class ConversationCache:
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
 
     def prime(self, session: NewSession) -> None:
-        """Adds a session that is about to be committed, because its first turn may run before it's readable."""
+        """Caches a session that is about to be committed, because its first turn may run before it can be read."""
         conversation = _Conversation(SessionAgent(session.agent, session.config_hash, session.agent_id), size=1000)
         conversation.extend(session.messages, session.next_position - 1)
         self.forget(session.id)
@@ -85,7 +85,7 @@ class ConversationCache:
         self._grow(conversation.size)
 
     def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
-        """Adds the messages of an ended turn. A failed turn adds none."""
+        """Adds an ended turn's messages to the cached conversation. A failed turn has none."""
         conversation = self._known.get(turn.session_id)
         if conversation is not None and conversation.through == turn.position - 1:
             before = conversation.size
@@ -93,7 +93,7 @@ class ConversationCache:
             self._grow(conversation.size - before)
 
     def forget(self, session_id: str) -> None:
-        """Removes the session's conversation. The next turn reads it again."""
+        """Removes the session's conversation from the cache. The next turn reads it again."""
         forgotten = self._known.pop(session_id, None)
         if forgotten is not None:
             self._size -= forgotten.size
@@ -114,7 +114,7 @@ class ConversationCache:
             after = conversation.through
             rows = await self._store.messages(turn.session_id, after, through)
             if conversation.through != after:
-                # A stale execution of the same session has also read messages, possibly fewer.
+                # Meanwhile, a stale execution in the same session has read messages, too, but possibly fewer.
                 continue
             before = conversation.size
             conversation.extend([message for _, message in rows], through)
@@ -148,9 +148,9 @@ class RunTurn:
     async def __call__(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome | None:
-        """Returns the outcome to commit, or None if this worker has lost the turn. Errors become outcomes.
+        """Runs the turn and returns its outcome, or None if this worker has lost the turn. Errors become outcomes.
 
-        The outcome may be ready before the claim is committed. Records and streamed text wait for the claim.
+        The turn may be done before its claim is committed. Records and streamed text wait for the claim.
         """
         try:
             async with asyncio.timeout(max(turn.seconds_left, 0.0)) as deadline:
@@ -229,7 +229,10 @@ def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message
 def _completed(
     turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable, sequence: int | None
 ) -> TurnOutcome:
-    """Encodes the reply once, so that the event, its outbox row and the response have the same bytes."""
+    """Returns the outcome of a completed turn.
+
+    The reply is encoded only once, so that the event, its outbox row and the response have the same bytes.
+    """
     message_id = new_id()
     # PostgreSQL can't store NUL in text, and the history must match the event.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
@@ -273,7 +276,7 @@ def _completed(
 
 
 def _finish_reason(reply: AgentReply) -> str:
-    """Maps the finish reason. A provider-specific reason counts as stop, because the reply is complete."""
+    """Maps the model's finish reason to the API's. A provider-specific reason counts as stop: the reply is complete."""
     if reply.requested:
         return "tool_calls"
     return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"

@@ -1,4 +1,4 @@
-"""Calls a toolset's target outside of turns, to list its tools or make a single call."""
+"""Uses toolsets outside of turns, to list a target's tools or make a single call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class TryToolset:
     schemas: ArgumentSchemas
 
     async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
-        """Lists the target's tools. Raises ToolsetUnusable."""
+        """Returns the target's tools. Raises ToolsetUnusable."""
         return await self._connector(toolset).discover(Toolset.from_contract(caller.company_id, toolset))
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Makes a call at most once, whatever the tool's policies are.
+        """Calls the tool at most once. The tool's policies, such as retries, don't apply.
 
-        Raises NotFound for an unknown tool, and ValidationFailed for arguments that don't match its schema.
+        Raises NotFound if the tool doesn't exist, and ValidationFailed if the arguments don't match its schema.
         """
         toolset = Toolset.from_contract(caller.company_id, call.toolset)
         tools = {tool.definition.name: tool for tool in connected_tools(self._connector(call.toolset), toolset)}

@@ -22,14 +22,14 @@ _WITHIN_SENTENCE = (" ",)
 def cut(
     document: ParsedDocument, strategy: ChunkingStrategy, source: str, part_done: Callable[[], None] = lambda: None
 ) -> list[Chunk]:
-    """Cuts a document into chunks, as described in `DocumentReader.chunk`. Calls ``part_done`` at regular intervals."""
+    """Cuts a document into chunks, as `DocumentReader.chunk` describes. Calls ``part_done`` at regular intervals."""
     text = document.text
     ids = ChunkIds(source, strategy)
     places = _Places(document.segments)
     chunks: list[Chunk] = []
     last = (-1, -1)
     for start, end in _bounded(_trimmed(text, _spans(document, strategy)), text):
-        # Skip a chunk that lies within the previous one, which happens when the overlap covers blank text.
+        # Skip a chunk that is contained in the previous one, which happens if the overlap covers blank text.
         if start >= end or (start >= last[0] and end <= last[1]):
             continue
         last = (start, end)
@@ -74,7 +74,7 @@ def _each(cutter: Cutter, parts: Iterable[Span], separators: list[str]) -> Itera
 
 
 def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
-    """Yields spans that cover the whole text. Each one ends after a gap."""
+    """Yields consecutive spans that together cover the text. Each one ends after a gap."""
     start = 0
     for gap in gaps.finditer(text):
         if gap.end() > start:
@@ -85,7 +85,10 @@ def _after(gaps: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _parts(document: ParsedDocument, kind: str) -> Iterator[Span]:
-    """Yields pages or rows. Without page numbers, the document is one page. Without row numbers, each line is a row."""
+    """Yields the spans of pages or rows. Without page numbers, the document is a single page.
+
+    Without row numbers, each line is a row.
+    """
     numbered = [s for s in document.segments if (s.page if kind == "page" else s.row) is not None]
     if not numbered:
         yield from _after(_LINE_END if kind == "row" else _NOWHERE, document.text)
@@ -118,7 +121,7 @@ def _bounded(spans: Iterable[Span], text: str) -> Iterator[Span]:
 
 
 class _Places:
-    """Finds the page and row of a character offset."""
+    """Looks up the page and row of a character offset."""
 
     def __init__(self, segments: tuple[Segment, ...]) -> None:
         self._segments = segments

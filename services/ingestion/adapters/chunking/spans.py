@@ -1,4 +1,7 @@
-"""Cuts text into spans and packs them into chunks of limited size. Works on offsets, without copying text."""
+"""Cuts text into spans and packs them into chunks of limited size.
+
+Spans are character offsets, so no text is copied.
+"""
 
 import re
 from array import array
@@ -8,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from libs.contracts.resources.knowledge_bases import SplitBy
 from services.ingestion.domain.documents import ParsedDocument
 
-# Estimates the tokens of European prose within a few percent of a language model's tokenizer, at a fortieth of its
-# cost. Each East Asian character counts as one token.
+# For European prose, this estimate is within a few percent of a language model's tokenizer, at a fortieth of its cost.
+# Each East Asian character counts as one token.
 _EAST_ASIAN = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _TOKEN = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]{{1,6}}|[^\w\s]")
 _WORD = re.compile(r"\S+")
@@ -22,7 +25,7 @@ _GAPS: dict[SplitBy, re.Pattern[str]] = {"passage": PARAGRAPH_GAP, "sentence": S
 
 
 class Units:
-    """Start offsets of a text's units. A unit belongs to the span that contains its start."""
+    """The start offsets of a text's units, such as tokens. A unit belongs to the span that contains its start."""
 
     def __init__(self, document: ParsedDocument, split_by: SplitBy) -> None:
         self._length = len(document.text)
@@ -40,14 +43,14 @@ class Units:
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def after(self, start: int, count: int) -> int:
-        """Returns the end of `count` units that begin at `start`."""
+        """Returns the end of the `count` units that begin at `start`."""
         if self._starts is None:
             return min(start + count, self._length)
         index = bisect_left(self._starts, start) + count
         return self._starts[index] if index < len(self._starts) else self._length
 
     def before(self, end: int, count: int) -> int:
-        """Returns the start of the last `count` units before `end`."""
+        """Returns the start of the last `count` units that end at `end`."""
         if count == 0:
             return end
         if self._starts is None:
@@ -72,7 +75,7 @@ _GAP = re.compile(r"\s+")
 
 
 class Cutter:
-    """Cuts one text into spans. `size` and `overlap` are in units."""
+    """Cuts a text into spans. `size` and `overlap` are in units."""
 
     def __init__(self, text: str, units: Units, size: int, overlap: int) -> None:
         self._text = text
@@ -81,7 +84,7 @@ class Cutter:
         self._overlap = overlap
 
     def windows(self, span: Span) -> Iterator[Span]:
-        """Yields chunks of `size` units, each repeating the last `overlap` units of the previous one."""
+        """Yields chunks of `size` units. Each chunk repeats the last `overlap` units of the previous one."""
         start, end = span
         while start < end:
             stop = min(self._units.after(start, self._size), end)
@@ -93,7 +96,7 @@ class Cutter:
     def pieces(self, span: Span, separators: Sequence[str]) -> Iterator[Span]:
         """Yields the largest spans that fit `size`, in order and without gaps.
 
-        Cuts at `separators` in order of preference.
+        Cuts at the first of the `separators` that occurs, and then at the next ones where necessary.
         """
         start, end = span
         if self._units.count(start, end) <= self._size:
@@ -119,9 +122,9 @@ class Cutter:
             start = stop
 
     def packed(self, pieces: Iterator[Span]) -> Iterator[Span]:
-        """Joins adjacent pieces into chunks of up to `size`.
+        """Joins adjacent pieces into chunks of up to `size` units.
 
-        After the first, each chunk begins with up to `overlap` units of the previous one, at the start of a sentence or
+        Every chunk but the first begins with up to `overlap` units of the previous one, from the start of a sentence or
         word.
         """
         start = end = -1

@@ -1,4 +1,4 @@
-"""Selects embedders by provider and model."""
+"""Selects the embedder for a provider and model."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ _MODEL = "text-embedding-3-small"
 
 
 class ConfiguredEmbedders:
-    """Creates each embedder once. Call `close` when done.
+    """Creates each embedder once. Call `close` at the end.
 
-    `environ` provides the server's OPENAI_BASE_URL and OPENAI_API_KEY. `most_texts` limits the texts per request.
+    `environ` contains OPENAI_BASE_URL and OPENAI_API_KEY for the server. `most_texts` limits the texts per request.
     """
 
     def __init__(self, environ: Mapping[str, str], *, most_texts: int = openai.MOST_TEXTS) -> None:

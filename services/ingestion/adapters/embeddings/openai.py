@@ -1,4 +1,4 @@
-"""Embeddings from any OpenAI-compatible server."""
+"""Embeds texts with any OpenAI-compatible server."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ _LONGEST_WAIT = 20.0
 class Endpoint:
     """An embedding server. `base_url` excludes `/embeddings`.
 
-    The timeouts (in seconds) and `most_texts` apply to each request.
+    `timeout` (in seconds) and `most_texts` apply to each request.
     """
 
     base_url: str
@@ -46,11 +46,11 @@ class Endpoint:
 
 
 class BatchRefused(EmbeddingRefused):
-    """The server refused this request but may accept a smaller one."""
+    """The server rejected this request but may accept a smaller one."""
 
 
 class EmbeddingServer:
-    """Calls one embedding server over a shared HTTP session."""
+    """A client for one embedding server, over a shared HTTP session."""
 
     def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession) -> None:
         self.most_texts = endpoint.most_texts
@@ -64,7 +64,7 @@ class EmbeddingServer:
         self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def embed(self, model: str, texts: Sequence[str], dimensions: int | None = None) -> Vectors:
-        """Embeds texts. Sends `dimensions` only if given, since some models and servers don't support it."""
+        """Embeds texts. `dimensions` is only sent if it's set, since some models and servers don't support it."""
         body: dict[str, Any] = {"model": model, "input": list(texts), "encoding_format": "float"}
         if dimensions is not None:
             body["dimensions"] = dimensions
@@ -104,7 +104,7 @@ class EmbeddingServer:
     def _reason(self, content: bytes) -> str:
         """Returns the server's own error message.
 
-        Ignores other content, such as a proxy's error page, because it may reveal internals.
+        Other content, such as a proxy's error page, is ignored, because it may reveal internals.
         """
         try:
             told = str(orjson.loads(content)["error"]["message"])
@@ -115,10 +115,10 @@ class EmbeddingServer:
 
 
 class ServerEmbedder:
-    """Embeds texts with one model of a server. The dimensions are known."""
+    """Implements Embedder for one of a server's models, whose number of dimensions is known."""
 
     def __init__(self, server: EmbeddingServer, model: str, dimensions: int, *, asked: bool) -> None:
-        """`asked`: whether each request has to specify the dimensions."""
+        """Creates an embedder. `asked` is set if each request must specify the dimensions."""
         self.model = f"{PROVIDER}:{model}"
         self.dimensions = dimensions
         self._server = server
@@ -143,7 +143,7 @@ class ServerEmbedder:
         return np.concatenate(await asyncio.gather(*calls))
 
     async def _batch(self, texts: Sequence[str]) -> Vectors:
-        """Embeds a batch, halving it if the server refuses it. Later batches keep the accepted size."""
+        """Embeds a batch. If the server rejects it, halves it, and keeps the accepted size for later batches."""
         try:
             return await self._server.embed(self._name, texts, self._asked)
         except BatchRefused:
@@ -157,7 +157,7 @@ class ServerEmbedder:
 
 
 async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
-    """Creates an embedder. Embeds one text to find the model's number of dimensions."""
+    """Creates an embedder, and embeds a text to find out the model's number of dimensions."""
     usual = (await server.embed(model, ["dimensions"])).shape[1]
     if dimensions is None or usual == dimensions:
         return ServerEmbedder(server, model, usual, asked=False)

@@ -1,4 +1,4 @@
-"""Embeds texts in process and offline with wordllama, which averages word-piece vectors."""
+"""Embeds texts offline and in the process itself, with wordllama, which averages the vectors of word pieces."""
 
 import asyncio
 import logging
@@ -18,22 +18,22 @@ from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 PROVIDER = "wordllama"
 MODEL = "l2_supercat"
 DIMENSIONS = (64, 128, 256)
-# Matches a word, a number, line ends or symbols, with the preceding spaces. No vocabulary piece crosses the end of a
-# match, so each match is tokenized once and cached, which saves most of the time. Outside ASCII, a piece may combine
-# letters and symbols.
+# Matches a word, a number, line ends or symbols, with the preceding spaces. Each match is tokenized once and cached,
+# which saves most of the time. This works because no vocabulary piece crosses the end of a match. Outside ASCII, a
+# piece may combine letters and symbols.
 _RUNS = re.compile(
     r" *(?:[A-Za-z]++(?![^\x00-\x7f])|[0-9]{1,3}(?![^\x00-\x7f])|\n+"
     r"|[\x00-\x09\x0b-\x1f!-/:-@\[-`{-~\x7f]++(?![^\x00-\x7f])|[^ \n]+)| +"
 )
 _LONGEST_REMEMBERED = 64
 _REMEMBERED = 200_000
-# Limits memory to a few tens of megabytes for a text of any length.
+# This limits memory to a few dozen megabytes, however long a text is.
 _PIECES_AT_ONCE = 20_000
 Pieces = npt.NDArray[np.intp]
 
 
 class StaticEmbedder:
-    """Embeds texts with wordllama. Loads the model on first use, in a thread."""
+    """Implements Embedder with wordllama. The model is loaded on first use, in a thread."""
 
     def __init__(self, dimensions: int = DIMENSIONS[-1]) -> None:
         if dimensions not in DIMENSIONS:
@@ -64,7 +64,7 @@ class StaticEmbedder:
 
 
 class _Pieces:
-    """Splits texts into word pieces. Thread-safe."""
+    """Splits texts into word pieces and caches them. Thread-safe."""
 
     def __init__(self, vectors: Vectors, tokenizer: Any) -> None:
         self.vectors = vectors
@@ -110,7 +110,7 @@ def _pieces() -> _Pieces:
 
 @contextmanager
 def _logging_untouched() -> Iterator[None]:
-    """Restores the root logger's configuration, which the package changes on import."""
+    """Restores the root logger's configuration afterwards, because importing the package changes it."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -1,7 +1,7 @@
-"""Analyzes texts and queries for keyword search. Both engines use it.
+"""Analyzes texts and queries for keyword search in both engines.
 
-Normalizes case and accents, strips endings and drops function words. Codes and amounts are indexed both whole and in
-parts. If you change the output, raise ``ANALYSIS`` in the domain, because existing indexes no longer match.
+Normalizes case and accents, strips endings and drops function words. Codes and amounts are indexed both as a whole and
+in parts. If you change the output, increment ``ANALYSIS`` in the domain, because existing indexes no longer match.
 """
 
 import re
@@ -20,7 +20,7 @@ import snowballstemmer  # type: ignore[import-untyped]
 from services.ingestion.domain.documents import TermCounts
 
 T = TypeVar("T")
-# Joints keep codes such as ERR-4711 and 12.5kg together; their parts are also indexed.
+# Joints (hyphens, dots and the like) keep codes such as ERR-4711 and 12.5kg together. Their parts are also indexed.
 _WORDS: Final = re.compile(r"[^\W_]+(?:[-._'][^\W_]+)*")
 # Also matches combining marks, such as the vowel signs of Indic scripts, but takes twice as long.
 _WORDS_WITH_MARKS: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[-._'][\p{L}\p{M}\p{N}]+)*")
@@ -63,14 +63,11 @@ _FUNCTION_WORDS = frozenset(_ENGLISH.split())
 # Limits the cache, since every serial number is a new word.
 _REMEMBERED = 300_000
 NUMBER_OF_TERMS = 1_000_000_000
-"""Term numbers are below this limit and start at 0. Expect about one collision among 40,000 different words."""
+"""Term numbers range from 0 to one less than this. Among 40,000 different words, expect about one collision."""
 
 
 class Analysis:
-    """Converts words to terms. Caches the terms, because stemming is the slowest step.
-
-    Thread-safe.
-    """
+    """Converts words to terms. Terms are cached, because stemming is the slowest step. Thread-safe."""
 
     def __init__(self) -> None:
         self._stemmer = snowballstemmer.stemmer("english")
@@ -80,7 +77,7 @@ class Analysis:
         self._numbers = _Cache(lambda word: map(number, self._terms[word]))
 
     def counts(self, text: str) -> TermCounts:
-        """Counts the occurrences of each term."""
+        """Counts how often each term occurs in the text."""
         counted = Counter(chain.from_iterable(map(self._numbers.__getitem__, _words(text))))
         numbers = np.fromiter(counted.keys(), np.int32, len(counted))
         counts = np.fromiter(counted.values(), np.int32, len(counted))
@@ -88,7 +85,7 @@ class Analysis:
         return TermCounts(numbers[order], counts[order], int(counts.sum()))
 
     def terms(self, text: str) -> list[str]:
-        """Returns the terms in text order, with repetitions."""
+        """Returns the text's terms in order, including repetitions."""
         return [term for word in _words(text) for term in self._terms[word]]
 
     def _learn(self, word: str) -> list[str]:
@@ -118,7 +115,7 @@ class Analysis:
 
 
 class _Cache(dict[str, tuple[T, ...]]):
-    """Caches values by word and computes missing values."""
+    """A cache of values by word, which computes missing values."""
 
     def __init__(self, make: Callable[[str], Iterable[T]]) -> None:
         super().__init__()
@@ -134,7 +131,7 @@ class _Cache(dict[str, tuple[T, ...]]):
 
 
 def number(term: str) -> int:
-    """Returns a term's number, which is stored and never changes."""
+    """Returns a term's number. Indexes store it, so it must never change."""
     return crc32(term.encode()) % NUMBER_OF_TERMS
 
 

@@ -1,4 +1,4 @@
-"""BM25 as the inner product of stored chunk weights and query weights."""
+"""Computes BM25 as the inner product of a chunk's stored weights and a query's weights."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
-# Texts without terms count as this long, since lengths are divided by the average.
+# The average length is at least this, even if no text has any terms, because lengths are divided by it.
 LEAST_AVERAGE_LENGTH = 1.0
-# pgvector's limit for sparsevec. Only chunks of a hundred pages have more distinct terms.
+# This is pgvector's limit for sparsevec. Only a chunk of about a hundred pages has more distinct terms.
 _MOST_TERMS = 16_000
 
 
 @dataclass(frozen=True, slots=True)
 class TermWeights:
-    """Term weights, sorted by term number."""
+    """Term numbers with their weights, sorted by number."""
 
     terms: npt.NDArray[np.int32]
     weights: npt.NDArray[np.float32]
@@ -42,7 +42,7 @@ def chunk_weights(chunk: TermCounts, average_length: float) -> TermWeights:
 
 
 def recomputed_weights(given: TermWeights, length: int, old_average: float, average_length: float) -> TermWeights:
-    """Adjusts a chunk's weights to a new average length."""
+    """Adjusts a chunk's weights to a changed average length."""
     old = _norm(length, old_average)
     frequencies = np.maximum(np.rint(given.weights * old / (K1 + 1 - given.weights)), 1)
     weights = frequencies * (K1 + 1) / (frequencies + _norm(length, average_length))
@@ -50,14 +50,14 @@ def recomputed_weights(given: TermWeights, length: int, old_average: float, aver
 
 
 def rarity(chunks_with_term: float, chunks: float) -> float:
-    """Returns the inverse document frequency, which is never negative."""
+    """Returns a term's inverse document frequency, which is never negative."""
     return log(1 + (chunks - chunks_with_term + 0.5) / (chunks_with_term + 0.5))
 
 
 def query_weights(counts: Mapping[int, int], frequencies: Mapping[int, float], chunks: float) -> TermWeights:
     """Computes the weights of a query's terms.
 
-    `frequencies` maps a term to the number of `chunks` that contain it. A missing term counts as being in one chunk.
+    `frequencies` maps each term to how many of the `chunks` contain it. A missing term counts as being in one chunk.
     """
     terms = np.array(sorted(counts), np.int32)
     weights = [
@@ -71,5 +71,5 @@ def _norm(length: int, average_length: float) -> float:
 
 
 def relative(score: float, terms: int) -> float:
-    """Divides a score by the maximum for a query with this many common terms."""
+    """Divides a score by the maximum score of a query that has this many common terms."""
     return score / ((K1 + 1) * max(terms, 1))

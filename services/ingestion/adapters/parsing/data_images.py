@@ -1,10 +1,10 @@
-"""Removes `data:` images from texts but keeps their descriptions."""
+"""Removes `data:` images from texts, but keeps their descriptions."""
 
 import re
 from html import unescape
 from typing import Final
 
-# The length is limited: otherwise, each of many opening brackets would trigger a search to the end of the text.
+# The length is limited, because each opening bracket would otherwise trigger a search to the end of the text.
 _INLINE: Final = re.compile(
     r"!?\[((?:[^\[\]]|\[[^\[\]]{0,1000}\]){0,1000})\]\(\s*<?data:(?:[^()]|\([^()]*\))*\)", re.IGNORECASE
 )
@@ -18,12 +18,12 @@ _ALT: Final = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))",
 
 
 def emptied_addresses(html: str) -> str:
-    """Empties `data:` URLs in HTML."""
+    """Shortens `data:` URLs in HTML to `data:`."""
     return _ATTRIBUTE.sub(r'\1"data:"', html)
 
 
 def without_data_images(markdown: str) -> str:
-    """Replaces `data:` images and links in Markdown with their text."""
+    """Replaces images and links with `data:` URLs in Markdown by their text."""
     if "data:" not in markdown.lower():
         return markdown
     text = _TAG.sub(_alternative, emptied_addresses(markdown))

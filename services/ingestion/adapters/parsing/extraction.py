@@ -26,7 +26,7 @@ _PAGES_OF_A_PART = 8
 
 def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
-    # Otherwise, the converter would add the head's content to the text.
+    # The head's elements are removed, because the converter would add their content to the text.
     content = _WRAPPERS.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
     # The converter's clean-up would also remove forms and navigation.
     converted = extracted(content, "text/html", html_options={"preprocessing": {"enabled": False}})
@@ -38,7 +38,7 @@ def html(text: str) -> ParsedDocument:
 
 
 def word(path: Path) -> ParsedDocument:
-    """Converts Word files, 2007 and later."""
+    """Converts a Word file in the format of Word 2007 and later."""
     return ParsedDocument(_clean(word_text(path)))
 
 
@@ -47,7 +47,10 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
-    """Converts a PDF. Runs OCR on scanned pages if available; only a file without any other page requires it."""
+    """Converts a PDF. Scanned pages are recognized by OCR, if it's available.
+
+    OCR is only required for a file that has no other pages.
+    """
     texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
@@ -76,7 +79,7 @@ def _pages(texts: Mapping[int, str]) -> ParsedDocument:
 
 
 def _clean(text: str) -> str:
-    """Removes characters that can't be stored (NUL, unpaired surrogates), and the padding of table cells."""
+    """Replaces characters that can't be stored (NUL, unpaired surrogates), and removes the padding of table cells."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
     if "\n| " in text:
         text = _TABLE_ROW.sub(_unpadded, text)

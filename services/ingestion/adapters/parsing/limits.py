@@ -1,4 +1,4 @@
-"""Limits for reading one file."""
+"""The limits for reading a single file."""
 
 from dataclasses import dataclass
 

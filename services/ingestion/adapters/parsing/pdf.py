@@ -1,4 +1,4 @@
-"""Extracts the text of PDF pages, and text typed into them: notes and form field values."""
+"""Extracts the text of PDF pages, including text that users typed into them: notes and form fields."""
 
 import ctypes
 import re
@@ -10,14 +10,14 @@ from typing import Any, Final
 from libs.confined import PartDone
 from services.ingestion.domain.parsing import Unparsable
 
-# pdfium marks a hyphen at a line's end with these characters. Searches look for the whole word.
+# pdfium marks a hyphen at a line's end with these characters. They're removed, since searches look for whole words.
 _HYPHEN: Final = re.compile("[\x02\ufffe][ \t]*\n?[ \t]*")
 _ALEF_LAM: Final = re.compile("[\u0622\u0623\u0625\u0627\u0671]\u0644")
 _PAGES_OF_A_PART: Final = 8
 
 
 def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
-    """Returns texts by page number. Raises ``Unparsable``."""
+    """Returns the pages' texts by page number. Raises ``Unparsable``."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -39,16 +39,16 @@ def page_texts(path: Path, part_done: PartDone) -> dict[int, str]:
 
 
 def _text(page: Any) -> str:
-    """Returns the text in reading order. pdfium already reverses the words of right-to-left lines."""
+    """Returns the page's text in reading order. pdfium already reorders right-to-left lines."""
     with closing(page.get_textpage()) as shown:
         text = _lam_before_alef(shown, shown.get_text_range())
     return _HYPHEN.sub("", text.replace("\r\n", "\n")).strip()
 
 
 def _lam_before_alef(shown: Any, text: str) -> str:
-    """Restores the order of ligatures' letters, which pdfium reverses together with the word.
+    """Restores the order of the letters in Arabic ligatures, which pdfium reverses together with the word.
 
-    The letters of a ligature share one box, unlike those of an article. Offsets count UTF-16 units.
+    The letters of a ligature share one box, unlike the same letters in an article. Offsets count UTF-16 units.
     """
     from pypdfium2 import raw
 
@@ -66,7 +66,7 @@ def _lam_before_alef(shown: Any, text: str) -> str:
 
 
 def _form(document: Any) -> Any:
-    """Returns None if there is no form or pdfium rejects it. Page texts don't depend on the form."""
+    """Returns the document's form, or None if it has none or pdfium rejects it. Page texts don't depend on it."""
     import pypdfium2 as pdfium
     from pypdfium2 import raw
 
@@ -93,7 +93,7 @@ def _typed(form: Any, page: Any) -> Iterator[str]:
 
 
 def _field(form: Any, annotation: Any) -> str:
-    """Returns a form field's value with its description, or a ticked box's name. Returns "" for an unticked box."""
+    """Returns a form field's value with its description. For a checked box, returns its name, and otherwise ""."""
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
@@ -111,7 +111,7 @@ def _field(form: Any, annotation: Any) -> str:
 
 
 def _string(read: Callable[..., int], *of: Any) -> str:
-    """Calls a pdfium function twice: first for the text's size, then to fill a buffer."""
+    """Returns a pdfium string. The function is called twice: for the string's size, and to fill a buffer."""
     from pypdfium2 import raw
 
     size = read(*of, None, 0)

@@ -1,4 +1,4 @@
-"""Parses and cuts documents in confined processes, so that a malicious file can only harm its own process."""
+"""Parses and cuts documents in sandboxed processes, so that a malicious file can only harm its own process."""
 
 import os
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ _SLACK: Final = 2 * 1024**3
 
 
 class ParsingPool:
-    """A DocumentReader. ``size`` processes per company, plus one for another company.
+    """Implements DocumentReader with up to ``size`` processes per company, and one more for other companies.
 
-    ``timeout_seconds`` limits the wall time of a part of a file, such as a few pages or rows; ``file_seconds`` limits
-    the whole file.
+    ``timeout_seconds`` limits the wall time for a part of a file, such as a few pages or rows. ``file_seconds`` limits
+    the time for the whole file.
     """
 
     def __init__(

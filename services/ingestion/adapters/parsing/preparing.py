@@ -1,7 +1,7 @@
-"""Computes chunks' vectors and terms in the parsing process.
+"""Computes the chunks' vectors and terms in the parsing process.
 
-This takes more CPU time than parsing most files and would block an event loop. It's optional: the service computes
-whatever is missing.
+This takes more CPU time than parsing most files and would block an event loop. It's optional, because the service
+computes whatever is missing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,24 @@ from services.ingestion.domain.documents import Chunk, TermCounts
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.knowledge_bases import IndexSettings
 
-# A file's time limit covers parsing only.
+# The number of chunks is limited, because a file's time limit is only meant for parsing.
 _MOST_CHUNKS: Final = 2000
 _FLOAT, _INTEGER = np.dtype("<f4"), np.dtype("<i4")
 Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Selects the work that the parsing process can do without the embedding servers' keys."""
+    """Returns what the parsing process should compute, or None.
+
+    It has no keys for embedding servers, so it can't compute their vectors.
+    """
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"
     return {"dimensions": index.dimensions if embeds else 0, "terms": counts} if embeds or counts else None
 
 
 def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Runs in the parsing process. Returns the results as a JSON head and bytes."""
+    """Computes the chunks' vectors and terms in the parsing process. Returns them as a JSON header and bytes."""
     if not chunks or len(chunks) > _MOST_CHUNKS:
         return {}, b""
     texts = [chunk.text for chunk in chunks]
@@ -50,7 +53,7 @@ def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, 
 
 
 def prepared(head: dict[str, Any], body: bytes) -> Iterable[Extra]:
-    """Decodes each chunk's results in the service. Raises ValueError if the bytes are inconsistent."""
+    """Decodes each chunk's vector and terms in the service. Raises ValueError if the bytes are inconsistent."""
     number = len(head["chunks"])
     dimensions, has_terms = head.get("dimensions", 0), head.get("terms", False)
     size = number * dimensions

@@ -1,4 +1,4 @@
-"""Parses one file by format. Rejects files with no text or too much text."""
+"""Parses a file according to its format. Rejects files without text or with too much text."""
 
 from pathlib import Path
 from typing import Final
@@ -106,7 +106,7 @@ def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> Par
 
 
 def _plain(text: str) -> ParsedDocument:
-    """Parses plain text. Form feeds separate its pages."""
+    """Parses plain text. Form feeds separate pages."""
     if "\f" not in text:
         return ParsedDocument(text)
     segments, start = [], 0

@@ -1,4 +1,4 @@
-"""Runs optical character recognition (OCR) with tesseract, which needs separately installed language data."""
+"""Runs optical character recognition (OCR) with tesseract, whose language data is installed separately."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ def tesseract_is_installed() -> bool:
 
 
 def recognised_image(path: Path, mime_type: str) -> str:
-    """Recognizes an image's text. Raises ``Unparsable``."""
+    """Returns the text in an image. Raises ``Unparsable``."""
     return _recognised(path, mime_type, _needed_tesseract()).content
 
 
 def recognised_pages(path: Path, numbers: Sequence[int], *, needed: bool) -> Mapping[int, str]:
-    """Recognizes pages of a PDF. Without tesseract, returns {} or raises ``Unparsable`` if ``needed``."""
+    """Returns the recognized text of PDF pages by page number.
+
+    Without tesseract, returns {}, or raises ``Unparsable`` if ``needed`` is set.
+    """
     from kreuzberg import PageConfig
 
     tesseract = _needed_tesseract() if needed else _tesseract()
@@ -76,7 +79,7 @@ def _tesseract() -> OcrConfig | None:
 
 
 def _languages(folder: Path) -> list[str]:
-    """Returns up to four languages, English first. Each additional language slows recognition down."""
+    """Returns up to four installed languages, English first. Each additional language slows recognition down."""
     names = {file.stem for file in folder.glob("*.traineddata")} - {"osd", "equ"}
     return sorted(names, key=lambda name: (name != "eng", name))[:4]
 
@@ -86,7 +89,7 @@ if TYPE_CHECKING:
 
 
 def extracted(source: Path | bytes, mime_type: str, *, output: str = "markdown", **options: Any) -> ExtractionResult:
-    """Runs kreuzberg with further ``options``. Raises ``Unparsable``. OCR errors propagate."""
+    """Converts a file with kreuzberg and these ``options``. Raises ``Unparsable``. OCR errors propagate."""
     from kreuzberg import (
         ConcurrencyConfig,
         ExtractionConfig,

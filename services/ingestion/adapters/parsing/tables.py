@@ -25,7 +25,7 @@ _ROWS_OF_A_PART: Final = 5_000
 
 
 class TableText:
-    """Collects rows. Raises Unparsable as soon as the rows or the text exceed the limits."""
+    """Collects the text of a table's rows. Raises Unparsable as soon as the rows or the text exceed the limits."""
 
     def __init__(self, limits: Limits, part_done: PartDone = no_parts) -> None:
         self._limits = limits
@@ -53,7 +53,10 @@ class TableText:
             raise too_much_text(self._limits)
 
     def sheet(self, rows: Iterable[Sequence[Any]], page: int | None = None) -> None:
-        """Adds a sheet. A first row that looks like a heading names the columns. Numbers appear as in a spreadsheet."""
+        """Adds a sheet. If its first row looks like a heading, it names the columns.
+
+        Rows are numbered as in a spreadsheet.
+        """
         heading: Sequence[str] | None = None
         first = True
         for number, row in enumerate(rows, 1):
@@ -92,7 +95,7 @@ def from_csv(text: str, limits: Limits, part_done: PartDone = no_parts) -> Parse
 
 
 def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
-    """Renders an XLSX or XLS file. If it has several sheets, each becomes a page. Raises Unparsable."""
+    """Renders an XLSX or XLS file. If there are several sheets, each becomes a page. Raises Unparsable."""
     table = TableText(limits, part_done)
     with unparsable():
         sheets = list(enumerate(workbook_sheets(path), 1))

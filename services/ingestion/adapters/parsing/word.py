@@ -1,7 +1,8 @@
-"""Reads a Word document's final text. Accepts revisions, puts notes at the end, and includes headers and footers once.
+"""Reads the final text of a Word document.
 
-Uses Python's own XML parser, which never fetches anything. Entities can only be defined in a document type declaration.
-Office packages may not contain one, so files with one are rejected.
+Revisions are accepted, notes are put at the end, and each header and footer is included once. The file is parsed with
+Python's own XML parser, which never fetches anything. Entities can only be defined in a document type declaration,
+which Office files may not contain. Files with one are rejected.
 """
 
 import posixpath
@@ -25,18 +26,18 @@ _PREFIXES: Final = {
 }
 _MAIN: Final = "word/document.xml"
 _SIGNS: Final = {"w:tab": "\t", "w:ptab": "\t", "w:br": "\n", "w:cr": "\n", "w:noBreakHyphen": "-"}
-# Deleted, moved elsewhere, or hidden.
+# The content of these elements was deleted, was moved elsewhere, or is hidden.
 _LEFT_OUT: Final = frozenset({"w:del", "w:moveFrom", "w:pPr", "w:rPr", "w:sdtPr", "w:rt", "m:ctrlPr"})
 _WRAPPERS: Final = frozenset({"w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag", "mc:Choice"})
 _NOTES: Final = {"w:footnoteReference": "footnotes", "w:endnoteReference": "endnotes"}
 _HEADING: Final = re.compile(r"heading ?([1-6])", re.IGNORECASE)
-# Word's limit.
+# This is Word's limit.
 _MOST_COLUMNS: Final = 63
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
 def word_text(path: Path) -> str:
-    """Returns the document as Markdown with headings, lists and tables. Raises ``Unparsable``."""
+    """Returns the document as Markdown, with headings, lists and tables. Raises ``Unparsable``."""
     with zipfile.ZipFile(path) as package:
         return "\n\n".join(_Document(package).blocks())
 
@@ -153,13 +154,13 @@ class _Document:
             yield "\n".join([lines[0], _row(["---"] * width, width), *lines[1:]])
 
     def _cell(self, cell: Element) -> list[list[str]]:
-        """Returns the cell's blocks, followed by an empty column for each further column that the cell spans."""
+        """Returns the cell's blocks, followed by an empty list for each further column that the cell spans."""
         width = _value(_child(_child(cell, "w:tcPr"), "w:gridSpan"), "val")
         further = min(int(width), _MOST_COLUMNS) - 1 if width.isdecimal() else 0
         return [list(self._blocks(cell)), *([] for _ in range(further))]
 
     def _outline_levels(self) -> dict[str, int]:
-        """Returns heading levels by style. A style without a level inherits the level of its base style."""
+        """Returns the heading level of each style. A style without a level inherits that of its base style."""
         own: dict[str, int | None] = {}
         bases: dict[str, str] = {}
         for target in self._parts.get("styles", ()):
@@ -179,7 +180,7 @@ class _Document:
         return found
 
     def _related(self, part: str) -> Iterator[tuple[str, str]]:
-        """Yields the kinds and names of the parts that a part, or the package, refers to."""
+        """Yields the kind and name of each part that this part, or the package itself, refers to."""
         folder = posixpath.dirname(part)
         relations = self._part(_relations(part))
         for relation in relations if relations is not None else ():
@@ -189,7 +190,7 @@ class _Document:
                 yield relation.get("Type", "").rpartition("/")[2], full
 
     def _addresses(self, part: str) -> dict[str, str]:
-        """Returns the addresses of a part's links by reference ID."""
+        """Returns the addresses of the part's links by reference ID."""
         relations = self._part(_relations(part))
         return {
             relation.get("Id", ""): relation.get("Target", "")
@@ -222,15 +223,15 @@ class _Builder(ElementTree.TreeBuilder):
 
 @lru_cache(maxsize=1000)
 def _name(tag: str) -> str:
-    """Returns a tag with the usual prefix of Word and math elements, whatever prefix the file uses."""
+    """Returns the tag's name with the usual prefix for Word and math elements, whichever prefix the file uses."""
     namespace, _, name = tag[1:].rpartition("}")
     return f"{_PREFIXES.get(namespace, '')}:{name}"
 
 
 def _children(parent: Element) -> Iterator[Element]:
-    """Yields the children, including those in revisions and content controls.
+    """Yields the children, including those within revisions and content controls.
 
-    Of alternatives, yields only the first.
+    Of several alternatives, only the first is included.
     """
     for child in parent:
         name = _name(child.tag)
@@ -253,7 +254,7 @@ def _value(element: Element | None, name: str) -> str:
 
 
 def _level(outline: str) -> int | None:
-    """Returns the heading level of an outline level. Word counts from 0; 9 is body text."""
+    """Returns the heading level for Word's outline level, which counts from 0. Level 9 is body text."""
     return int(outline) + 1 if outline.isdecimal() and int(outline) < 6 else None
 
 
@@ -270,7 +271,7 @@ def _row(cells: list[str], width: int) -> str:
 
 
 def _symbol(code: str) -> str:
-    """Returns the symbol, or "" for fonts such as Wingdings, whose characters have no Unicode meaning."""
+    """Returns the symbol, or "" if its font is like Wingdings, whose characters have no Unicode meaning."""
     try:
         number = int(code, 16)
     except ValueError:
@@ -279,7 +280,7 @@ def _symbol(code: str) -> str:
 
 
 def _formula(element: Element) -> str:
-    """Renders a formula on one line, as people would type it."""
+    """Renders a formula on one line, the way people would type it."""
 
     def part(name: str, *, grouped: bool = True) -> str:
         found = _child(element, f"m:{name}")

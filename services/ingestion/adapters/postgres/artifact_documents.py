@@ -1,4 +1,4 @@
-"""Session documents in PostgreSQL."""
+"""Stores the indexing state of session documents in PostgreSQL."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ _CLAIM = """
     RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
               d.correlation_id
 """
-# Jumps from one index to the next instead of reading all documents.
+# The query jumps from one index to the next instead of reading all documents.
 _IN_USE = """
     WITH RECURSIVE places AS (
         (SELECT engine, index_id FROM artifact_documents WHERE state = 'indexed' ORDER BY index_id LIMIT 1)
@@ -59,13 +59,13 @@ _IN_USE = """
 
 
 class PostgresArtifactWriter:
-    """Changes documents in the caller's transaction."""
+    """Changes session documents in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
-        """Queues a document. A known or deleted document stays unchanged."""
+        """Queues a document. If it's already known or was deleted, nothing changes."""
         await self._connection.execute(
             """INSERT INTO artifact_documents
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, owner_id)
@@ -82,7 +82,7 @@ class PostgresArtifactWriter:
         )
 
     async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
-        """Marks a document as deleted. Leaves a tombstone, even for an unknown document."""
+        """Marks a document as deleted. If it's unknown, a tombstone is added."""
         await self._connection.execute(
             """INSERT INTO artifact_documents AS d
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, state)
@@ -93,7 +93,10 @@ class PostgresArtifactWriter:
 
 
 class PostgresArtifactJobs:
-    """Indexing jobs. Each method runs in its own transaction, which includes the event about the change."""
+    """The jobs that index session documents.
+
+    Each method has its own transaction, which includes the event about the change.
+    """
 
     def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
@@ -101,7 +104,7 @@ class PostgresArtifactJobs:
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
-        """Claims waiting documents. Companies take turns."""
+        """Claims waiting documents, from each company in turn."""
         lease = {"token": new_id(), "seconds": seconds, "holder": self._holder()}
         claimed = await self._database.records(_CLAIM, {**capacity.parameters(), **lease})
         return [ArtifactJob(**row) for row in claimed]
@@ -115,7 +118,7 @@ class PostgresArtifactJobs:
         )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        """Queues the document again after ``seconds``. ``counts``: whether this counts as an attempt."""
+        """Queues the document again after ``seconds``. ``counts`` says whether this was an attempt."""
         await self._database.execute(
             f"""UPDATE artifact_documents
                 SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,
@@ -125,11 +128,11 @@ class PostgresArtifactJobs:
         )
 
     async def report_progress(self, job: ArtifactJob, progress: int) -> None:
-        """Emits the progress in percent."""
+        """Emits an event with the progress in percent."""
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
 
     async def record_place(self, job: ArtifactJob, place: IndexPlace) -> bool:
-        """Records the index that chunks will be written to. Returns False if the document was deleted."""
+        """Records the index that the chunks will be written to. Returns False if the document was deleted."""
         return await self._change(
             job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
         )
@@ -139,7 +142,7 @@ class PostgresArtifactJobs:
         return [IndexPlace(row[0], row[1]) for row in found]
 
     async def requeue_lost(self, place: IndexPlace) -> int:
-        """Queues all documents of a lost index again, behind waiting documents. Returns their number."""
+        """Queues all documents of a lost index again, behind the waiting ones. Returns their number."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents
@@ -152,7 +155,7 @@ class PostgresArtifactJobs:
             return changed.rowcount
 
     async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
-        """Marks a document as indexed. Returns False if it was deleted; its chunks are then removed later."""
+        """Marks a document as indexed. Returns False if it was deleted, in which case its chunks are removed later."""
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=chunks)
         return await self._ended(job, "indexed", event)
 
@@ -161,7 +164,7 @@ class PostgresArtifactJobs:
         await self._ended(job, "failed", event)
 
     async def pending_removal(self, limit: int) -> list[tuple[str, IndexPlace]]:
-        """Returns deleted documents whose chunks may still be indexed."""
+        """Returns deleted documents whose chunks may still be in an index."""
         # A worker that is still writing the document holds a lease.
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id FROM artifact_documents
@@ -177,7 +180,7 @@ class PostgresArtifactJobs:
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
-        """Moves deleted documents behind all others awaiting removal."""
+        """Moves these deleted documents behind all others that await removal."""
         await self._change_all(artifact_ids, "changed_at = now()")
 
     async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
@@ -214,7 +217,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
-        """Returns the index locations of the company's indexed documents, including documents whose index was lost."""
+        """Returns the indexes of the company's indexed documents, including documents whose index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

@@ -1,4 +1,4 @@
-"""Collections: reads, transactional changes, and updates after changes of their files."""
+"""Reads and changes collections, and publishes their updates after their files have changed."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,8 +16,8 @@ _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
     n.files, n.total_size, n.parsed, n.failed, n.begun
 """
-# OFFSET 0 makes the planner look up each collection's files separately, even if its statistics show few collections. A
-# join would read all files for each collection.
+# OFFSET 0 makes the planner look up each collection's files separately, even if its statistics show few collections.
+# With a join, it would read all files for each collection.
 _WITH_CONTENT: Final = """
     FROM collections c
     CROSS JOIN LATERAL (
@@ -48,7 +48,7 @@ _NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
 class PostgresCollectionReader:
-    """Reads committed collections with the totals of their files."""
+    """Reads committed collections with totals over their files."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -98,11 +98,11 @@ class PostgresCollectionWriter:
         )  # fmt: skip
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
-        """Locks the collection until the end of the transaction."""
+        """Locks the collection until the end of the transaction and returns it, or None if it doesn't exist."""
         if "\x00" in collection_id:
             return None
         key = (company_id, collection_id)
-        # Two statements are needed: after waiting for the lock, a single one would miss recently added files.
+        # Read in a second statement: after waiting for the lock, the first one would miss recently added files.
         await self._connection.execute("SELECT FROM collections WHERE (company_id, id) = (%s, %s) FOR UPDATE", key)
         return await self._read(key)
 
@@ -116,7 +116,7 @@ class PostgresCollectionWriter:
         await self._connection.execute("DELETE FROM collections WHERE id = %s", (collection_id,))
 
     async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
-        """Adds files. Returns those that weren't in the collection before."""
+        """Adds files to the collection. Returns those that it didn't contain before."""
         added = await self._connection.execute(
             """INSERT INTO collection_files (collection_id, file_id, added_at)
                SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
@@ -129,7 +129,7 @@ class PostgresCollectionWriter:
         return ids
 
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
-        """Removes a file. Returns False if it wasn't in the collection."""
+        """Removes a file from the collection. Returns False if the collection didn't contain it."""
         removed = await self._connection.execute(
             "DELETE FROM collection_files WHERE collection_id = %s AND file_id = ANY (%s)",
             (collection_id, storable([file_id])),
@@ -150,7 +150,8 @@ class PostgresCollectionWriter:
         return collection_of(rows[0]) if rows else None
 
 
-# A change has its transaction's start time but becomes visible at the end. So each call overlaps the previous one.
+# A change has its transaction's start time, but only becomes visible at the end. Each call therefore overlaps with the
+# previous one.
 _CHANGED: Final = """
     SELECT ARRAY(
         SELECT id FROM collections WHERE files_changed_at >= %(since)s
@@ -170,7 +171,7 @@ class PostgresCollectionChanges:
         self._database = database
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        """Returns collections with files or texts changed since ``since``, and the time for the next call.
+        """Returns the collections whose files or texts have changed since ``since``, and the time for the next call.
 
         If ``since`` is None, returns all collections.
         """
@@ -179,15 +180,15 @@ class PostgresCollectionChanges:
 
 
 class PostgresCollectionPublisher:
-    """Publishes changes of collections in the caller's transaction."""
+    """Records the published states of collections in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
-        """Records the collections' published state. Returns those that differ from their last event.
+        """Records the collections' current states as published. Returns those that differ from their last event.
 
-        Skips collections that another transaction has locked.
+        Collections that another transaction has locked are skipped.
         """
         cursor = await self._connection.execute(
             "SELECT id, told, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",

@@ -1,4 +1,4 @@
-"""Tables with expiring rows.
+"""Lists the tables whose rows expire.
 
 Runs are deleted before their knowledge base, and after the last items that they ingested.
 """

@@ -1,4 +1,4 @@
-"""Files: reads, additions, transactional changes, and the selection of files for a search."""
+"""Reads, adds and changes files, and selects the files for a search."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -27,7 +27,7 @@ def file_of(row: dict[str, Any]) -> StoredFile:
 
 
 def storable(ids: Iterable[str]) -> list[str]:
-    """Removes duplicate IDs and those with NUL, which PostgreSQL rejects."""
+    """Returns the IDs without duplicates, and without IDs that contain NUL, which PostgreSQL rejects."""
     return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
@@ -49,7 +49,7 @@ _CONDITIONS = {
 
 
 class PostgresFileReader:
-    """Reads committed files. Doesn't find deleted files or other companies' files."""
+    """Reads committed files. Deleted files and other companies' files count as missing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class PostgresFileReader:
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredFile]:
-        """Returns a page of files, by default newest first."""
+        """Returns a page of files, newest first by default."""
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
         if any("\x00" in value for value in given.values()):
             return Page([], 0)
@@ -93,9 +93,9 @@ class PostgresFileWriter:
         self._connection = transaction.connection
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
-        """Locks the existing files until the end of the transaction."""
+        """Locks those of the files that exist until the end of the transaction, and returns them by ID."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
-        # Two statements are needed: after waiting for the lock, a single one would miss recently added collections.
+        # Read in a second statement: after waiting for the lock, the first one would miss recently added collections.
         await self._connection.execute(
             """SELECT FROM files WHERE id = ANY (%(ids)s) AND company_id = %(company)s AND deleted_at IS NULL
                ORDER BY id FOR UPDATE""",
@@ -117,7 +117,7 @@ class PostgresFileWriter:
         )
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
-        """Removes locked files from collections and indexes, and drops their references to bytes."""
+        """Deletes locked files: removes them from collections and indexes, and drops their references to bytes."""
         ids = list(file_ids)
         await self._leave_collections(ids, correlation_id)
         deleted = await self._connection.execute(
@@ -145,7 +145,7 @@ class PostgresFileWriter:
         )
 
     async def _leave_indexes(self, file_ids: list[str]) -> None:
-        """Removes the files from indexes. A worker that is writing one of them notices this and removes it again."""
+        """Queues the files' removal from indexes. A worker that is still writing one notices this and removes it."""
         await self._connection.execute(
             """WITH held AS MATERIALIZED (
                    SELECT index_id, file_id FROM ingestion_items WHERE file_id = ANY (%s)
@@ -211,7 +211,7 @@ class PostgresNewFiles:
         self._amounts = amounts
 
     async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """Adds files under new IDs. Raises ``QuotaExceeded``."""
+        """Adds files with these IDs. Raises ``QuotaExceeded``."""
         wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
         await self._amounts.check(self._connection, company_id, wanted)
         for file_id, file in files.items():

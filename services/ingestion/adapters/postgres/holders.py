@@ -1,4 +1,4 @@
-"""Finds processes that hold work leases, by the numbers of their liveness locks."""
+"""Finds the processes that hold work leases, by the numbers of their liveness locks."""
 
 from collections.abc import Collection
 from typing import Final
@@ -13,7 +13,7 @@ _HOLDERS: Final = """
     UNION SELECT holder FROM texts WHERE state = 'running' AND holder IS NOT NULL
     UNION SELECT holder FROM artifact_documents WHERE state = 'pending' AND holder IS NOT NULL
 """
-# Texts come first, because claiming an item requires its text. Each statement locks rows in key order.
+# Texts are freed first, because an item can only be claimed with its text. Each statement locks rows in key order.
 _FREE_TEXTS: Final = """
     UPDATE texts t SET state = 'pending', lease_until = NULL, holder = NULL FROM (
         SELECT blob_id, content_type FROM texts WHERE state = 'running' AND holder = ANY (%s)
@@ -45,7 +45,7 @@ _FREE_DOCUMENTS: Final = """
 
 
 def nobody() -> None:
-    """Returns None, for a holder that has announced no number. Only the lease protects its work."""
+    """Returns None, for a process that has announced no number. Only the lease protects its work."""
 
 
 class PostgresHolders:
@@ -56,8 +56,8 @@ class PostgresHolders:
         return [number for (number,) in await self._database.execute(_HOLDERS)]
 
     async def free(self, numbers: Collection[int]) -> int:
-        # Free one kind at a time: in one transaction, items would stay locked while it waits for runs, and other
-        # transactions lock runs first.
+        # Each kind is freed in its own transaction. In a single one, items would stay locked while it waits for runs,
+        # but other transactions lock runs first.
         async with self._database.connection() as connection:
             freed = [
                 (await connection.execute(statement, (list(numbers),))).rowcount

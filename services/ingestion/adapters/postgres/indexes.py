@@ -1,4 +1,4 @@
-"""Indexes of knowledge bases: expected indexes and those pending deletion."""
+"""Lists the indexes of knowledge bases: those that should exist, and those pending deletion."""
 
 from typing import Final
 
@@ -8,8 +8,8 @@ from libs.eventing import Outbox, Transaction
 from libs.persistence import Database
 from services.ingestion.domain.indexes import Content, KnownIndex
 
-# An index under construction exists once its first item does. Young indexes don't count as settled, so that a
-# persistent miscount can't replace an index again and again.
+# An index under construction should exist once its first item does. A new index doesn't count as settled, so that a
+# persistent miscount can't replace it again and again.
 _KNOWN: Final = """
     SELECT i.id, i.engine, k.id, k.company_id,
            i.state = 'live' AND i.created_at < now() - interval '1 day' AND NOT EXISTS (
@@ -28,7 +28,7 @@ _CONTENT: Final = """
 
 
 class PostgresIndexCatalog:
-    """Knowledge base indexes that should exist according to the database."""
+    """Reads the knowledge base indexes that should exist according to the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,21 +55,21 @@ _FINALIZE: Final = """
 
 
 class PostgresIndexDeletion:
-    """Indexes pending deletion."""
+    """Tracks the indexes that are pending deletion."""
 
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database = database
         self._outbox = outbox
 
     async def droppable(self) -> list[tuple[str, str]]:
-        """Returns the IDs and engines of indexes past their grace period."""
+        """Returns the IDs and engines of indexes whose grace period has ended."""
         cursor = await self._database.execute(
             "SELECT id, engine FROM knowledge_base_indexes WHERE drop_after <= now() ORDER BY drop_after LIMIT 20"
         )
         return [(row[0], row[1]) for row in cursor]
 
     async def mark_for_deletion(self, index_id: str) -> None:
-        """Stops writes to the index, and moves it behind all other pending deletions."""
+        """Blocks further writes to the index, and moves it behind all other pending deletions."""
         await self._database.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
                WHERE id = %s AND drop_after <= now()""",
@@ -77,9 +77,9 @@ class PostgresIndexDeletion:
         )
 
     async def dropped(self, index_id: str) -> None:
-        """Records that the engine dropped the index.
+        """Records that the engine has dropped the index.
 
-        Once the last one is dropped, the knowledge base's deletion is complete.
+        Once its last index is dropped, the deletion of a knowledge base is complete.
         """
         async with self._outbox.transaction() as transaction:
             # A cascade from the index would lock the items in arbitrary order.
@@ -92,7 +92,7 @@ class PostgresIndexDeletion:
             await _finalize(transaction)
 
     async def finalize_deletion(self) -> None:
-        """Completes the deletion of knowledge bases without indexes, and emits their events."""
+        """Completes the deletion of knowledge bases that have no indexes left, and emits their events."""
         async with self._outbox.transaction() as transaction:
             await _finalize(transaction)
 

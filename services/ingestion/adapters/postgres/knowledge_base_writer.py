@@ -1,6 +1,6 @@
 """Changes knowledge bases in PostgreSQL, in the caller's transaction.
 
-Locks the knowledge base first, then the run, then the items.
+Rows are locked in a fixed order: the knowledge base, the run, the items.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _ACTIVE = "state IN ('planning', 'running', 'finishing')"
 
 
 class PostgresKnowledgeBaseWriter:
-    """Changes knowledge bases and runs in the caller's transaction."""
+    """Changes knowledge bases and their runs in the caller's transaction."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
@@ -32,7 +32,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Returns the given collections and files that the company doesn't have."""
+        """Returns those of the collections and files that the company doesn't have."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
@@ -60,7 +60,7 @@ class PostgresKnowledgeBaseWriter:
             raise Conflict("A knowledge base with this ID already exists.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
-        """Locks the row until the end of the transaction. Returns None if the knowledge base is being deleted."""
+        """Locks the knowledge base until the end of the transaction. Returns None if it's being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
@@ -81,8 +81,9 @@ class PostgresKnowledgeBaseWriter:
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
         """Starts an ingestion run that writes to an index with the locked knowledge base's settings.
 
-        Uses the searched index, an index under construction, or a new one with the ID in ``run``. If an active run uses
-        the same index, it's reset to planning and returned. A run that writes to another index is superseded.
+        That is the searched index, an index under construction, or a new one with the ID in ``run``. If an active run
+        already uses this index, it's reset to planning and returned. An active run that uses another index is
+        superseded.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
@@ -102,7 +103,7 @@ class PostgresKnowledgeBaseWriter:
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
         """Starts a run that writes to a replacement for the lost ``index_id``. An active run switches to the new index.
 
-        Returns None if the index is no longer in use.
+        Returns None if the lost index is no longer in use.
         """
         given_up = await self._connection.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
@@ -120,7 +121,7 @@ class PostgresKnowledgeBaseWriter:
         return await self.start_run(knowledge_base, run)
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
-        """Hides the knowledge base, ends its runs and marks its indexes for deletion. Events refer to ``run``."""
+        """Hides the knowledge base, ends its runs, and marks its indexes for deletion. Events refer to ``run``."""
         await self._supersede(knowledge_base_id, "The knowledge base was deleted.")
         await self._add_run(run, "superseded")
         await self._connection.execute(
@@ -135,7 +136,7 @@ class PostgresKnowledgeBaseWriter:
         )
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
-        """Returns the knowledge base as seen by this transaction."""
+        """Returns the knowledge base as this transaction sees it."""
         stored = await find(self._connection, company_id, knowledge_base_id)
         return await view_of(self._connection, stored) if stored else None
 
@@ -165,7 +166,7 @@ class PostgresKnowledgeBaseWriter:
         return new_id
 
     async def _supersede(self, knowledge_base_id: str, reason: str) -> None:
-        """Ends the active run with a failure event."""
+        """Ends the active run and emits its failure event."""
         ended = await self._connection.execute(
             f"""UPDATE ingestion_runs SET state = 'superseded', token = NULL, lease_until = NULL, changed_at = now()
                 WHERE knowledge_base_id = %s AND {_ACTIVE}
@@ -191,7 +192,7 @@ class PostgresKnowledgeBaseWriter:
 
 
 async def set_status(connection: Connection, knowledge_base_id: str, status: KnowledgeBaseStatus) -> None:
-    """Sets the status. If it changes, increments the version that ``seen`` compares."""
+    """Sets the status. If the status changes, also increments the version that ``mark_seen`` compares."""
     await connection.execute(
         """UPDATE knowledge_bases SET status = %(status)s, updated_at = clock_timestamp(),
                status_version = status_version + (status <> %(status)s)::integer

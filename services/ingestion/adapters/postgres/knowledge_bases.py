@@ -30,8 +30,8 @@ TARGET_INDEX: Final = """
      ORDER BY i.state LIMIT 1)
 """
 _SOURCE_COLUMNS: Final = "id, name, status, state, phase, chunks, error"
-# Files of the knowledge bases, and files still in their indexes. OFFSET 0 prevents a full cross join, which PostgreSQL
-# would plan before the tables are analyzed.
+# Selects the files of the knowledge bases, and the files that are still in their indexes. OFFSET 0 prevents a full
+# cross join, which PostgreSQL would plan before the tables are analyzed.
 _SOURCES: Final = f"""
     WITH target AS MATERIALIZED (
         SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
@@ -83,7 +83,7 @@ def _source_of(row: Sequence[Any]) -> Source:
 
 
 async def view_of(connection: Connection, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
-    """Returns the knowledge base with its files. Callers hold a lock or a snapshot."""
+    """Returns the knowledge base with its files. The caller must hold a lock or a snapshot."""
     return (await _views_of(connection, [stored]))[0]
 
 
@@ -98,7 +98,7 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
-    """Reads committed knowledge bases. Doesn't find deleted or other companies' knowledge bases."""
+    """Reads committed knowledge bases. Deleted ones and those of other companies count as missing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -122,9 +122,9 @@ class PostgresKnowledgeBaseReader:
         oldest_first: bool = False,
         cursor: str | None = None,
     ) -> Page[KnowledgeBaseView]:
-        """Returns a page of knowledge bases, by default newest first.
+        """Returns a page of knowledge bases, newest first by default.
 
-        ``after``: the ID before the first one to return.
+        ``after`` is the ID of the last knowledge base before the page.
         """
         if after is not None and "\x00" in after:
             return Page([], 0)
@@ -171,7 +171,7 @@ class PostgresKnowledgeBaseReader:
         return page.map(lambda row: _source_of(tuple(row.values())))
 
     async def mark_seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
-        """Records the status that a user has seen. Returns whether the user had already seen it."""
+        """Records the status version that a user has seen. Returns whether the user had already seen it."""
         async with self._database.transaction() as connection:
             seen = await fetch_value(
                 connection,

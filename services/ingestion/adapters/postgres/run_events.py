@@ -1,4 +1,4 @@
-"""Counts a run's progress and emits the events of its end."""
+"""Counts a run's progress, and emits the event of its end."""
 
 from typing import Final, get_args
 
@@ -27,7 +27,7 @@ async def count_items(connection: Connection, index_id: str) -> Progress:
 
 
 def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) -> None:
-    """Emits the outcome of a finished run."""
+    """Emits the outcome event of a finished run."""
     if progress.failed:
         message = f"{progress.failed} of {progress.total} files couldn't be ingested."
         _publish_failure(transaction, run, progress, ErrorInfo(type=ErrorKind.VALIDATION, message=message))
@@ -42,7 +42,7 @@ def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) ->
 async def publish_failure(
     transaction: Transaction, run: RunRef, kind: ErrorKind, message: str, cause: str | None = None
 ) -> None:
-    """Emits the failure of a run that won't finish."""
+    """Emits the failure event of a run that won't finish."""
     progress = await count_items(transaction.connection, run.index_id)
     _publish_failure(transaction, run, progress, ErrorInfo(type=kind, message=message), cause)
 

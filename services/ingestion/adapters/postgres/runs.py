@@ -1,4 +1,7 @@
-"""Ingestion runs in PostgreSQL. They are planned in steps, and ended under the locks of knowledge base and run."""
+"""Stores ingestion runs in PostgreSQL.
+
+Runs are planned in steps, and ended while both the knowledge base and the run are locked.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -34,7 +37,7 @@ _NEXT: Final = """
           SELECT FROM collection_files cf WHERE cf.file_id = f.id AND cf.collection_id = ANY (%(collections)s)))
     ORDER BY f.id LIMIT %(limit)s FOR SHARE OF f
 """
-# Ingested items stay unchanged. Running items stay with their worker and count towards the new run.
+# Ingested items stay unchanged. Running items stay with their worker and count toward the new run.
 _ITEMS: Final = """
     INSERT INTO ingestion_items AS d (index_id, file_id, run_id)
     SELECT %(index)s, unnest(%(ids)s::text[]), %(run)s
@@ -93,7 +96,7 @@ class PostgresRuns:
         lease_seconds: float,
         grace_seconds: float,
     ) -> None:
-        """``grace_seconds``: how long a replaced index is kept for running searches."""
+        """Creates the store. A replaced index is kept for ``grace_seconds``, so that running searches can finish."""
         self._database = database
         self._outbox = outbox
         self._holder = holder
@@ -109,9 +112,9 @@ class PostgresRuns:
         return ClaimedRun(RunRef(*ref), state, token, settings_of(settings), attempts)
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
-        """Creates items for the next files. Returns False once planning has ended."""
+        """Creates items for the next files. Returns False once there's nothing left to plan."""
         async with self._database.transaction() as connection:
-            # Locks the knowledge base before the run, as everywhere.
+            # Lock the knowledge base before the run, as everywhere else.
             base = await _locked_base(connection, run.run)
             planned_to = await _locked(connection, run, "planning")
             if base is None or planned_to is None:
@@ -125,7 +128,7 @@ class PostgresRuns:
             )
             ids = [row[0] for row in await found.fetchall()]
             await connection.execute(_ITEMS, {**wanted, "ids": ids})
-            # After a full batch, there may be more files. Removed files are only looked up once, at the end.
+            # After a full batch, there may be more files. Files to remove are only looked up once, at the end.
             if len(ids) == limit:
                 await connection.execute(
                     "UPDATE ingestion_runs SET planned_to = %s, changed_at = now() WHERE id = %s", (ids[-1], run.run.id)
@@ -136,7 +139,7 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
-        """Queues the run again after ``seconds``. ``counts``: whether this counts as an attempt."""
+        """Queues the run again after ``seconds``. ``counts`` says whether this was an attempt."""
         await self._database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
@@ -144,11 +147,10 @@ class PostgresRuns:
         )
 
     async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
-        """Ends an active run with a failure event. With ``token``, does so only if that claim is still valid.
+        """Ends an active run with a failure event. With ``token``, the run only fails if that claim is still valid.
 
-        ``cause``: see ``cause_of``.
-
-        The searched index stays unchanged. Returns False if the run has ended or the claim is lost.
+        ``cause`` is the error's cause, as in ``cause_of``. The searched index stays unchanged. Returns False if the run
+        has already ended or the claim was lost.
         """
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             if await _locked_base(transaction.connection, run) is None:
@@ -168,11 +170,11 @@ class PostgresRuns:
         return True
 
     async def complete(self, run_id: str) -> bool:
-        """Locks a running run, and moves it to finishing if all its items are finished. Returns whether it moved."""
+        """Moves a running run to finishing if all of its items are finished. Returns whether it did."""
         async with self._database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
-            # A second statement is needed: after waiting for the lock, a single one would miss recently committed
+            # Check in a second statement: after waiting for the lock, the first one would miss recently committed
             # items.
             if index_id is None or await _unfinished(connection, index_id):
                 return False
@@ -184,10 +186,10 @@ class PostgresRuns:
             return True
 
     async def end(self, run: ClaimedRun) -> RunOutcome | None:
-        """Ends a finishing run under the locks of knowledge base and run, and emits the outcome.
+        """Ends a finishing run while it and its knowledge base are locked, and emits the outcome.
 
-        Switches searches to the run's index if the index is complete. Returns None if the run is no longer finishing,
-        or another worker has claimed it.
+        If the run's index is complete, searches switch to it. Returns None if the run is no longer finishing or another
+        worker has claimed it.
         """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:
@@ -210,7 +212,7 @@ class PostgresRuns:
         return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
-        """Emits progress at most once a second per run. Returns None if it emitted progress within the last second."""
+        """Emits the run's progress at most once a second. Returns None if it did so within the last second."""
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             state = await fetch_value(
                 transaction.connection,

@@ -1,4 +1,4 @@
-"""States of parsed texts in PostgreSQL."""
+"""Stores the states of parsed texts in PostgreSQL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -12,9 +12,9 @@ _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, cont
 
 
 class PostgresTexts:
-    """States of parsed texts, from which the status of collections is derived. Each method has its own transaction.
+    """The states of parsed texts, which determine the status of collections. Each method has its own transaction.
 
-    The text itself is in the object store. It's written before its state.
+    The text itself is in the object store, and is written before its state.
     """
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = nobody) -> None:
@@ -22,9 +22,9 @@ class PostgresTexts:
         self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
-        """Returns the states of known texts.
+        """Returns the states of those texts that are known.
 
-        Bytes have one text for each content type under which they were uploaded.
+        The same bytes have a separate text for each content type under which they were uploaded.
         """
         rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
@@ -35,9 +35,9 @@ class PostgresTexts:
         return {TextKey(row[0], row[1]): _state(row) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
-        """Claims unleased texts that aren't parsed yet.
+        """Claims those of the texts that are neither parsed nor leased.
 
-        Claims failed ones only if they are retryable or ``again`` is set.
+        A failed text is only claimed if it's retryable or ``again`` is set.
         """
         # Lock in key order, so that two claims can't deadlock.
         cursor = await self._database.execute(
@@ -66,7 +66,7 @@ class PostgresTexts:
         )
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
-        """Marks stored texts as parsed, and records their numbers of characters."""
+        """Marks stored texts as parsed, and records their lengths in characters."""
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(
                 """UPDATE texts SET state = 'parsed', characters = %s, error_code = NULL, error_message = NULL,
@@ -88,7 +88,7 @@ class PostgresTexts:
             )
 
     async def interrupted(self, text: TextKey) -> None:
-        """Stops counting an attempt that an outage ended. The lease stays, to delay the next attempt."""
+        """Takes back an attempt that an outage has ended. The lease is kept, to delay the next attempt."""
         await self._database.execute(
             """UPDATE texts SET attempts = attempts - 1
                WHERE blob_id = %s AND content_type = %s AND state = 'running'""",

@@ -1,4 +1,4 @@
-"""Work items in PostgreSQL, with lease, state and result."""
+"""Stores work items in PostgreSQL, with their lease, state and result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -25,7 +25,7 @@ _HELD: Final = f"""
         SELECT d.index_id, d.file_id, w.chunks FROM ingestion_items d JOIN {_KEYS} USING (index_id, file_id)
         WHERE d.token = %(token)s ORDER BY d.index_id, d.file_id FOR UPDATE OF d)
 """
-# LATERAL looks up each key separately: before the table is analyzed, a join would read all waiting items for every few
+# LATERAL looks up each key separately. Before the table is analyzed, a join would read all waiting items for every few
 # keys.
 _CLAIM: Final = f"""
     WITH free AS (
@@ -72,7 +72,7 @@ _RELEASE: Final = """
 
 
 class PostgresWorkItems:
-    """Work items with lease, state and result. Each method has its own transaction."""
+    """Work items with their lease, state and result. Each method has its own transaction."""
 
     def __init__(
         self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody, *, lease_seconds: float
@@ -83,14 +83,14 @@ class PostgresWorkItems:
         self._lease = lease_seconds
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
-        """Claims the unleased, unfinished items among ``keys``."""
+        """Claims those of the items that are neither finished nor leased."""
         lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
         parameters = {**_columns(keys), **lease, "most": MOST_ATTEMPTS}
         cursor = await self._database.execute(_CLAIM, parameters)
         return [_claimed(row, token) for row in cursor]
 
     async def renew(self, tokens: Sequence[Token]) -> None:
-        """Renews leases. Skips rows that another transaction is changing."""
+        """Renews the leases of these claims. Rows that another transaction is changing are skipped."""
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
                 # The next renewal covers locked rows.
@@ -101,7 +101,7 @@ class PostgresWorkItems:
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
-        """Records the items' phase and number of chunks (0 if unknown)."""
+        """Records the items' phase and their number of chunks, which is 0 if unknown."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
                 FROM held
@@ -110,7 +110,7 @@ class PostgresWorkItems:
         )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
-        """Returns the given indexes that haven't been replaced or deleted."""
+        """Returns those of the indexes that haven't been replaced or deleted."""
         cursor = await self._database.execute(
             "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
             (list(index_ids),),
@@ -118,9 +118,9 @@ class PostgresWorkItems:
         return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
-        """Marks items as ingested. Returns those whose file, knowledge base or index has been deleted.
+        """Marks items as ingested. Returns those whose file, knowledge base or index was deleted meanwhile.
 
-        The caller must remove the chunks of these items from the index.
+        The caller must remove these items' chunks from the index.
         """
         keys = list(chunks)
         async with self._database.connection() as connection:
@@ -135,7 +135,7 @@ class PostgresWorkItems:
             return {ItemKey(*row) for row in await unwanted.fetchall()}
 
     async def removed(self, token: Token, keys: Sequence[ItemKey]) -> None:
-        """Deletes items whose chunks were removed from the index."""
+        """Deletes items after their chunks were removed from the index."""
         async with self._database.transaction() as connection:
             gone = await connection.execute(
                 f"""{_HELD} DELETE FROM ingestion_items d USING held
@@ -152,7 +152,7 @@ class PostgresWorkItems:
         metrics.ITEMS.labels("removed").inc(gone.rowcount)
 
     async def failed(self, failures: Sequence[ItemFailure]) -> None:
-        """Marks items as failed and emits an event for each."""
+        """Marks items as failed, and emits an event for each."""
         codes: list[str] = []
         async with self._outbox.transaction() as transaction:
             # Lock in key order, as in every change of several items.
@@ -178,7 +178,7 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
-        """Queues items again after ``seconds``. ``counts``: whether this counts as an attempt."""
+        """Queues items again after ``seconds``. ``counts`` says whether this was an attempt."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,

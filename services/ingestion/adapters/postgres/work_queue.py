@@ -1,4 +1,4 @@
-"""Queue of unfinished work: items to dispatch, reconcile or count."""
+"""The queue of unfinished work, which is dispatched, reconciled and counted here."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
 
-# Runs several times a second and rarely finds work, so an idle check is a single statement without a transaction.
+# This check runs several times a second and rarely finds work, so it's a single statement without a transaction.
 _IS_ANY_DUE: Final = """
     SELECT EXISTS (SELECT FROM ingestion_runs WHERE sent_at IS NULL AND state IN ('planning', 'finishing'))
         OR EXISTS (SELECT FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing'))
@@ -25,8 +25,8 @@ _DUE_RUNS: Final = """
     WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
 """
 # One lookup per search index finds the indexes with due items, however many items are waiting. Companies take turns,
-# and so do the indexes of a company. A company with many sent items waits until most of them are claimed: otherwise,
-# other companies' messages would queue behind its own in the topic.
+# and so do the indexes of a company. A company with many sent items waits until most of them are claimed, because
+# other companies' messages would otherwise queue behind its own in the topic.
 _DUE_ITEMS: Final = """
     WITH RECURSIVE indexes (id) AS (
         (SELECT index_id FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing')
@@ -66,15 +66,15 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Items with an expired lease. A claim counts as an attempt, so a file that kills workers eventually fails.
+# Requeues items with an expired lease. Each claim counts as an attempt, so a file that kills workers eventually fails.
 _LOST_ITEMS: Final = """
     UPDATE ingestion_items d SET state = 'pending', phase = '', token = NULL, lease_until = NULL, sent_at = NULL FROM (
         SELECT index_id, file_id FROM ingestion_items
         WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
     WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
-# These items may still be waiting in the topic or in a worker. While there is progress, only a few are sent again at a
-# time.
+# Unclaimed items may still be waiting in the topic or in a worker. While there's progress, only a few at a time are
+# sent again.
 _UNHEARD_ITEMS: Final = """
     UPDATE ingestion_items d SET sent_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d
@@ -148,13 +148,13 @@ _FEW: Final = 500
 
 
 class PostgresWorkQueue:
-    """Unfinished work to send to workers. Each method has its own transaction."""
+    """Unfinished work to be sent to workers. Each method has its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def take_due(self, limit: int) -> list[Due]:
-        """Returns unsent work and marks it as sent."""
+        """Returns up to ``limit`` runs, and as many items, that are due, and marks them as sent."""
         if not await self._database.value(_IS_ANY_DUE):
             return []
         async with self._database.transaction() as connection:
@@ -172,7 +172,7 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
-        """Requeues unleased work that was sent more than ``seconds`` ago. Returns the number of items and runs."""
+        """Requeues work that was sent more than ``seconds`` ago but has no lease. Returns how many items and runs."""
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
@@ -183,23 +183,23 @@ class PostgresWorkQueue:
             return sum(changed)
 
     async def finished_runs(self) -> list[str]:
-        """Returns running runs without unfinished items."""
+        """Returns the IDs of running runs whose items are all finished."""
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
-        """Returns whether unleased work is waiting and nothing has changed for ``seconds``."""
+        """Returns whether work without a lease is waiting although nothing has changed for ``seconds``."""
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
     async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
-        """Returns unclaimed texts of files in collections. Companies take turns."""
+        """Returns texts of files in collections that aren't claimed yet, from each company in turn."""
         found = await self._database.execute(_UNPARSED, capacity.parameters())
         return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 
 
 _log = structlog.get_logger(__name__)
-# Runs count, because a run without a worker has no items yet. Texts don't: unless they are parsed ahead, they can wait
-# for a long time.
+# Runs count, because a run without a worker has no items yet. Texts don't count, because they can wait for a long time
+# unless they're parsed ahead.
 BACKLOG: Final = """
     SELECT (SELECT count(*) FROM ingestion_items WHERE state IN ('pending', 'running', 'removing'))
     + (SELECT count(*) FROM ingestion_runs WHERE state IN ('planning', 'running', 'finishing'))
@@ -208,7 +208,7 @@ BACKLOG: Final = """
 
 
 async def count_backlog(database: Database) -> None:
-    """Sets the gauge of waiting work. Leaves it unchanged during a database outage."""
+    """Sets the gauge of waiting work. During a database outage, it stays unchanged."""
     try:
         WAITING.set(await database.value(BACKLOG))
     except StoreUnavailable as problem:

@@ -1,1 +1,1 @@
-"""Entry points by resource: commands and reads."""
+"""Entry points for commands and reads, by resource."""

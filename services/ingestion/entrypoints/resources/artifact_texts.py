@@ -1,4 +1,4 @@
-"""Serves texts and passages of session documents to the artifacts service."""
+"""Serves the texts of session documents, and searches in them, to the artifacts service."""
 
 from typing import Annotated
 

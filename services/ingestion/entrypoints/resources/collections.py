@@ -70,7 +70,7 @@ def _reads(collections: PostgresCollectionReader, files: PostgresFileReader) -> 
 
     @router.get("/internal/knowledge-bases/available-collections")
     async def available_collections(caller: Caller) -> AvailableCollections:
-        """Lists all collections as content for a knowledge base."""
+        """Lists the collections that a knowledge base can contain."""
         found = [each.available() for each in await collections.all(caller.company_id)]
         return AvailableCollections(success=True, collections=found, count=len(found))
 

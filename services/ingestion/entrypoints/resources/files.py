@@ -80,7 +80,7 @@ def _router(
     async def upload(
         request: Request, caller: Caller, idempotency_key: Annotated[str | None, Header()] = None
     ) -> File | UploadedFiles:
-        """Returns the file, or a list if several files were uploaded."""
+        """Stores the files. Returns the file, or a list if there are several."""
         parts = file_parts(body_of(request), request.headers.get("Content-Type", ""))
         correlation_id = current_correlation_id() or new_id()
         uploaded = await upload_files(parts, caller, correlation_id, idempotency_key)

@@ -75,7 +75,7 @@ def _reads(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> A
 
     @router.get("/{knowledge_base_id}/check_status")
     async def check_status(knowledge_base_id: str, caller: Caller) -> KnowledgeBaseState:
-        """Returns the status, and records that this caller has seen it."""
+        """Returns the knowledge base's status, and records that this caller has seen it."""
         view = await view_of(caller, knowledge_base_id)
         seen = await bases.mark_seen(knowledge_base_id, caller.user_id, view.stored.status_version)
         return KnowledgeBaseState(

@@ -33,9 +33,9 @@ _OWNER: Final = "artifacts"
 
 
 class HttpArtifacts:
-    """Implements SessionArtifacts.
+    """Implements SessionArtifacts over HTTP.
 
-    Every call is idempotent, and is retried for a while if the service doesn't respond.
+    Every call is idempotent. If the service doesn't respond, the call is retried for a while.
     """
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:

@@ -20,10 +20,10 @@ _KEPT_BYTES: Final = 32 * 1024 * 1024
 
 
 class HttpToolsets:
-    """Implements ToolsetCatalogue.
+    """Implements ToolsetCatalogue over HTTP.
 
-    Asks the registry before every turn, so that changes apply from the next turn on. Doesn't decode byte-identical
-    responses again.
+    Fetches toolsets before every turn, so that changes apply from the next turn on. A response that is byte-identical
+    to an earlier one isn't decoded again.
     """
 
     def __init__(self, calls: UpstreamClient, breaker: CircuitBreaker | None = None) -> None:

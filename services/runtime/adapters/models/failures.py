@@ -1,4 +1,4 @@
-"""Handles failed model calls of all providers: retries, requested waits, and messages without secrets."""
+"""Handles failed model calls for all providers: retries, requested delays, and error messages without secrets."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ _UNSPECIFIED: Final = "unspecified error"
 
 
 class Retryable(Transient):
-    """A failed call that may be retried."""
+    """A failed call that may be retried. `retry_after` is the delay in seconds that the provider asked for, if any."""
 
     def __init__(self, failure: ModelFailed, retry_after: float | None = None) -> None:
         super().__init__(failure.message, retry_after)
@@ -48,16 +48,16 @@ class Retryable(Transient):
 
 
 class ProviderRetries:
-    """Retries `Retryable` failures of one provider and counts the retries."""
+    """Retries one provider's `Retryable` failures and counts the retries."""
 
     def __init__(self, provider: str, policy: RetryPolicy | None = None) -> None:
         self._policy = policy or MODEL_RETRIES
         self._counter = RETRIED_MODEL_CALLS.labels(provider)
 
     async def run(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Makes the call. Raises the last `ModelFailed` once no attempts remain.
+        """Runs the call, with retries. When no attempts remain, raises the last `ModelFailed`.
 
-        Raises `ModelRateLimited` if the provider specifies when to retry.
+        Raises `ModelRateLimited` instead if the provider responded with 429 and said when to retry.
         """
         try:
             return await self._policy.run(call, on=Retryable, before_sleep=lambda *_: self._counter.inc())
@@ -69,16 +69,19 @@ class ProviderRetries:
 
 
 def connection_failure(provider: str, address: str, problem: BaseException) -> str:
-    """Returns the message for callers about a failed connection.
+    """Returns the public message about a failed connection.
 
-    The address and the library's message are only logged.
+    The address and the HTTP library's message are only logged.
     """
     _log.warning("model.connection_failed", provider=provider, address=redact(address), problem=redact(repr(problem)))
     return "the connection failed"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:
-    """Returns the header's number or date as seconds from now, or None if it's missing or unreadable."""
+    """Returns the delay that the response's headers ask for, in seconds, or None if it's missing or unreadable.
+
+    `Retry-After` contains a number or a date.
+    """
     milliseconds = headers.get("retry-after-ms")
     value = headers.get("retry-after")
     try:
@@ -102,7 +105,7 @@ def _seconds_until(value: str | None, now: Callable[[], datetime]) -> float | No
 
 
 def redact(message: str, secrets: Iterable[str] = ()) -> str:
-    """Returns `message` on one line and shortened, without `secrets` or anything that looks like one."""
+    """Returns `message` shortened, on one line, and without `secrets` or anything that looks like a secret."""
     for secret in secrets:
         if secret:
             message = message.replace(secret, "***")
@@ -111,7 +114,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
 
 
 class ErrorInBody(Exception):
-    """An error object in place of an answer. `code` is an HTTP-like status if it's a number."""
+    """A response body that contains an error instead of an answer. `code` is usually an HTTP status, if there's one."""
 
     def __init__(self, error: Any) -> None:
         super().__init__(error_message(error))
@@ -119,12 +122,12 @@ class ErrorInBody(Exception):
 
 
 def error_message(error: Any) -> str:
-    """Returns the text of a body or of its `error` field."""
+    """Returns the text of an error, which may be a string, a list or an object."""
     return without_half_pairs(_text_of(error)) or _UNSPECIFIED
 
 
 def error_text(payload: bytes, content_type: str) -> str | None:
-    """Returns the text of a response, or None if it has no usable text, such as a proxy's error page."""
+    """Returns the message in an error response, or None if it has no usable text, such as a proxy's error page."""
     try:
         return without_half_pairs(_text_of(read_json(payload))) or None
     except NotJson:
@@ -132,7 +135,7 @@ def error_text(payload: bytes, content_type: str) -> str | None:
 
 
 def error_in(body: Any) -> Any:
-    """Returns the error in a body with status 200, or None if the body is an answer."""
+    """Returns the error in the body of a 200 response, or None if the body is an answer."""
     if isinstance(body, list) and body and isinstance(body[0], dict):
         return error_in(body[0])
     if not isinstance(body, dict):

@@ -1,6 +1,6 @@
-"""Fetches images for providers that require bytes. Only allows public addresses.
+"""Fetches images for providers that need their bytes. Only public addresses are allowed.
 
-Most providers fetch images by address. Gemini's client would fetch them from within this service.
+Most providers fetch images themselves. Gemini's client would fetch them from within this service.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ _LIMITS: Final = FetchLimits(largest_bytes=8 * 1024 * 1024)
 
 
 class ImageFetching:
-    """Replaces image addresses with the images' bytes. Fetches only public addresses."""
+    """Replaces image URLs in requests with the images' bytes. Fetches only public addresses."""
 
     def __init__(self, resolver: GuardedResolver | None = None, limits: FetchLimits = _LIMITS) -> None:
         self._http = GuardedHttp(resolver=resolver or GuardedResolver(), limits=limits, accept="image/*")
 
     async def inlined(self, request: ModelRequest) -> ModelRequest:
-        """Returns the request with images as bytes. Raises ModelFailed if an image can't be fetched."""
+        """Returns the request with images as data URLs. Raises ModelFailed if an image can't be fetched."""
         return replace(request, messages=tuple([await self._message(message) for message in request.messages]))
 
     async def _message(self, message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""Known providers with their addresses, environment variables, and some of their models."""
+"""The known providers, with their addresses, environment variables, and some of their models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
 
 
 NativeOutput = Literal["never", "without_tools", "always"]
-"""When to send the output schema as the response format. Some servers would then answer instead of calling tools."""
+"""When to send the output schema as the response format. It makes some servers answer instead of calling tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatibleProvider:
-    """An OpenAI-compatible server. Configured by its key, or by its address if it doesn't need a key."""
+    """An OpenAI-compatible server. It's configured by its key, or by its address if it needs no key."""
 
     name: str
     address_variable: str
@@ -39,9 +39,9 @@ class CompatibleProvider:
 
 @dataclass(frozen=True, slots=True)
 class OtherProvider:
-    """A provider called through pydantic-ai. Configured if any of `variables` is set.
+    """A provider called through pydantic-ai. It's configured if any of `variables` is set.
 
-    `wants_bytes`: whether it can't fetch images by address. `ignores`: turn options that it doesn't support.
+    `wants_bytes` is set if it can't fetch images by URL. `ignores` are the turn options that it doesn't support.
     """
 
     name: str

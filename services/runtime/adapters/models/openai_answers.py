@@ -1,4 +1,4 @@
-"""Decodes chat completions of OpenAI-compatible servers, complete or streamed.
+"""Decodes chat completions from OpenAI-compatible servers, whether complete or streamed.
 
 Decoding is tolerant: servers may omit usage and call IDs, or send text as a list of parts.
 """
@@ -31,12 +31,12 @@ _DEEPEST: Final = 64
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Returns the provider data of a complete message or call."""
+    """Returns the provider-specific fields of a complete message or call, such as its reasoning, or None."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 
 def add_provider_data(gathered: JsonObject, delta: Mapping[str, Any]) -> None:
-    """Merges a chunk's provider data into the earlier chunks' data."""
+    """Merges a chunk's provider data into `gathered`, the data of the earlier chunks."""
     for name in _FIELDS:
         value = delta.get(name)
         if value and not is_deeper(value, _DEEPEST):
@@ -49,7 +49,7 @@ def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
 
 
 def _joined(name: str, before: Any, more: Any) -> Any:
-    """Joins two values. Collects text pieces in a list until the text is complete."""
+    """Appends a later chunk's value `more` to `before`. Streamed texts stay in pieces until the answer is complete."""
     if isinstance(more, str) and name in _IN_PIECES:
         pieces = before if isinstance(before, _Pieces) else _Pieces()
         pieces.append(more)
@@ -69,7 +69,7 @@ def _joined(name: str, before: Any, more: Any) -> Any:
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Adds an item. An item with an index continues the earlier item with the same index."""
+    """Adds an item to a list. If an earlier item has the same index, the new item continues it."""
     index = item.get("index") if isinstance(item, dict) else None
     same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
     if same is None:
@@ -79,7 +79,7 @@ def _add_item(items: list[Any], item: Any) -> None:
 
 
 class _Pieces(list[str]):
-    """A text in pieces."""
+    """The pieces of a streamed text, which are joined at the end."""
 
 
 def _joined_pieces(value: Any) -> Any:
@@ -93,16 +93,16 @@ def _joined_pieces(value: Any) -> Any:
 
 
 class ArgumentsUnreadable(ValueError):
-    """A call's arguments are of an unsupported type."""
+    """The arguments of a tool call are nested too deeply to be encoded."""
 
 
 def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
-    """Decodes the calls of a complete answer. Raises ArgumentsUnreadable."""
+    """Decodes the tool calls of a complete answer. Raises ArgumentsUnreadable."""
     return tuple(replace(decode_call(*call_parts(call)), provider_data=provider_data_of(call)) for call in calls)
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    """Decodes a call. The call is invalid if its arguments aren't a JSON object."""
+    """Decodes a tool call. If its arguments aren't a JSON object, the call has a `validation_error`."""
     try:
         parsed = read_json(arguments) if arguments.strip() else {}
     except NotJson as error:
@@ -119,7 +119,7 @@ def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
 
 
 def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Returns ID, name and arguments as strings, or "" if missing. Raises ArgumentsUnreadable."""
+    """Returns the call's ID, name and arguments as strings, which are "" if missing. Raises ArgumentsUnreadable."""
     function = call.get("function")
     if not isinstance(function, dict):
         return _string(call.get("id")), "", ""
@@ -160,9 +160,9 @@ class _Call:
             return False
 
     def is_another(self, call_id: str, name: str, arguments: str) -> bool:
-        """Returns whether a fragment starts another call.
+        """Returns whether a fragment starts another call rather than continuing this one.
 
-        It does if its ID or name differs, or if its name is repeated after the arguments are complete.
+        It does if its ID or name differs, or if the name is repeated after the arguments are complete.
         """
         if call_id and self.id:
             return call_id != self.id
@@ -172,9 +172,9 @@ class _Call:
 
 
 class StreamedCalls:
-    """Joins the fragments of an answer's calls.
+    """Joins the fragments of an answer's tool calls.
 
-    A fragment belongs to the newest call with its index or ID. If it has neither, it belongs to the newest call.
+    A fragment belongs to the newest call with its index or ID, or simply to the newest call if it has neither.
     """
 
     def __init__(self) -> None:
@@ -182,14 +182,14 @@ class StreamedCalls:
         self._by_index: dict[int, _Call] = {}
 
     def take(self, fragments: Sequence[JsonObject]) -> None:
-        """Adds the fragments of one chunk. Each belongs to a different call. Raises ArgumentsUnreadable."""
+        """Adds the fragments of one chunk, each of which belongs to a different call. Raises ArgumentsUnreadable."""
         taken: list[_Call] = []
         for place, fragment in enumerate(fragments):
             call_id, name, arguments = call_parts(fragment)
             index = _index(fragment.get("index"))
             call = self._begun(index, call_id)
             if index is None and not call_id and len(fragments) > 1:
-                # Only the order shows which call each fragment continues.
+                # Without an index or ID, only the order shows which call each fragment continues.
                 continued = not name and len(fragments) <= len(self._calls)
                 call = self._calls[place - len(fragments)] if continued else call
                 call = None if any(call is other for other in taken) else call
@@ -207,7 +207,7 @@ class StreamedCalls:
             add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
-        """Returns the call that a fragment continues, by its index or ID."""
+        """Returns the call that a fragment continues, or None if the fragment starts a call."""
         if index is not None:
             return self._by_index.get(index)
         return self._of_id(call_id) or (self._calls[-1] if self._calls else None)
@@ -244,7 +244,7 @@ class NotAnAnswer(ValueError):
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:
-    """Decodes a completion. Raises NotAnAnswer, and ErrorInBody if a server returned an error with status 200."""
+    """Decodes a completion. Raises NotAnAnswer, or ErrorInBody if the server returned an error with status 200."""
     try:
         body = read_json(payload, nan_as_null=True)
     except NotJson as error:
@@ -299,7 +299,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def _newer(before: Usage, usage: Usage) -> Usage:
-    """Returns a stream's latest counts. A chunk may contain all counts, only some, or zeros for the rest."""
+    """Returns the stream's latest token counts. A count that is missing or zero in a chunk keeps its earlier value."""
     return Usage(
         usage.input_tokens or before.input_tokens,
         usage.output_tokens or before.output_tokens,
@@ -327,11 +327,11 @@ class StreamedAnswer:
 
     @property
     def complete(self) -> bool:
-        """Returns whether the stream has announced its end. If the connection breaks, it hasn't."""
+        """Whether the server has signaled the end of the stream. If not, the connection broke."""
         return self._ended or bool(self._finish_reason)
 
     def take(self, data: bytes) -> str:
-        """Processes one event's data and returns its text. Raises NotAnAnswer or ErrorInBody."""
+        """Adds the data of one event and returns the new text in it. Raises NotAnAnswer or ErrorInBody."""
         if data == b"[DONE]":
             self._ended = True
             return ""
@@ -363,7 +363,7 @@ class StreamedAnswer:
         return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
-        """Returns the remaining incomplete text after the last chunk."""
+        """Returns text that was still held back after the last chunk because it ended in half a surrogate pair."""
         return self._said(self._paired.finish())
 
     def _said(self, text: str) -> str:
@@ -372,7 +372,7 @@ class StreamedAnswer:
         return text
 
     def answer(self) -> ModelAnswer:
-        """Returns the answer. Raises NotAnAnswer if the stream ended before it started."""
+        """Returns the assembled answer. Raises NotAnAnswer if no chunk contained a choice."""
         if not self._begun:
             raise NotAnAnswer("the answer doesn't contain any choices")
         calls = self._calls.calls()

@@ -1,4 +1,4 @@
-"""Calls any OpenAI-compatible server over one shared HTTP session. Doesn't use an SDK, since this is the hot path."""
+"""Calls any OpenAI-compatible server over one shared HTTP session. No SDK is used, since this is the hot path."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -44,9 +44,9 @@ _LARGEST_ERROR_BYTES = 64 * 1024
 
 
 def encode_request(request: ModelRequest, name: str, *, stream: bool, native_output: bool = False) -> bytes:
-    """Encodes the request.
+    """Encodes the request as JSON.
 
-    With `native_output`, the output schema is in the response format instead of the prompt.
+    With `native_output`, the output schema is sent as the response format instead of in the prompt.
     """
     body: JsonObject = {"model": name, "messages": _messages(request, native_output=native_output)}
     if native_output:
@@ -66,9 +66,9 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
 
 
 def _is_strict(schema: Any) -> bool:
-    """Returns whether servers can guarantee the schema.
+    """Returns whether a server can guarantee that its output matches the schema.
 
-    It may only contain closed objects, required properties and simple keywords.
+    It can if the schema contains only closed objects, required properties and simple keywords.
     """
     if not isinstance(schema, dict) or not schema.keys() <= _STRICT_KEYWORDS:
         return False
@@ -122,7 +122,7 @@ def _tool(tool: ToolDefinition) -> JsonObject:
 
 
 def _calling(request: ModelRequest) -> JsonObject:
-    """Returns call settings, which servers only accept together with tools."""
+    """Returns the tool call settings, which servers only accept together with tools."""
     settings: JsonObject = {}
     match request.settings.forced_call:
         case NamedTool(name=name):
@@ -136,10 +136,10 @@ def _calling(request: ModelRequest) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server. `provider` is the prefix of model names. `base_url` excludes `/chat/completions`.
+    """An OpenAI-compatible server. Model names start with `provider`. `base_url` excludes `/chat/completions`.
 
-    Times are in seconds. `timeout` covers a whole answer, or the gap between two chunks of a streamed answer. The
-    length of a stream is limited only by the turn's deadline and `largest_answer_bytes`.
+    Times are in seconds. `timeout` limits a whole answer, or the gap between two chunks of a streamed answer. A stream
+    as a whole is limited only by the turn's deadline and `largest_answer_bytes`.
     """
 
     provider: str
@@ -208,7 +208,7 @@ def _is_about_format(failure: ModelFailed) -> bool:
 
 
 class _Attempt:
-    """One request. Once text has been streamed, a failure is final, because a retry would duplicate the text."""
+    """A single request. Once text has been streamed, a failure is final, because a retry would duplicate the text."""
 
     def __init__(self, model: OpenAICompatible, on_text: OnText | None) -> None:
         self._model = model
@@ -221,7 +221,7 @@ class _Attempt:
             async with model.post(body, stream=self._on_text is not None) as response:
                 if response.status != 200:
                     raise await self._error_from(response)
-                # Some servers answer a streaming request in one piece.
+                # Some servers respond to a streaming request with a complete answer.
                 if self._on_text is None or response.content_type == "application/json":
                     return await self._whole(response)
                 return await self._streamed(response, self._on_text)
@@ -248,7 +248,7 @@ class _Attempt:
         )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ModelAnswer:
-        # `read()` would only check the announced length, but that is the length of the compressed content.
+        # The announced length doesn't limit the size, because it's the length of the compressed content.
         answer = decode_answer(b"".join([piece async for piece in self._pieces(response)]))
         if self._on_text is not None and answer.text:
             self._on_text(answer.text)
@@ -256,7 +256,7 @@ class _Attempt:
 
     async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
         gathered = StreamedAnswer()
-        # A line of several megabytes arrives in thousands of pieces. Join them only once.
+        # A line of several megabytes arrives in thousands of pieces, so they're joined only once.
         begun: list[bytes] = []
         async for piece in self._pieces(response):
             *lines, rest = piece.split(b"\n")

@@ -31,7 +31,10 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider. `model` is None if it isn't configured. `ignores`: turn options that have no effect."""
+    """A model provider. `model` is None if it isn't configured; `remedy` then says how to configure it.
+
+    `ignores` are the turn options that have no effect.
+    """
 
     info: ProviderInfo
     model: ChatModel | None
@@ -40,7 +43,7 @@ class Provider:
 
 
 class ModelProviders:
-    """Passes each request to its model's provider, and lists the models of all providers.
+    """Forwards each request to its model's provider, and lists the models of all providers.
 
     Implements ChatModel and ModelCatalogue.
     """
@@ -100,12 +103,12 @@ def model_providers(
     retry: RetryPolicy | None = None,
     resolver: GuardedResolver | None = None,
 ) -> ModelProviders:
-    """Creates all known providers from the environment variables of their own clients, such as `OPENAI_API_KEY`.
+    """Creates all known providers from their clients' usual environment variables, such as `OPENAI_API_KEY`.
 
-    `builtin_delay` is the duration of the built-in model's answers, and `timeout` limits calls of the other models;
-    both in seconds. The caller closes `session`. `resolver` resolves the hosts of images.
+    `builtin_delay` is the duration of the built-in model's answers, and `timeout` limits calls to the other models;
+    both are in seconds. The caller closes `session`. `resolver` resolves the hosts of image URLs.
     """
-    # The built-in model has its own rules for calling tools.
+    # The built-in model chooses its tool calls by fixed rules.
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
@@ -132,6 +135,6 @@ def _adapted(model: ChatModel) -> ChatModel:
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:
-    """Creates the session that all models share. Keeps connections alive, at most `connections` per host."""
+    """Creates the HTTP session that all providers share, with at most `connections` kept-alive connections per host."""
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -1,4 +1,4 @@
-"""Calls providers that aren't OpenAI-compatible through pydantic-ai's direct interface.
+"""Calls providers that aren't OpenAI-compatible through pydantic-ai's direct API.
 
 Importing pydantic-ai takes seconds, so the first call imports it in a thread.
 """
@@ -36,10 +36,10 @@ _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 
 
 class PydanticAIDirect:
-    """Implements ChatModel for one provider. pydantic-ai reads its credentials from the environment.
+    """Implements ChatModel for one provider. pydantic-ai reads the credentials from the environment.
 
-    `infer` creates pydantic-ai's model for a `provider:name`; the default is pydantic-ai's own function. `images` is
-    set for providers whose client would otherwise fetch image addresses from within this service.
+    `infer` creates pydantic-ai's model from a name like `provider:name`, and defaults to pydantic-ai's own function.
+    `images` is set for providers whose client would otherwise fetch image URLs from within this service.
     """
 
     def __init__(

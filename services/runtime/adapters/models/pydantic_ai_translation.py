@@ -1,4 +1,7 @@
-"""Translates conversations to and from pydantic-ai. Import this module lazily, since it imports pydantic-ai."""
+"""Translates conversations to and from pydantic-ai's types.
+
+Import this module lazily: it imports pydantic-ai, which takes seconds.
+"""
 
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -30,9 +33,9 @@ _RESPONSE: Final = "response"
 
 
 def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
-    """Translates the conversation.
+    """Translates the conversation to pydantic-ai's messages.
 
-    The user's messages and tool results between two answers become one pydantic-ai request.
+    The user messages and tool results between two answers become a single pydantic-ai request.
     """
     result: list[theirs.ModelMessage] = []
     said: list[theirs.ModelRequestPart] = []
@@ -77,7 +80,7 @@ def _response(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
-    """Returns the provider's original response with its reasoning and signatures, or None if it isn't stored."""
+    """Returns the provider's original response with its reasoning and signatures, or None if it wasn't stored."""
     kept = (message.provider_data or {}).get(_RESPONSE)
     try:
         [response] = theirs.ModelMessagesTypeAdapter.validate_python([] if kept is None else [kept])
@@ -104,7 +107,10 @@ def _as_said(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Returns settings that disable the SDK's retries, because the adapter retries. `timeout` is in seconds."""
+    """Returns pydantic-ai's settings. The SDK's retries are disabled, because the adapter retries.
+
+    `timeout` is in seconds.
+    """
     chosen = cast(ModelSettings, {"max_retries": 0, "timeout": timeout, **request.sampling()})
     if not stream:
         chosen["request_timeout"] = timeout
@@ -127,7 +133,7 @@ def _calling(request: ModelRequest) -> ModelSettings:
 
 
 def takes_schema(model: Model, request: ModelRequest) -> bool:
-    """Returns whether the model supports the output schema natively. Most models don't, in combination with tools."""
+    """Returns whether to send the output schema natively. Most models don't support that in combination with tools."""
     native = model.profile.get("supports_json_schema_output", False)
     return bool(native) and request.output_object is not None and not request.tools
 
@@ -147,7 +153,7 @@ def parameters(request: ModelRequest, *, native_output: bool = False) -> ModelRe
 
 
 def text_of(event: Any) -> str:
-    """Returns the text in a stream's event, or "" if it has none."""
+    """Returns the text in a stream event, or "" if it contains none."""
     if isinstance(event, theirs.PartStartEvent) and isinstance(event.part, theirs.TextPart):
         return event.part.content
     if isinstance(event, theirs.PartDeltaEvent) and isinstance(event.delta, theirs.TextPartDelta):
@@ -170,7 +176,7 @@ def answer(response: theirs.ModelResponse) -> ModelAnswer:
 
 
 def _provider_data(response: theirs.ModelResponse) -> JsonObject | None:
-    """Returns the response itself if it contains more than texts and calls."""
+    """Returns the whole response to store, or None if it contains nothing but text and calls."""
     if not any(isinstance(part, theirs.ThinkingPart) or _has_details(part) for part in response.parts):
         return None
     [kept] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")

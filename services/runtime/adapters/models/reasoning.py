@@ -1,4 +1,4 @@
-"""Keeps models' reasoning out of replies, and returns it to the provider that produced it."""
+"""Keeps models' reasoning out of replies, and sends it back to the model that produced it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,9 +15,9 @@ _MODEL: Final = "model"
 
 
 class ReasoningApart:
-    """Wraps a ChatModel whose answers may contain reasoning blocks in their text.
+    """Wraps a ChatModel and removes the reasoning blocks that the text of its answers may contain.
 
-    A provider's additional data is only sent to the same model, since other models reject or misread it.
+    Provider data is only sent back to the model that produced it, since other models reject or misread it.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -47,7 +47,7 @@ def _emit(text: str, on_text: OnText) -> None:
 
 
 def _own(message: Message, model: str) -> Message:
-    """Returns the message as its provider needs it, without data that only another model's provider understands."""
+    """Returns the message as `model` needs it, without the provider data of other models."""
     if not isinstance(message, AssistantMessage):
         return message
     data: Mapping[str, Any] = message.provider_data or {}
@@ -60,8 +60,8 @@ def _own(message: Message, model: str) -> Message:
 class ReplyText:
     """Removes reasoning blocks from a text that arrives in pieces.
 
-    A block at the start may lack its end tag, for example if the answer was cut off. A later block without an end tag,
-    or with a quoted tag, is ordinary text.
+    A block at the start may lack its end tag, for example if the answer was cut off. After the start, a block without
+    an end tag is ordinary text, and so is a quoted tag.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ReplyText:
         self._last = ""
 
     def take(self, piece: str) -> str:
-        """Returns the reply text that is certain after this piece."""
+        """Adds a piece and returns the text that certainly belongs to the reply."""
         text, said = self._held + piece, []
         self._held = ""
         while text:
@@ -87,14 +87,14 @@ class ReplyText:
         return "".join(said)
 
     def finish(self) -> str:
-        """Returns the rest of the reply after the last piece."""
+        """Returns the rest of the reply. Call it after the last piece."""
         rest = "".join([*self._block, self._held])
         if self._before_reply and (self._end or self._after_block):
             return "" if self._end else rest.lstrip()
         return rest
 
     def _within_block(self, text: str) -> str:
-        """Returns the text after the block."""
+        """Consumes the current block and returns the text after it."""
         _, end, after = text.partition(self._end)
         if end:
             self._end = ""
@@ -118,7 +118,7 @@ class ReplyText:
         return begun if self._after_block else text
 
     def _within_reply(self, text: str) -> tuple[str, str]:
-        """Returns the text before a block, and the block."""
+        """Returns the reply text before the next block, and the remaining text after that block's start tag."""
         place = 0
         while (place := text.find("<", place)) >= 0:
             rest = text[place : place + _LONGEST_TAG]

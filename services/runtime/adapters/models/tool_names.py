@@ -17,9 +17,9 @@ _HASH_CHARACTERS: Final = 8
 
 
 class ProviderToolNames:
-    """Wraps a ChatModel that only accepts tool names of letters, digits, `_` and `-`.
+    """Wraps a ChatModel whose tool names may only contain letters, digits, `_` and `-`.
 
-    Names in the answer are mapped back. A request with only accepted names is passed on unchanged.
+    Other names are replaced in the request and restored in the answer.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -37,10 +37,10 @@ class ProviderToolNames:
 
 
 def accepted_names(names: Iterable[str]) -> dict[str, str]:
-    """Returns a unique accepted name for each name. It only depends on the set of names, not on their order.
+    """Maps each name to a unique accepted name. The result depends only on the set of names, not on their order.
 
     Accepted names stay unchanged. In other names, invalid characters become `_`. If the result is too long or a
-    duplicate, part of its hash is appended.
+    duplicate, part of the name's hash is appended.
     """
     wanted = {name: _OTHER.sub("_", name) or "_" for name in names}
     count: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Admits submitted turns in batches. Each batch is one transaction, which locks its sessions."""
+"""Admits submitted turns in batches. Each batch is one transaction that locks its sessions."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,14 +19,14 @@ from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
 
-# Lock in ID order, so that batches with common sessions can't deadlock.
+# Rows are locked in ID order, so that batches with common sessions can't deadlock.
 _LOCK_SESSIONS: Final = """
     SELECT id, company_id, owner_id, status = 'active', next_position,
            CASE WHEN id = ANY(%s) THEN config::text END
     FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE
 """
-# A separate statement after the locks, so that its snapshot includes what others have committed. A rejected command has
-# no turn but is known by its recorded outcome.
+# This is a separate statement after the locks, so that its snapshot includes the commits of other transactions. A
+# rejected command has no turn, so it's recognized by its recorded outcome.
 _SITUATION: Final = f"""
     SELECT 'known', id, 0 FROM turns WHERE id = ANY(%(turns)s)
     UNION ALL
@@ -63,12 +63,15 @@ _ADMIT: Final = """
            CASE WHEN claimed THEN now() END
     FROM given
 """
-# The transaction that added the session has rejected its only turn.
+# For sessions whose only turn was rejected in the transaction that added them.
 _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 
 
 class PostgresAdmissions:
-    """Admits turns. The position of a turn's message is twice that of the turn. The reply follows the message."""
+    """Opens admission batches.
+
+    The turn at position n has the user's message at position 2n of the session, and its reply at 2n + 1.
+    """
 
     def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox
@@ -83,7 +86,7 @@ class PostgresAdmissions:
             if submission.begins is not None:
                 beginnings.setdefault(submission.session_id, submission.begins)
         async with self._outbox.pipelined() as transaction:
-            # Before locking existing sessions: a transaction that waits here must not hold a session lock.
+            # Add sessions before locking existing ones: a transaction that waits here must not hold a session lock.
             adding = await add_sessions(transaction.connection, beginnings.values()) if beginnings else None
             view = await _view(transaction.connection, submissions)
             added = [] if adding is None else [beginnings[row[0]] for row in await adding.fetchall()]
@@ -133,15 +136,15 @@ class PostgresAdmissionBatch:
         return list(claimed.values())
 
     async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
-        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the rest."""
+        """Emits ``session.created`` for new sessions whose turn was admitted, and deletes the other new sessions."""
         refused = [session.id for session in self.begun if session.id not in first]
         if refused:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
         for session in self.begun:
-            # Without a cause: the event type is the outcome of CreateSession, and with this command's ID it would count
-            # as the outcome of ExecuteTurn.
+            # The event has no cause: with this command's ID, it would count as the outcome of ExecuteTurn, because it's
+            # the outcome of CreateSession.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
@@ -165,7 +168,7 @@ class PostgresAdmissionBatch:
 
 async def _view(connection: Connection, submissions: Sequence[Submission]) -> AdmissionView:
     session_ids = list({submission.session_id for submission in submissions})
-    # Configurations are large, and only images and options depend on them.
+    # Configurations are large, and only submissions with images or options depend on them.
     with_agents = list({s.session_id for s in submissions if s.depends_on_agent})
     locked = await connection.execute(_LOCK_SESSIONS, (with_agents, session_ids))
     situation = await connection.execute(
@@ -180,7 +183,7 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
     found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "waiting": {}, "company": {}, "exhausted": {}}
     for what, key, number in await situation.fetchall():
         found[what][key] = found[what].get(key, 0) + number
-    # Storage usage is only read for turns that will be rejected.
+    # The budgets' details are only read for turns that will be rejected.
     used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
     # Read the details of waiting sessions only, since there are few of them.
     blocked = await blocked_sessions(connection, list(found["waiting"])) if found["waiting"] else {}

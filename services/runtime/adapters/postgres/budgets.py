@@ -1,4 +1,4 @@
-"""Budgets in PostgreSQL. They are read at admission, and charged in the transactions that end turns."""
+"""Stores budgets in PostgreSQL. They're read at admission and charged in the transactions that end turns."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from libs.eventing import Transaction
 from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_value
 from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal
 
-# Usage from an earlier period doesn't count, so periods don't need a job that starts them.
+# Usage from an earlier period doesn't count, so no job is needed to start a new period.
 _BEGINNING: Final = """
     CASE period WHEN 'day' THEN date_trunc('day', now(), 'UTC') WHEN 'month' THEN date_trunc('month', now(), 'UTC')
     ELSE started_at END
@@ -30,7 +30,7 @@ _NAMES: Final = (
 )  # fmt: skip
 IS_EXHAUSTED: Final = f"{_IS_CURRENT} AND (used_cost >= cost OR used_tokens >= tokens)"
 _EXHAUSTED: Final = f"SELECT {COLUMNS} FROM budgets WHERE company_id = ANY(%s) AND {IS_EXHAUSTED} ORDER BY created_at"
-# Lock in a fixed order, so that two transactions can't deadlock. Sessions and turns are locked first.
+# Budgets are locked after sessions and turns, and in ID order, so that two transactions can't deadlock.
 _LOCK_ALL: Final = "SELECT id FROM budgets WHERE company_id = ANY(%s) ORDER BY id FOR UPDATE"
 _CHARGE: Final = f"""
     WITH given AS (
@@ -76,13 +76,13 @@ _REMOVE: Final = "DELETE FROM budgets WHERE id = %s"
 
 
 async def exhausted(connection: Connection, company_ids: Sequence[str]) -> list[BudgetState]:
-    """Returns these companies' exhausted budgets."""
+    """Returns the exhausted budgets of these companies."""
     cursor = await connection.execute(_EXHAUSTED, (list(company_ids),))
     return [_state(row) for row in await cursor.fetchall()]
 
 
 async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
-    """Charges the turns that end in this transaction to their budgets, and emits the budgets' events."""
+    """Charges turns that end in this transaction to their budgets, and emits warning and exhaustion events."""
     connection = transaction.connection
     locked = await connection.execute(_LOCK_ALL, (list({each.company_id for each in charges}),))
     if not await locked.fetchall():
@@ -169,7 +169,7 @@ class PostgresBudgetReads:
 
 
 def _state(row: TupleRow) -> BudgetState:
-    """Parses a row that starts with ``COLUMNS``."""
+    """Parses a row whose first columns are ``COLUMNS``."""
     fields = dict(zip(_NAMES, row, strict=False))
     read_at: datetime = fields.pop("read_at")
     fields["period_started_at"] = fields["period_started_at"].astimezone(UTC)
@@ -179,7 +179,7 @@ def _state(row: TupleRow) -> BudgetState:
 
 
 def _before(row: TupleRow) -> BudgetState:
-    """Returns the budget's state before the row's charge, in the same period."""
+    """Returns the budget's state before the charge that the row includes."""
     values = list(row)
     values[_NAMES.index("used_tokens")] -= row[-2]
     values[_NAMES.index("used_cost")] -= row[-1]

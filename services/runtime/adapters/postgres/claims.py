@@ -1,4 +1,7 @@
-"""Claims queued turns, one per idle session. The turn's fencing token guards all later writes of the worker."""
+"""Claims queued turns, one per idle session.
+
+A claim increments the turn's fencing token, which guards all later writes of the worker.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -25,9 +28,9 @@ CLAIMED_COLUMNS: Final = """
     t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.lost_attempts
 """
 CLAIMED_WIDTH: Final = 17
-# Lock in the same order everywhere, so that two batches can't deadlock.
+# Sessions are locked in the same order everywhere, so that two batches can't deadlock.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
-# For the reconciler. A transaction that has locked a session also handles the session's queue.
+# The reconciler skips locked sessions, because the transaction that has locked a session also handles its queue.
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
@@ -53,20 +56,20 @@ _CLAIM: Final = f"""
 async def claim(
     connection: Connection, session_ids: Collection[str], *, worker_id: str, deadline: float
 ) -> AsyncCursor[TupleRow]:
-    """Claims turns in sessions that the caller's transaction has locked. ``claimed_turns`` reads the result."""
+    """Claims turns in sessions that the caller's transaction has locked. Parse the rows with ``claimed_turns``."""
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
 def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[Draft]]:
-    """Returns the claimed turns, and the start events of turns that haven't run before."""
+    """Returns the claimed turns, and start events for those that haven't run before."""
     turns = [claimed_turn(row) for row in rows]
-    # Only a turn that was waiting returns to the queue after a claim.
+    # After a claim, a turn only returns to the queue if it was waiting.
     turns = [replace(turn, after_wait=turn.fence > 1) for turn in turns]
     return turns, [turn.started() for turn in turns if not turn.after_wait]
 
 
 def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
-    """Parses the first CLAIMED_WIDTH columns of a row."""
+    """Parses the first ``CLAIMED_WIDTH`` columns of a row."""
     request = TurnRequest.model_validate_json(row[14])
     return ClaimedTurn(
         id=row[0],
@@ -93,5 +96,5 @@ def identity_from(text: str) -> Identity:
 
 @lru_cache(maxsize=1024)
 def identity_json(identity: Identity) -> str:
-    """Returns the same text for equal identities, so that parsing hits the cache."""
+    """Encodes the identity. Equal identities have the same text, so that parsing them hits the cache."""
     return identity.model_dump_json()

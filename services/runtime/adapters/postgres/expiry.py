@@ -1,4 +1,4 @@
-"""Tables with expiring rows."""
+"""Lists the tables whose rows expire."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""Workers' leases and the turns of workers whose lease has expired.
+"""Manages workers' leases, and takes over the turns of workers whose lease has expired.
 
-Each lease is a row and uses the database's clock.
+Each lease is a row. Its expiry follows the database's clock.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from services.runtime.adapters.postgres.claims import (
 )
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, TurnSnapshot
 
-# Maximum rows per query. This exceeds a worker's slots, however many turns a dead worker left behind.
+# Limits the rows per query, since a dead worker may have left many turns. It exceeds a worker's slots.
 _AT_ONCE: Final = 500
 _RENEW: Final = """
     INSERT INTO workers (id, lease_expires_at, presence)
@@ -27,8 +27,8 @@ _RENEW: Final = """
 """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
 _PRESENCES: Final = "SELECT presence FROM workers WHERE presence IS NOT NULL AND id <> %s"
-# Right after its own start, the database can't distinguish dead workers from those that couldn't reach it. A worker
-# without a row was deleted and counts as dead.
+# Right after its start, the database can't distinguish dead workers from those that couldn't reach it to renew their
+# leases. A worker without a row was deleted and counts as dead.
 _GONE: Final = """
     (w.presence = ANY(%(gone)s)
      OR (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())
@@ -57,7 +57,7 @@ _CLAIMABLE: Final = f"""
     ORDER BY row_number() OVER (PARTITION BY q.company_id ORDER BY q.created_at), q.created_at LIMIT {_AT_ONCE}
 """
 _QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
-# Each wait is resolved in its own transaction. A small batch keeps the rest of the pass on time.
+# Each wait is resolved in its own transaction, so a small batch keeps the rest of the reconciler's pass on time.
 _DUE: Final = """
     SELECT session_id, turn_id FROM (
         (SELECT session_id, turn_id, expires_at AS at FROM waits WHERE state = 'open' AND expires_at <= now()
@@ -81,7 +81,7 @@ _TAKE: Final = f"""
       AND t.lost_attempts + (t.worker_id IS NOT NULL)::integer < %(attempts)s AND {_IS_ORPHANED}
     RETURNING {CLAIMED_COLUMNS}, coalesce((SELECT max(number) FROM steps WHERE turn_id = t.id), 0)
 """
-# As long as turns refer to a worker, its row shows that they are orphans.
+# A dead worker's row is kept while turns refer to it, because it shows that they're orphaned.
 _FORGET_WORKERS: Final = """
     DELETE FROM workers w WHERE w.lease_expires_at < clock_timestamp() - interval '1 minute'
       AND NOT EXISTS (SELECT FROM turns t WHERE t.worker_id = w.id)
@@ -91,7 +91,7 @@ _FORGET_WORKERS: Final = """
 class PostgresWorkerLease:
     """This worker's lease.
 
-    It can be renewed after it has expired: turns that were taken over have a newer fencing token.
+    Renewing it after it has expired is safe: turns that were taken over meanwhile have a newer fencing token.
     """
 
     def __init__(self, database: Database, presence: Presence, *, worker_id: str, lease: float) -> None:
@@ -111,8 +111,8 @@ class PostgresWorkerLease:
 class PostgresLeaseReclaimer:
     """Takes over turns of dead workers. ``lease`` is the lease period in seconds.
 
-    A worker is dead if its lease has expired. If its process has announced its presence and then disappears, the worker
-    counts as dead immediately.
+    A worker is dead once its lease has expired. If its process has announced its presence, the worker is already dead
+    when the process disappears.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class PostgresLeaseReclaimer:
             "worker": self._worker_id,
             "lease": self._lease,
             "unknown": list(unknown),
-            # A worker can only be declared dead if the previous check had already seen it.
+            # A worker only counts as dead if the previous pass has already seen it.
             "gone": list(self._presence.gone(self._others)),
         }
 

@@ -15,7 +15,7 @@ _SECONDS: Final = 5.0
 
 
 class PostgresPrices:
-    """Cached prices. ``table`` is empty before the first ``read``."""
+    """A cache of the model prices. ``table`` is empty until the first ``read``."""
 
     def __init__(self, database: Database, *, seconds: float = _SECONDS) -> None:
         self.table = PriceTable()
@@ -23,7 +23,7 @@ class PostgresPrices:
         self._seconds = seconds
 
     async def begin(self) -> None:
-        """Reads the prices before the first turn starts. Waits as long as the database is unavailable."""
+        """Reads the prices before the first turn starts. Retries until the database is available."""
         await retry_until_available(self.read)
 
     async def read(self) -> None:
@@ -31,7 +31,7 @@ class PostgresPrices:
         self.table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
 
     async def run(self) -> None:
-        """Reloads the prices until cancelled. During an outage, the latest prices stay valid."""
+        """Reloads the prices until cancelled. During an outage, the cached prices stay in use."""
         while True:
             try:
                 await self.read()

@@ -1,4 +1,4 @@
-"""Companies' retention settings in PostgreSQL, and the sessions that have exceeded them."""
+"""Stores companies' retention settings in PostgreSQL, and finds sessions that have exceeded them."""
 
 from typing import Final
 
@@ -13,14 +13,14 @@ _SET: Final = """
     SET session_retention_days = EXCLUDED.session_retention_days, updated_at = now()
 """
 _DAYS: Final = "SELECT session_retention_days FROM retention WHERE company_id = %s"
-# One step through the sessions index, however many sessions a company has.
+# This takes a single step through the sessions index, however many sessions a company has.
 _NEXT_COMPANY: Final = """
     SELECT s.company_id, coalesce(r.session_retention_days, %(default)s)
     FROM (SELECT company_id FROM sessions WHERE listed AND company_id > %(after)s ORDER BY company_id LIMIT 1) s
     LEFT JOIN retention r ON r.company_id = s.company_id
 """
-# Checking the last turn first rules out nearly all active sessions. An idle session must not have any newer or
-# unfinished turn, either.
+# Checking the last turn first rules out nearly all sessions in use. An idle session has neither a recent nor an
+# unfinished turn.
 _IDLE: Final = """
     s.status = 'active' AND CASE
         WHEN (SELECT coalesce(t.finished_at, 'infinity') FROM turns t WHERE t.session_id = s.id
@@ -75,6 +75,6 @@ class PostgresRetentionWriter:
         if not idle:
             return OldSessions([], last)
         locked = [row[0] for row in await (await self._connection.execute(_LOCK, (idle,))).fetchall()]
-        # A separate statement after the locks, since a turn may have been admitted just before them.
+        # Check again in a separate statement, since a turn may have been admitted just before the locks.
         still = await self._connection.execute(_STILL_IDLE.encode(), {"ids": locked, "days": days})
         return OldSessions([LockedSession(*row) for row in await still.fetchall()], last)

@@ -1,4 +1,4 @@
-"""Creates several sessions per transaction, in two round trips."""
+"""Creates several sessions in one transaction with two round trips."""
 
 from collections.abc import Sequence
 

@@ -30,8 +30,8 @@ LEFT_OUT_TEXT: Final = """
     CASE WHEN {turn}.reply IS NOT NULL THEN (
         SELECT m.content FROM messages m
         WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END"""
-"""The text of the row ``{turn}``, which its stored reply omits."""
-# A correlated query. Only waiting turns have open waits, so the query skips other turns.
+"""Selects the reply's text for the turn ``{turn}``, because the stored reply omits it."""
+# A correlated subquery. It's only used for waiting turns, since other turns have no open waits.
 _REQUIRED_ACTIONS: Final = """(
     SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
                                       'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
@@ -76,7 +76,7 @@ Row = dict[str, Any]
 
 
 class PostgresSessionReads:
-    """Reads sessions, messages and turns for callers. Columns are named like the API's fields."""
+    """Reads sessions, messages and turns for callers. The queries name their columns like the API's fields."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -174,20 +174,21 @@ class PostgresSessionReads:
 
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
-    """Returns a turn that the caller's transaction has read. Doesn't check permissions."""
+    """Returns a turn that the caller's transaction has already found. Doesn't check permissions."""
     return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 
 async def blocked_sessions(connection: Connection, session_ids: Sequence[str]) -> dict[str, BlockedBy]:
-    """Returns these sessions' waiting turns, by session."""
+    """Returns the waiting turns that block these sessions, by session ID."""
     found = await connection.execute(_BLOCKED_SESSIONS, (session_ids,))
     return {session_id: _blocked_by(turn) for session_id, turn in await found.fetchall()}
 
 
 def _open(wanted: Row) -> str:
-    """Builds a statement with only the requested conditions.
+    """Returns the WHERE clause for open waits, with only the requested conditions.
 
-    Each condition has an index, and a statement is planned only once.
+    Each condition has an index, which a statement with optional conditions couldn't use, because it's planned only
+    once.
     """
     conditions = ["state = 'open'", "company_id = %(company)s"]
     conditions += [] if wanted["everyone"] else ["owner_id = %(user)s"]
@@ -196,7 +197,7 @@ def _open(wanted: Row) -> str:
 
 
 def _visible(caller: Identity) -> str:
-    """Like ``_VISIBLE``, but for lists, where the plan depends on the owner of the sessions."""
+    """Returns the condition ``_VISIBLE`` for lists. Their query plan depends on whether it limits the owner."""
     return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 

@@ -38,7 +38,7 @@ _ADD: Final = """
     WHERE NOT EXISTS (SELECT FROM session_tombstones t WHERE t.id = g.id)
     ORDER BY id ON CONFLICT (id) DO NOTHING RETURNING id
 """
-# Initial messages have consecutive positions. A turn's position covers two messages.
+# Initial messages have consecutive positions, whereas each turn's position stands for two messages.
 _ADD_MESSAGES: Final = """
     INSERT INTO messages (session_id, position, id, turn_id, role, content, blocks)
     SELECT session_id, position, id, '', role, content, blocks FROM json_to_recordset(%s) AS g (
@@ -115,7 +115,7 @@ _LIVE_TURNS: Final = f"""
 _WAITING_TURNS: Final = f"""
     SELECT {_TURN_COLUMNS} FROM turns WHERE session_id = ANY(%s) AND status = 'waiting' ORDER BY id FOR UPDATE
 """
-# The next pass handles sessions that another process or a command has locked.
+# Sessions that another process or a command has locked are left to the next pass.
 _LOCK_EXPIRED: Final = f"""
     SELECT id, company_id, owner_id, true FROM sessions s
     WHERE expires_at <= now() AND status = 'active'
@@ -155,7 +155,7 @@ _REMOVE: Final = (
 
 
 class PostgresSessionWriter:
-    """Changes sessions in the caller's transaction. ``prices`` are used to settle cancelled turns."""
+    """Changes sessions in the caller's transaction. The cost of cancelled turns is computed with ``prices``."""
 
     def __init__(self, transaction: Transaction, prices: Prices, amounts: CompanyAmounts) -> None:
         self._transaction = transaction
@@ -194,7 +194,7 @@ class PostgresSessionWriter:
         locked = await (await self._connection.execute(_LOCK_EXPIRED, (limit,))).fetchall()
         if not locked:
             return []
-        # A separate statement after the locks, since a turn may have been admitted just before them.
+        # Check again in a separate statement, since a turn may have been admitted just before the locks.
         cursor = await self._connection.execute(_BUSY, ([row[0] for row in locked],))
         busy = {row[0] for row in await cursor.fetchall()}
         return [LockedSession(*row) for row in locked if row[0] not in busy]
@@ -251,7 +251,7 @@ class PostgresSessionWriter:
 
 
 async def add_sessions(connection: Connection, sessions: Iterable[NewSession]) -> AsyncCursor[TupleRow]:
-    """Adds the sessions. Returns the IDs of those that are new and were never deleted."""
+    """Adds sessions. Returns the IDs of those that were added, which excludes existing and deleted sessions."""
     given = [{column: getattr(session, column) for column in _ADDED} for session in sessions]
     return await connection.execute(_ADD, (as_json(given),))
 

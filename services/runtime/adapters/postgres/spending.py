@@ -1,6 +1,6 @@
 """Computes the usage of turns that end without a reply, by adding up their recorded steps.
 
-This happens in the transaction that ends the turns.
+This happens in the same transaction that ends the turns.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from libs.contracts.replies import Attribution, Usage
 from libs.persistence import Connection, as_json
 from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
 
-# A separate statement after the update that ended the turns, so that its snapshot includes every recorded step.
+# This is a separate statement after the update that ended the turns, so that its snapshot includes every step.
 _SPENT: Final = """
     SELECT t.id, s.agent_id, coalesce(nullif(s.config -> 'llm_config' ->> 'model', ''), %(model)s),
            t.identity ->> 'user_id', t.identity ->> 'key_id',
@@ -34,7 +34,10 @@ _KEEP: Final = """
 async def settle(
     connection: Connection, unrecorded: Mapping[str, Usage | None], prices: Prices
 ) -> dict[str, TurnSpending]:
-    """Stores each ended turn's usage, including its ``unrecorded`` usage."""
+    """Stores and returns the usage and cost of turns that have just ended, by turn ID.
+
+    ``unrecorded`` contains each turn's usage since its last recorded step, or None.
+    """
     rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
     settled = {}
     for row in rows:

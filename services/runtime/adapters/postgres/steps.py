@@ -1,4 +1,4 @@
-"""Records steps of claimed turns, for several turns per transaction."""
+"""Records steps of claimed turns. One transaction may record the steps of several turns."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -32,16 +32,16 @@ class PostgresSteps:
         self._outbox = outbox
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """Records steps. Returns False for a step whose turn isn't held under its fencing token.
+        """Records steps. Returns for each whether it's recorded.
 
-        Returns True for a repeated step.
+        It isn't if another worker has taken over the turn. A step that was already recorded counts as recorded.
         """
         try:
             return await self._record(steps)
         except psycopg.errors.UniqueViolation as problem:
             if len(steps) > 1 or problem.diag.constraint_name != "pk_steps":
                 raise
-            return [True]  # the commit succeeded, but its acknowledgement was lost
+            return [True]  # an earlier commit succeeded, but its acknowledgement was lost
 
     async def _record(self, steps: Sequence[StepRecord]) -> list[bool]:
         turns = {step.turn.id: step.turn for step in steps}

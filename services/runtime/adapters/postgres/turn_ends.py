@@ -1,4 +1,7 @@
-"""Commits outcomes of claimed turns. Each batch is one transaction that also claims the sessions' next turns."""
+"""Commits outcomes of claimed turns in batches.
+
+Each batch is one transaction, which also claims the sessions' next turns.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -22,7 +25,7 @@ from services.runtime.domain.models import Prices, TurnSpending
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, stored_reply
 
 _log = structlog.get_logger("runtime.turns")
-# The fencing token and status decide: a worker whose turn was taken over or cancelled doesn't update or write anything.
+# The fencing token and status are checked, so a worker whose turn was taken over or cancelled writes nothing.
 _END: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
@@ -47,8 +50,8 @@ _END: Final = """
     SELECT id, event_sequence, charged, followed FROM ended
 """
 _FINISH: Final = _END.format(condition="")
-# Fast path for a turn without a next turn or budget, whose event sequence the worker expects. Uses scalar queries,
-# because PostgreSQL would plan a join as a scan of all turns.
+# The fast path for a turn without a next turn or budget, if its event sequence is the one that the worker expects. It
+# uses scalar queries, because PostgreSQL would plan a join as a scan of all turns.
 _FINISH_ALONE: Final = _END.format(
     condition="""
           AND t.event_sequence = g.sequence
@@ -71,9 +74,9 @@ _RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, Ou
 
 
 class PostgresTurnOutcomes:
-    """Commits outcomes.
+    """Commits the outcomes of turns.
 
-    ``action_ttl``: seconds until an action expires. ``prices`` are used to settle failed turns.
+    ``action_ttl`` is the time in seconds until an action expires. The cost of failed turns is computed with ``prices``.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class PostgresTurnOutcomes:
         return outcome.sequence is not None and outcome.turn.message_context.company_id not in self._with_budgets
 
     async def _end_alone(self, outcomes: Sequence[TurnOutcome]) -> frozenset[str]:
-        """Ends turns that don't affect anything else, in one round trip. Returns their IDs."""
+        """Ends turns that affect neither a next turn nor a budget, in one round trip. Returns the ended turns' IDs."""
         try:
             async with self._outbox.pipelined(recording_where=_ENDED_HERE) as transaction:
                 connection = transaction.connection
@@ -129,7 +132,7 @@ class PostgresTurnOutcomes:
         except psycopg.errors.UniqueViolation as problem:
             if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
                 raise
-        # The command was given up while its turn was running. Its outcome is final, so only the row needs to be ended.
+        # The command was dead-lettered while its turn was running. That outcome is final, so only the row is updated.
         _log.error("turn.outcome_exists", turn_id=outcomes[0].turn.id)
         return await self._commit(outcomes, claim_in=claim_in, with_events=False)
 
@@ -142,7 +145,7 @@ class PostgresTurnOutcomes:
         next_turns: dict[str, ClaimedTurn] = {}
         async with self._outbox.pipelined() as transaction:
             connection = transaction.connection
-            # Lock sessions first, as in admission and takeover. Locking a turn first could deadlock with them.
+            # Lock sessions first, as admission and takeover do. Locking a turn first could deadlock with them.
             await connection.execute(LOCK_SESSIONS, (sessions,))
             written = await _end(connection, outcomes, terminal)
             suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
@@ -197,7 +200,7 @@ def _outcome_events(
         last = applied.get(outcome.turn.id)
         if last is None or outcome.event is None:
             continue
-        # The row has reserved a number for each event. The terminal event has the last number.
+        # The update has reserved a sequence number for each event. The terminal event has the last one.
         first = last - len(outcome.preceding)
         drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
         drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload, outcome.cause))
@@ -205,7 +208,7 @@ def _outcome_events(
 
 
 def _with_spending(outcome: TurnOutcome, spent: Mapping[str, TurnSpending]) -> Event:
-    """Returns the event of a failed turn with its usage, which is only known now."""
+    """Returns the outcome's event. A failed turn's event gets the usage that was computed in this transaction."""
     assert outcome.event is not None
     of_turn = spent.get(outcome.turn.id)
     if of_turn is None:

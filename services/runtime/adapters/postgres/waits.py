@@ -1,4 +1,4 @@
-"""Waits of turns. They are opened when a claimed turn is suspended. A guarded update resolves each wait once."""
+"""Stores the waits of suspended turns. A guarded update ensures that each wait is resolved only once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -46,7 +46,7 @@ _SELECT: Final = """
 _WAIT: Final = f"{_SELECT} WHERE id = %s AND turn_id = %s"
 _IS_DUE: Final = "state = 'open' AND (due_at <= now() OR expires_at <= now())"
 _DUE: Final = f"{_SELECT} WHERE turn_id = %s AND {_IS_DUE} ORDER BY created_at, id"
-# An approved call doesn't have a result yet. It's made when the turn resumes.
+# An approved call doesn't have a result yet, because it's made when the turn resumes.
 _RESOLVE: Final = """
     WITH resolved AS (
         UPDATE waits SET state = 'resolved', decision = %(decision)s, answer_hash = %(hash)s, resolved_by = %(by)s,
@@ -72,7 +72,7 @@ _ALLOWED: Final = "SELECT call_id, payload::text FROM waits WHERE turn_id = %s A
 async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl: float) -> AsyncCursor[TupleRow]:
     """Suspends turns in sessions that the caller's transaction has locked.
 
-    Returns a row for each turn that was still held, with its latest sequence number and its waits' expiry.
+    Returns a row for each turn that this worker still held, with its latest sequence number and its waits' expiry time.
     """
     turns = [{"id": o.turn.id, "fence": o.turn.fence, "events": len(o.waits)} for o in waiting]
     waits = [_row(outcome.turn.id, wait) for outcome in waiting for wait in outcome.waits]
@@ -95,7 +95,7 @@ def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, Tupl
 
 
 async def allowed_calls(connection: Connection, turn_id: str) -> dict[str, str]:
-    """Returns the hashes of the approved calls, as shown to the approver, by call ID."""
+    """Returns the hashes of the turn's approved calls, by call ID. A hash identifies what the approver was shown."""
     rows = await (await connection.execute(_ALLOWED, (turn_id,))).fetchall()
     return {call_id: call_hash(tool_call_from_json(read_json(payload)["tool_call"])) for call_id, payload in rows}
 

@@ -1,4 +1,4 @@
-"""Decodes the text of HTTP responses in any encoding."""
+"""Decodes HTTP responses to text in whatever encoding they use."""
 
 import codecs
 import json
@@ -11,9 +11,9 @@ _XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([A
 
 
 def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str = "replace") -> str:
-    """Returns the text without its byte order mark, which has precedence over the response's `charset`.
+    """Decodes the text and removes its byte order mark, which takes precedence over the response's `charset`.
 
-    `cut`: whether the last character may be incomplete. Raises UnicodeDecodeError if `errors` is "strict".
+    `cut` is set if the last character may be incomplete. Raises UnicodeDecodeError if `errors` is "strict".
     """
     try:
         text = body.decode(_encoding(body, charset), errors)

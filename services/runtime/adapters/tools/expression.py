@@ -1,4 +1,4 @@
-"""Evaluates decimal arithmetic. Limits on length, depth and size bound the time."""
+"""Evaluates decimal arithmetic. Limits on length, depth and size keep evaluation fast."""
 
 import math
 import re
@@ -10,8 +10,8 @@ T = TypeVar("T")
 _LONGEST: Final = 1000
 _DEEPEST: Final = 50
 _LARGEST_FACTORIAL: Final = 1000
-# 120 digits keep every integer exact that people would type. The exponent limit rejects towers such as 9^9^9
-# immediately.
+# With 120 digits, every integer that people would type is exact. The exponent limit immediately rejects towers such as
+# 9^9^9.
 _CONTEXT: Final = Context(prec=120, Emax=9_999, Emin=-9_999, traps=[InvalidOperation, DivisionByZero, Overflow])
 _SHOWN_DIGITS: Final = 28
 _FLOAT_DIGITS: Final = 15
@@ -25,14 +25,14 @@ _SIGN: Final = 3
 
 
 class ExpressionError(ValueError):
-    """The expression is invalid or doesn't have a value. The message explains why."""
+    """The expression is invalid or has no value. The message explains why."""
 
 
 def evaluate(expression: str) -> str:
-    """Returns the value as text.
+    """Returns the expression's value as text. Raises ExpressionError.
 
-    Integers are exact to 120 digits, other values to 28 significant digits, and sin, cos and tan to 15. Supports + - *
-    / // % ^ ** ! brackets, `20%` (a fifth), pi, e and functions. Raises ExpressionError.
+    Integers are exact up to 120 digits. Other values have 28 significant digits, and sin, cos and tan have 15. Supports
+    + - * / // % ^ ** ! brackets, percentages such as `20%`, pi, e and functions.
     """
     if len(expression) > _LONGEST:
         raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
@@ -63,7 +63,7 @@ def _symbols(text: str) -> list[str]:
 
 
 class _Evaluation:
-    """Evaluates symbols from left to right by precedence climbing."""
+    """Evaluates symbols from left to right, by precedence climbing."""
 
     def __init__(self, symbols: list[str]) -> None:
         self._symbols = symbols
@@ -77,7 +77,7 @@ class _Evaluation:
 
     @property
     def _next(self) -> str:
-        """The next symbol, or an empty string at the end."""
+        """The next symbol, or "" at the end."""
         return self._symbols[self._place] if self._place < len(self._symbols) else ""
 
     def _take(self) -> str:
@@ -89,7 +89,7 @@ class _Evaluation:
         return ExpressionError(f"unexpected {self._next!r}" if self._next else "the expression ends too early")
 
     def _value(self, loosest: int, depth: int) -> Decimal:
-        """Evaluates an operand and the following operations that bind at least as tightly as `loosest`."""
+        """Evaluates an operand with the operations after it that bind at least as tightly as `loosest`."""
         value = self._operand(depth)
         while (operation := _OPERATIONS.get(self._next)) is not None and operation[0] >= loosest:
             binding, function = operation
@@ -141,7 +141,10 @@ class _Evaluation:
         self._take()
 
     def _is_percentage(self) -> bool:
-        """Tells `20%`, `20% * 5` and `20% - 1` from the remainder, which is followed by a value."""
+        """Returns whether the next symbol is a percent sign, as in `20%`, `20% * 5` and `20% - 1`.
+
+        Before a value, the sign means the remainder.
+        """
         following = self._symbols[self._place + 1 : self._place + 2] or [""]
         return self._next == "%" and re.match(r"(?!mod$)[\w.(]", following[0]) is None
 
@@ -168,7 +171,7 @@ def _power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _modulo(left: Decimal, right: Decimal) -> Decimal:
-    """Returns the remainder with the sign of the divisor, as in mathematics."""
+    """Returns the remainder. It has the sign of the divisor, as in mathematics."""
     if right == 0:
         raise ExpressionError("division by zero")
     remainder = left % right
@@ -204,7 +207,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[..., Decimal], int, int]]] = {
     "cos": (lambda x: _wave(math.cos, x), 1, 1),
     "tan": (lambda x: _wave(math.sin, x) / _wave(math.cos, x), 1, 1),
 }
-# For each operator: how tightly it binds, and its function.
+# How tightly each operator binds, and its function.
 _OPERATIONS: Final[dict[str, tuple[int, Callable[[Decimal, Decimal], Decimal]]]] = {
     "+": (1, lambda a, b: a + b),
     "-": (1, lambda a, b: a - b),

@@ -16,13 +16,13 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yam
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits(FetchLimits):
-    """Limits of a request. `longest_text` is in characters; longer text is cut."""
+    """The limits of a request. Text longer than `longest_text` characters is cut."""
 
     longest_text: int = 20_000
 
 
 class HostList:
-    """Allowed hosts, such as `example.com` or `*.example.com` (its subdomains), each optionally with `:port`."""
+    """An allowlist of hosts. `*.example.com` allows all subdomains, and each entry may include a `:port`."""
 
     def __init__(self, entries: Iterable[str]) -> None:
         self._entries = frozenset(entry.strip().lower().rstrip(".") for entry in entries if entry.strip())
@@ -31,7 +31,7 @@ class HostList:
         return bool(self._entries)
 
     def __contains__(self, place: tuple[str, int, bool]) -> bool:
-        """Returns whether (host, port, is_default_port) is allowed. Ports other than the default must be listed."""
+        """Returns whether (host, port, is_default_port) is allowed. A non-default port must be listed explicitly."""
         host, port, usual_port = place
         host = host.lower().rstrip(".")
         labels = host.split(".")

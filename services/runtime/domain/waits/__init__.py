@@ -1,6 +1,6 @@
-"""Waits: conditions that suspend a turn, and their resolution. The API calls an open wait an action.
+"""Waits, which suspend a turn until they're resolved. The API calls an open wait an action.
 
-Each kind of wait is a module of this package and is listed in `kinds.py`.
+Each kind of wait is a module in this package and is listed in `kinds.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -28,8 +28,8 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 class NewWait:
     """A wait to start, at the step that it suspends.
 
-    ``payload`` contains the fields of its kind in the API. ``call_id`` is None for a wait that isn't about one call. At
-    ``due_at``, the service resolves the wait.
+    ``payload`` contains the kind-specific fields of the API. ``call_id`` is None for a wait that isn't about one call.
+    At ``due_at``, the service resolves the wait itself.
     """
 
     id: str
@@ -47,7 +47,7 @@ class NewWait:
 
 @dataclass(frozen=True, slots=True)
 class LockedWait:
-    """A wait under its session's lock. ``answer_hash`` identifies the answer that resolved it."""
+    """A wait whose session is locked. ``answer_hash`` identifies the answer that resolved it."""
 
     id: str
     kind: ActionKind
@@ -60,7 +60,7 @@ class LockedWait:
     has_expired: bool
 
     def failed(self, reason: str) -> ToolResult:
-        """Returns the result of a call that wasn't made or didn't succeed."""
+        """Creates the result of a call that wasn't made or didn't succeed."""
         return ToolResult(self.call_id, self.tool, reason, "failed")
 
     @property
@@ -70,7 +70,7 @@ class LockedWait:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Resolves a wait. ``content`` is the reason for a denial, or the tool's output or error."""
+    """An answer that resolves a wait. ``content`` is the reason for a denial, or the tool's output or error."""
 
     kind: ActionKind
     decision: Decision | None = None
@@ -83,7 +83,10 @@ class Answer:
 
 
 class WaitKind(ABC):
-    """A kind of wait. Answering requires ``scope``, and write access to the session unless readers may answer."""
+    """A kind of wait.
+
+    Answering requires ``scope``. It also requires write access to the session, unless readers may answer.
+    """
 
     name: ActionKind
     scope: Scope
@@ -91,15 +94,15 @@ class WaitKind(ABC):
 
     @abstractmethod
     def holds_up(self, definition: ToolDefinition) -> bool:
-        """Returns whether calls of the tool need this wait."""
+        """Returns whether calls to the tool need this wait."""
 
     @abstractmethod
     def answer(self, command: ResolveAction) -> Answer:
-        """Parses an answer. Raises ValidationFailed if it's an answer for another kind."""
+        """Parses a caller's answer. Raises ValidationFailed if it's meant for another kind of wait."""
 
     @abstractmethod
     def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
-        """Returns the result for the model, or None if the call can now be made."""
+        """Returns the call's result for the model, or None if the call may now be made."""
 
     def payload(self, call: ToolCall) -> JsonObject:
         return {"tool_call": {"id": call.id, "name": call.name, "arguments": call.arguments}}
@@ -107,7 +110,7 @@ class WaitKind(ABC):
     def due_at(self, _payload: JsonObject) -> datetime | None:
         """Returns when the service resolves the wait itself.
 
-        None means that only an answer or the expiry resolves it.
+        If it's None, only an answer or the expiry resolves the wait.
         """
         return None
 
@@ -117,15 +120,15 @@ class WaitKind(ABC):
 
 
 class WaitWriter(Protocol):
-    """Resolves waits in a transaction that has locked their session."""
+    """Resolves waits in a transaction that has already locked their session."""
 
     async def find(self, turn_id: str, wait_id: str) -> LockedWait | None: ...
 
     async def due(self, turn_id: str) -> Sequence[LockedWait]:
-        """Returns the open waits that are due."""
+        """Returns the turn's open waits that are due."""
 
     async def resolve(self, wait: LockedWait, answer: Answer, step: Step | None, *, by: str, events: int) -> bool:
-        """Resolves an open wait and records the ``step`` with the call's result.
+        """Resolves an open wait and records ``step``, which contains the call's result, if any.
 
         The turn reserves ``events`` event numbers. Returns True if the turn resumes, because no other wait is open.
         """
@@ -135,7 +138,7 @@ class WaitWriter(Protocol):
 
 
 def require_open(wait: LockedWait, turn_status: str) -> None:
-    """Raises Conflict if a wait no longer accepts answers."""
+    """Raises Conflict if the wait no longer accepts answers."""
     if wait.state == "resolved" and wait.decision != "expired":
         raise Conflict("The action has already received a different answer.")
     if wait.state == "closed":
@@ -149,7 +152,7 @@ def wrong_kind(field: str, message: str) -> ValidationFailed:
 
 
 def call_hash(call: ToolCall) -> str:
-    """Hashes a call's ID, name and arguments, to ensure that the executed call is the approved one."""
+    """Hashes a call's ID, name and arguments, which proves that the executed call is the approved one."""
     return _hash([call.id, call.name, call.arguments])
 
 

@@ -1,4 +1,4 @@
-"""A wait in which a person approves or denies a call."""
+"""A wait for a person to approve or deny a tool call."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction

@@ -1,4 +1,4 @@
-"""Lists all kinds of waits in the contracts."""
+"""Lists the kinds of waits that the contracts define."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,5 +13,5 @@ KINDS: Final[Mapping[ActionKind, WaitKind]] = {kind.name: kind for kind in (Appr
 
 
 def wait_for(definition: ToolDefinition) -> WaitKind | None:
-    """Returns the wait before the tool's calls, or None if the service calls the tool immediately."""
+    """Returns the kind of wait that calls to the tool need, or None if the service calls the tool immediately."""
     return next((kind for kind in KINDS.values() if kind.holds_up(definition)), None)

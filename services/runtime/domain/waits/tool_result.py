@@ -1,4 +1,4 @@
-"""A wait in which the caller runs a client tool and returns its result."""
+"""A wait for the caller to run a client tool and return its result."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction

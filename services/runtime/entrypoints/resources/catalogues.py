@@ -1,6 +1,6 @@
-"""Serves catalogues of models and tools.
+"""Serves the catalogues of models and tools.
 
-Also calls toolsets outside of turns: lists their tools and makes single calls.
+It also uses toolsets outside of turns, to list their tools and make single calls.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def serve_catalogues(http: FastAPI, models: ModelCatalogue, toolbox: Toolbox, to
 
     @router.get("/models")
     async def list_models(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
-        """Returns the listed models, as one page or all, and the providers. Some providers accept any model name."""
+        """Returns the providers and one page, or all, of their listed models. Some providers accept any model name."""
         providers = [provider.to_json() for provider in models.providers()]
         listed = [{**model, "provider": item["provider"]} for item in providers for model in item["models"]]
         return {"providers": providers, **_page("models", listed, limit, offset)}

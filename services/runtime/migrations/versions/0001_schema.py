@@ -9,8 +9,8 @@ revision = "0001"
 down_revision = None
 
 SESSIONS = (
-    # lineage: sessions from which a fork's history comes, nearest first. listed: false for sessions of single chat
-    # completions, so that listings needn't skip them.
+    # lineage: the sessions that a fork's history comes from, nearest first. listed: false for the sessions of single
+    # chat completions, which lists omit.
     """
     CREATE TABLE sessions (
         id text NOT NULL CONSTRAINT pk_sessions PRIMARY KEY,

@@ -1,4 +1,4 @@
-"""Runs an agent's turn: model calls, tool calls, the step limit, and resumption after a crash."""
+"""Runs an agent's turn: model calls, tool calls, the step limit, and resumption after a crash or wait."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -28,9 +28,10 @@ _STEPS_USED_UP = "You have reached the step limit. Answer now in text with what 
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """Limits of a turn.
+    """The limits of a turn.
 
-    `steps`: model calls in a react turn, unless the agent sets its own limit. `tool_output` is in characters.
+    `steps` limits the model calls of an agent that calls tools, unless the agent sets its own limit. `tool_output` is
+    in characters.
     """
 
     steps: int = 10
@@ -39,7 +40,7 @@ class AgentLimits:
 
 
 class AgentRunner:
-    """Implements AgentLoop. One instance serves all turns of a process."""
+    """Implements AgentLoop. A single instance runs all turns of a process."""
 
     def __init__(
         self,
@@ -85,9 +86,9 @@ class AgentRunner:
         answer: ModelAnswer,
         toolsets: Sequence[ToolsetVersion] = (),
     ) -> bool:
-        """Adds a final answer. Returns False if the answer doesn't match the output schema and was recorded as such.
+        """Adds a final answer to the turn. Returns whether it matches the output schema.
 
-        Raises AnswerRefused when no attempts remain.
+        If it doesn't, the answer and its problems are recorded. Raises AnswerRefused if no attempts remain.
         """
         output = ModelOutput(answer, tuple(toolsets), model=task.agent.model)
         if (schema := task.agent.settings.output_schema) is not None:
@@ -117,7 +118,7 @@ class AgentRunner:
             return waits
         most = task.agent.max_steps or self._limits.steps
         while True:
-            # The last step requests text, because no model call would follow to read further results.
+            # The last step asks for text, because no further model call would read the results of tool calls.
             last = progress.step + 1 >= most or not offered
             request = replace(
                 self._request(task, progress.messages),
@@ -157,7 +158,7 @@ class AgentRunner:
     async def _resume(
         self, task: AgentTask, journal: TurnJournal, progress: TurnProgress, tools: TurnTools
     ) -> TurnWaits | None:
-        """Rebuilds the recorded state of earlier executions and finishes their open calls."""
+        """Restores the recorded state of earlier executions and finishes their unfinished calls."""
         for output, recorded in rounds(journal.steps):
             answer = output.answer
             progress.add_output(output)
@@ -196,7 +197,7 @@ class AgentRunner:
 
 
 def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
-    """Raises OptionNotSupported if the turn must start with a call of a tool that it doesn't have."""
+    """Raises OptionNotSupported if the agent must call a tool that the turn doesn't have."""
     named = agent.settings.forced_call
     if isinstance(named, NamedTool) and named.name not in tools:
         names = ", ".join(tools) or "none"
@@ -206,6 +207,6 @@ def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
 
 
 def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
-    """Removes the calls from a last answer that ignores the step limit."""
+    """Removes the calls from a final answer that ignores the step limit."""
     text = answer.text or f"I couldn't finish this within {steps} steps."
     return replace(answer, text=text, tool_calls=())

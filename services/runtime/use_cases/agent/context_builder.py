@@ -1,4 +1,4 @@
-"""Builds the model's context from recent history. Replaces references to files with their contents."""
+"""Builds the model's context from recent history, and replaces references to files with their contents."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,11 +32,11 @@ _FILE_SIZE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ContextLimits:
-    """Limits of a context, in characters unless stated otherwise.
+    """The limits of a context, in characters unless stated otherwise.
 
-    ``documents``: total size of the documents included whole; longer documents are included as chunks. ``images``: the
-    number of images, newest first, that share ``image_bytes``. ``processing_timeout``: seconds to wait until the
-    question's files are processed.
+    ``documents`` is the total size of the documents that are included as a whole; longer documents are included as
+    chunks. ``images`` is the number of images, newest first, that together may have ``image_bytes``.
+    ``processing_timeout`` is how many seconds to wait until the question's files are processed.
     """
 
     history: int = 200_000
@@ -52,7 +52,7 @@ class ContextLimits:
 
 @dataclass(frozen=True, slots=True)
 class ModelContext:
-    """A conversation without references. ``chunks`` are from documents that are too long to include whole."""
+    """A conversation without references to files. ``chunks`` are from documents that are too long to include whole."""
 
     messages: list[Message]
     chunks: tuple[Citation, ...] = ()
@@ -72,10 +72,10 @@ class ContextBuilder:
         self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
-        """Builds the context of a task.
+        """Builds the context for a task.
 
-        Raises ServiceUnavailable, NotFound if a file of the question is missing, and ValidationFailed if a conversation
-        that must be complete is too long.
+        Raises ServiceUnavailable, NotFound if one of the question's files is missing, and ValidationFailed if a
+        conversation is too long but must be complete.
         """
         history = newest_history(task.history, self._limits.history)
         is_cut = sum(map(_size, task.history)) > self._limits.history
@@ -101,10 +101,10 @@ class ContextBuilder:
 
 @dataclass(slots=True)
 class _FileReader:
-    """Reads the files of a conversation, newest first. Older files share the remaining limits.
+    """Reads the files of a conversation, newest first, so that older files only get what remains of the limits.
 
-    ``documents``, ``images`` and ``image_bytes`` are the remaining limits, and ``long`` are the documents that exceeded
-    them. An error with an older file only causes a warning.
+    ``documents``, ``images`` and ``image_bytes`` are the remaining limits. ``long`` are the documents that exceeded
+    them. An error in an older file only causes a warning.
     """
 
     artifacts: SessionArtifacts
@@ -208,7 +208,7 @@ class _FileReader:
         return f"[{title}, {size} characters; only passages are included]"
 
     async def _chunks(self) -> tuple[Citation, ...]:
-        """Returns chunks of the documents that aren't included whole."""
+        """Returns chunks of the documents that are too long to include whole."""
         if not self.long:
             return ()
         try:
@@ -221,7 +221,7 @@ class _FileReader:
             return ()
 
     async def _search(self) -> tuple[Citation, ...]:
-        """Returns chunks that match the question, or else the start of the newest document."""
+        """Returns the chunks that match the question, or else the start of the newest document."""
         task, query = self.task, self.task.question.text.strip()
         if query:
             ids = [facts.artifact_id for facts in self.long]
@@ -238,10 +238,10 @@ class _FileReader:
 
 
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
-    """Returns the newest whole messages of `history` within `longest` characters, starting with a user's message.
+    """Returns the newest messages of `history` within `longest` characters, starting with a user message.
 
-    In a longer history, tool calls and results get at most half of the space. An image or file counts as 4,000
-    characters. The question itself isn't part of the history and is never cut.
+    If the history is longer, tool calls and results get at most half of the space. An image or file counts as 4,000
+    characters. Messages are never cut. The question isn't part of the history.
     """
     if sum(map(_size, history)) > longest:
         history = _with_newest_calls(history, longest // 2)
@@ -258,7 +258,7 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
 
 
 def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message]:
-    """Keeps only the newest rounds of calls and results, within `longest` characters."""
+    """Removes the oldest tool calls with their results, so that the rest fits within `longest` characters."""
     kept: list[Message] = []
     results: list[Message] = []
     for message in reversed(history):
@@ -287,7 +287,7 @@ def _size(message: Message) -> int:
 
 
 def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
-    """Returns the files that the messages reference, each at its latest mention."""
+    """Returns the files that the messages reference, in the order of their latest mentions."""
     newest: dict[str, ArtifactPart] = {}
     for message in messages:
         for part in message.parts if isinstance(message, UserMessage) else ():
@@ -299,9 +299,9 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Replaces references with contents. Call it from the newest message to the oldest.
+    """Replaces the message's file references with contents. Call it from the newest message to the oldest.
 
-    A file's contents are inserted at its latest mention.
+    A file's contents are only inserted at its latest mention.
     """
     parts: list[Part] = []
     for part in reversed(message.parts):

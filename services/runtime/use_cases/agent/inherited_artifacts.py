@@ -1,4 +1,4 @@
-"""Finds files in the sessions from which a session was forked, since its history refers to them."""
+"""Finds files in the sessions that a session was forked from, since its history refers to them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -20,9 +20,10 @@ _MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class InheritedArtifacts:
-    """Wraps another SessionArtifacts. Files aren't copied, so they are deleted with their own session.
+    """Wraps another SessionArtifacts and also finds the files of a fork's source sessions.
 
-    The other sessions are only asked if the session is a fork and a file is missing.
+    A fork doesn't copy files, so they're deleted with their own session. The source sessions are only searched if the
+    session doesn't have the file.
     """
 
     artifacts: SessionArtifacts
@@ -72,7 +73,7 @@ class InheritedArtifacts:
         return await self.artifacts.create(session_id, caller, name=name, key=key, content=content)
 
     async def _first(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> T:
-        """Returns the first answer, from the nearest session. If none has one, raises the session's own NotFound."""
+        """Returns the answer of the nearest session that has one. If none has, raises the session's own NotFound."""
         try:
             return await ask(session_id)
         except NotFound:
@@ -84,7 +85,7 @@ class InheritedArtifacts:
             raise
 
     async def _each(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> list[T]:
-        """Returns the answers of the session and of its remaining ancestors."""
+        """Returns the answers of the session and of its source sessions that still exist."""
         answers = [await ask(session_id)]
         for each in await self._lineage(session_id):
             with suppress(NotFound):

@@ -1,6 +1,7 @@
-"""Makes the tool calls in a model's answer. They are validated, limited in time and number, and never fail the turn.
+"""Makes the tool calls in a model's answer.
 
-Calls that need a person or the client become waits of the turn.
+Calls are validated, and limited in time and number. Their failures never fail the turn. Calls that need a person or the
+client become waits of the turn.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ _COMPILED_SCHEMAS: Final = 2000
 
 
 class ArgumentSchemas:
-    """Caches compiled argument schemas, most recently used first. The key is the schema's dict, not its content."""
+    """A cache of compiled argument schemas that evicts the least recently used. The key is a dict's identity."""
 
     def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
         self._capacity = capacity
@@ -31,7 +32,7 @@ class ArgumentSchemas:
         self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
 
     async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
-        """Validates the arguments. The error may also be in the schema, which is untrusted."""
+        """Returns the problems found in the arguments, or in the schema, which is untrusted and may be invalid."""
         try:
             return await self._schema(definition.parameters).problems(arguments, name="arguments")
         except SchemaInvalid as problem:
@@ -50,7 +51,7 @@ class ArgumentSchemas:
 
 OUTCOME_UNKNOWN = (
     "The service was interrupted during this call. It's unknown whether the call was executed, and it isn't safe "
-    "to repeat it. Tell the user, or find out in another way."
+    "to repeat it. Tell the user, or check the outcome in another way."
 )
 
 
@@ -59,17 +60,17 @@ _NOT_AS_APPROVED: Final = "The call wasn't made: it isn't the call that was appr
 
 @dataclass(frozen=True, slots=True)
 class CalledTools:
-    """Results of calls. `results` are by call ID. With `waits`, the turn is suspended."""
+    """The results of tool calls by call ID. If there are `waits`, the turn is suspended."""
 
     results: dict[str, ToolResult]
     waits: tuple[NewWait, ...]
 
 
 class ToolCaller:
-    """Makes the calls of turns.
+    """Makes the tool calls of turns.
 
-    `concurrency` limits the parallel calls of one turn, and `longest_output` the characters of a result. All turns of a
-    process share `tries` and its limits.
+    `concurrency` limits the parallel calls of a turn, and `longest_output` the characters of a result. All turns of a
+    process share `tries` with its limits.
     """
 
     def __init__(self, tries: ToolTries | None = None, *, concurrency: int = 4, longest_output: int = 20_000) -> None:
@@ -88,10 +89,10 @@ class ToolCaller:
         *,
         resumed: bool = False,
     ) -> CalledTools:
-        """Makes and records the calls in the answer of `step` that don't need a wait or were approved.
+        """Makes and records the calls in the answer of `step`, except those that need an unresolved wait.
 
-        `resumed`: whether a crash interrupted the calls; those of tools that aren't safe to repeat get an unknown
-        outcome. Raises the journal's errors, which cancel the other calls.
+        `resumed` is set if a crash interrupted the calls; if a tool isn't safe to repeat, its call's outcome is then
+        unknown. Raises the journal's errors, which cancel the other calls.
         """
         kinds = {call.id: kind for call in calls if (kind := await self._needed(call, tools, journal)) is not None}
         swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]
@@ -105,12 +106,12 @@ class ToolCaller:
         return CalledTools(results, tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds))
 
     async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
-        """Returns the valid calls that only the client can make."""
+        """Returns the valid calls of tools that the client runs."""
         wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
         return tuple([call for call in wanted if await self._rejection(call, tools) is None])
 
     async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> WaitKind | None:
-        """Returns the wait that must precede the call or produce its result."""
+        """Returns the kind of wait that must precede the call or produce its result, or None."""
         if call.name not in tools or call.id in journal.allowed_calls:
             return None
         kind = wait_for(tools[call.name].definition)
@@ -163,7 +164,7 @@ class ToolCaller:
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     async def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
-        """Returns the reason why the call is never made, or None."""
+        """Returns the reason why the call must not be made, or None."""
         if call.name not in tools:
             return f"Unknown tool {call.name[:100]!r}. Use one of: {', '.join(tools) or 'none'}."
         if call.validation_error is not None:

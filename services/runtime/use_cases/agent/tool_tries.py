@@ -1,4 +1,7 @@
-"""Makes one tool call within its time limit. Limits are shared fairly among companies, and safe tools are retried."""
+"""Makes a tool call within its time limit, with retries if the tool is safe to repeat.
+
+The limits on parallel calls are shared fairly among companies.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +22,7 @@ _WAIT_FACTOR: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Limits on parallel toolset calls in this process. Further calls wait, within their time limit."""
+    """Limits on parallel toolset calls in this process. Further calls wait, which counts toward their time limit."""
 
     at_once: int = 200
     each_company: int = 50
@@ -27,7 +30,7 @@ class CallLimits:
 
 
 class ToolTries:
-    """Runs tool calls. Use one instance per process. `sleep` is replaced in tests."""
+    """Runs tool calls, with one instance per process. Tests replace `sleep`."""
 
     def __init__(
         self, limits: CallLimits | None = None, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -39,9 +42,9 @@ class ToolTries:
         self._sleep = sleep
 
     async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:
-        """Runs the call. Raises ToolFailed for any failure. Its message is for the model, and the turn continues.
+        """Runs the call. Any failure raises ToolFailed with a message for the model, and the turn continues.
 
-        `once`: don't apply the tool's retries.
+        With `once`, the tool's retries don't apply.
         """
         definition = replace(tool.definition, retries=0) if once else tool.definition
         limit = asyncio.timeout(definition.timeout_seconds)
@@ -70,7 +73,7 @@ class ToolTries:
     async def _before_next_try(
         self, problem: ToolFailed, definition: ToolDefinition, number: int, limit: asyncio.Timeout
     ) -> None:
-        """Waits before the next attempt. Raises the problem if no attempts or no time is left."""
+        """Waits before the next attempt. If no attempts or too little time remains, raises the failure instead."""
         if not (problem.retry and definition.safe_to_repeat and number < definition.retries):
             raise _after(problem, number + 1)
         wait = _FIRST_WAIT_SECONDS * _WAIT_FACTOR**number

@@ -1,4 +1,4 @@
-"""A turn's progress: the messages, calls and usage so far, and the reply built from them."""
+"""A turn's progress: its messages, calls and usage so far, and the reply built from them."""
 
 import re
 from collections import Counter
@@ -32,18 +32,18 @@ REPETITIONS: Final = 3
 
 
 class RepeatedCalls:
-    """Counts calls with the same arguments and the same result.
+    """Counts tool calls with the same arguments and the same result.
 
-    The count follows the order of the recorded results, so that a resumed turn gives its model the same hints.
+    Counting follows the order of the recorded results, so that a resumed turn gives its model the same hints.
     """
 
     def __init__(self) -> None:
         self._seen: Counter[bytes] = Counter()
 
     def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Returns the result for the model, with a hint if calls repeat.
+        """Returns the result for the model, with a hint if the same call keeps returning the same result.
 
-        The record and the caller receive the result without the hint.
+        The record and the turn's caller get the result without the hint.
         """
         said = write_json(
             [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
@@ -74,7 +74,10 @@ class Output:
 
 
 async def read_output(schema: JsonObject, text: str) -> Output:
-    """Parses the answer's JSON, ignoring code fences around it. Raises ValidationFailed."""
+    """Parses and validates the answer's JSON, ignoring a code fence around it.
+
+    Raises ValidationFailed if the schema itself is invalid.
+    """
     try:
         compiled = compile_schema(schema)
     except SchemaInvalid as problem:
@@ -90,7 +93,7 @@ async def read_output(schema: JsonObject, text: str) -> Output:
 
 
 def correction(problems: Sequence[str]) -> UserMessage:
-    """Returns a message that tells the model why its answer was rejected."""
+    """Creates a message that tells the model why its answer was rejected."""
     lines = "\n".join(f"* {problem}" for problem in problems)
     return UserMessage(
         (TextPart(f"Your answer was rejected:\n{lines}\nAnswer again with JSON only. It must match the schema."),)
@@ -103,9 +106,9 @@ _LONGEST_CALL_ID: Final = 200
 
 @dataclass(slots=True)
 class TurnProgress:
-    """The state of a turn's execution. When a turn resumes, it's rebuilt from the recorded steps.
+    """The state of a turn's execution. When a turn resumes, the state is rebuilt from the recorded steps.
 
-    `refused` counts answers that didn't match the output schema.
+    `refused` counts the answers that didn't match the output schema.
     """
 
     messages: list[Message]
@@ -152,10 +155,10 @@ class TurnProgress:
         )
 
     def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """Returns the chunks that the final answer cites, from the `given` ones and from the calls' results.
+        """Returns the chunks that the final answer cites, either from `given` or from the calls' results.
 
-        Models are asked to cite chunks as [n]; an answer without such citations has none. Structured output can't cite,
-        so it counts as based on all chunks.
+        Models are asked to cite chunks as [n]. An answer that doesn't has no citations, except structured output, which
+        can't cite and therefore counts as based on all chunks.
         """
         if final.citations:
             return final.citations
@@ -169,13 +172,13 @@ class TurnProgress:
 
 
 def recorded_toolsets(steps: Sequence[Step]) -> tuple[ToolsetVersion, ...] | None:
-    """Returns the toolsets from the start of a turn with recorded steps."""
+    """Returns the toolset versions from the start of a turn, or None if it has no recorded steps."""
     first = steps[0].content if steps else None
     return first.toolsets if isinstance(first, ModelOutput) else None
 
 
 def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
-    """Gives every call a short unique ID, since some providers send none or repeat the same one in every answer."""
+    """Ensures that every call has a short, unique ID, since some providers omit IDs or repeat them in every answer."""
     calls: list[ToolCall] = []
     taken = set(seen)
     for call in answer.tool_calls:

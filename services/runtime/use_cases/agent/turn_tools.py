@@ -1,4 +1,4 @@
-"""Composes a turn's tools from built-in tools, toolset tools and client tools."""
+"""Combines a turn's built-in tools, toolset tools and client tools."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -21,10 +21,10 @@ from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetC
 
 
 def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) -> list[Tool]:
-    """Returns the tools with the policies applied.
+    """Returns the tools with the agent's policies applied.
 
-    A policy applies to one tool by name, or to several by a pattern such as `tickets.*`. For each setting, the most
-    specific matching policy wins: an exact name first, then the pattern with the most literal characters.
+    A policy applies to one tool by name, or to several by a pattern such as `tickets.*`. Each setting comes from the
+    most specific policy that contains it: an exact name first, then the pattern with the most literal characters.
     """
     if not policies:
         return list(tools)
@@ -63,7 +63,7 @@ _CONNECTED_TOOLSETS: Final = 500
 
 
 class AgentTools:
-    """Implements ToolSource. An agent with only built-in tools doesn't need calls to other services."""
+    """Implements ToolSource. If an agent only has built-in tools, no other service is called."""
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class AgentTools:
         return TurnTools(tools, warnings=warnings, toolsets=versions)
 
     def _names(self, agent: AgentSpec, *, any_files: bool) -> Iterator[str]:
-        """Yields the agent's tools, and the installed tools that its files and knowledge bases need.
+        """Returns the agent's tool names, and the installed tools that its files and knowledge bases need.
 
-        Yields none for an `llm_agent`, which only calls client tools.
+        Returns none for an `llm_agent`, which only calls client tools.
         """
         if agent.agent_type == "llm_agent":
             return iter(())

@@ -1,4 +1,4 @@
-"""Group commit, claims that depend on it, and retries during database outages."""
+"""Group commit, the claims that depend on it, and retries during database outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy = STORE_RETRIES) -> T:
-    """Retries a storage call during outages, until the task is cancelled. The call must be idempotent."""
+    """Retries a storage call during outages until it succeeds or the task is cancelled. It must be idempotent."""
 
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("database.unreachable", problem=str(problem))
@@ -29,12 +29,12 @@ async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy 
 
 
 class GroupCommit(Generic[T, R]):
-    """Commits items in batches, one batch at a time. Items that arrive during a transaction share the next one.
+    """Commits items in batches, one batch at a time. Items that arrive during a commit share the next batch.
 
-    After a batch of several items, the next batch waits 3 ms for more, since many running turns submit items often.
-    ``commit`` returns each item's result, or raises if all have failed. Failed items of a batch are retried one by one,
-    so that only invalid items fail. Outages aren't retried item by item, which would only take longer. If more than
-    ``limit`` items are waiting, companies take turns.
+    After a batch with several items, the next batch waits 3 ms for more items, because many turns are running.
+    ``commit`` returns each item's result, or raises if all items have failed. Failed items are retried one by one, so
+    that only invalid items fail. During an outage they aren't, since that would only take longer. If more than
+    ``limit`` items are waiting, the batch takes items from each company in turn.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class GroupCommit(Generic[T, R]):
         self._busy_until = float("-inf")
 
     async def submit(self, item: T) -> R:
-        """Returns the item's result or raises its error. Cancelling this call doesn't stop the commit."""
+        """Commits the item and returns its result, or raises its error. Cancelling the call doesn't stop the commit."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.put(self._company_of(item), (item, future))
         if self._draining is None:
@@ -106,9 +106,10 @@ def _end(future: asyncio.Future[R], result: R | Exception) -> None:
 
 
 class ClaimFuture:
-    """The result of the commit that claims a turn. It's pending while the turn runs speculatively.
+    """The result of the commit that claims a turn, which is pending while the turn runs speculatively.
 
-    Until the claim is confirmed, the turn may read and call a model, but must not write, call a tool or stream.
+    Until the claim is confirmed, the turn may read data and call a model, but must not write, call a tool or stream
+    text.
     """
 
     def __init__(self) -> None:
@@ -116,7 +117,7 @@ class ClaimFuture:
 
     @classmethod
     def confirmed(cls) -> Self:
-        """Returns a claim that was committed before its turn started."""
+        """Creates the claim of a turn that was committed before the turn started."""
         claim = cls()
         claim.settle(committed=True)
         return claim
@@ -130,16 +131,16 @@ class ClaimFuture:
         return self._committed.done() and not self._committed.result()
 
     def settle(self, *, committed: bool) -> None:
-        """Sets the result. A commit without an acknowledgement counts as failed; the reconciler finds its turns."""
+        """Sets the result. Without an acknowledgement, a commit counts as failed; the reconciler finds its turns."""
         self._committed.set_result(committed)
 
     def on_confirmed(self, callback: Callable[[], None]) -> None:
-        """Registers a callback for a successful commit."""
+        """Registers a callback to run after a successful commit."""
         self._committed.add_done_callback(lambda done: callback() if done.result() else None)
 
     async def confirm(self) -> bool:
-        """Waits for the commit. Returns whether this worker owns the turn."""
+        """Waits for the commit. Returns whether this worker holds the turn."""
         if not self._committed.done():
-            # Don't wait for the future itself: a cancelled waiter would cancel it for the others.
+            # Don't await the future itself, because a cancelled waiter would cancel it for the others.
             await asyncio.wait((self._committed,))
         return self._committed.result()

@@ -14,7 +14,7 @@ _RETRY_SECONDS: Final = 0.5
 
 
 class LeaseKeeper:
-    """Renews the lease every ``interval`` seconds, well below the lease period."""
+    """Renews the lease every ``interval`` seconds, which must be well below the lease period."""
 
     def __init__(self, lease: WorkerLease, *, interval: float, sleep: Sleep = asyncio.sleep) -> None:
         self._lease = lease
@@ -26,7 +26,7 @@ class LeaseKeeper:
     async def run(self) -> None:
         """Renews the lease until cancelled.
 
-        Retries quickly during an outage, so that a short one doesn't cost a turn.
+        During an outage, it retries quickly, so that no turn is lost if the outage is short.
         """
         # An expired lease can still be renewed if no worker has taken its turns over.
         retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
@@ -35,9 +35,9 @@ class LeaseKeeper:
             await self._sleep(self._interval)
 
     async def release(self) -> None:
-        """Releases the lease, so that other workers can take over this worker's turns immediately.
+        """Releases the lease, so that other workers can immediately take over this worker's turns.
 
-        Stops all renewals, including a running one.
+        No renewal follows: a renewal in progress is awaited, and later ones do nothing.
         """
         self._released = True
         async with self._renewing:

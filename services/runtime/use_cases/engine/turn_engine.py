@@ -27,9 +27,9 @@ _RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.
 
 @dataclass(slots=True)
 class _Running:
-    """A running turn. ``stop_as`` is the outcome if it's cancelled.
+    """A turn that is running. ``stop_as`` is its outcome if it's cancelled.
 
-    Once ``committing`` is set, it's too late to cancel.
+    Once ``committing`` is set, it can no longer be cancelled.
     """
 
     turn: ClaimedTurn
@@ -46,12 +46,12 @@ class _Running:
 
 
 class TurnEngine:
-    """Supervises a task for each turn that this worker holds, and commits the outcomes in groups.
+    """Runs each turn that this worker holds in a task, and commits the outcomes in groups.
 
-    ``capacity``: the number of a company's turns that run in parallel (``WorkerSlots``). A session's next turn takes
-    over the slot of the previous one, unless a company in ``left_waiting`` has fewer turns running here. ``on_release``
-    is called when a cancelled execution has stopped, since the session's deletion may wait for this. ``on_room`` is
-    called when a slot becomes free and others are waiting.
+    ``capacity`` is the number of turns that one company may run in parallel (``WorkerSlots``). A session's next turn
+    takes over the slot of the previous one, unless a company in ``left_waiting`` has fewer turns running here.
+    ``on_release`` is called when a cancelled execution has stopped, since the session's deletion may be waiting for
+    this. ``on_room`` is called when a slot becomes free while companies are waiting.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class TurnEngine:
 
     @property
     def held(self) -> dict[str, int]:
-        """Returns the fencing tokens of running turns whose claim is committed."""
+        """The fencing tokens of the running turns whose claim is committed, by turn ID."""
         return {turn_id: running.turn.fence for turn_id, running in self._running.items() if running.claim.is_confirmed}
 
     @property
     def present(self) -> frozenset[str]:
-        """Returns the running turns, including those whose claim isn't committed yet."""
+        """The IDs of the running turns, including those whose claim isn't committed yet."""
         return frozenset(turn_id for turn_id, running in self._running.items() if not running.claim.has_failed)
 
     def slots(self) -> WorkerSlots:
-        """Returns the free slots. There are none while the worker drains."""
+        """Returns the worker's slots. While the worker drains, there are none."""
         return WorkerSlots(0 if self._draining else self._capacity, self._by_company())
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
-        """Runs a turn that this worker has claimed or is claiming. A newer claim fences off an older one.
+        """Starts a turn that this worker has claimed or is claiming. A newer claim fences off an older one.
 
-        After ``abandon``, no turn starts. Other workers pick up turns that are claimed anyway.
+        After ``abandon``, no turn starts. Turns that this worker has claimed by then are taken over by other workers.
         """
         if self._abandoned:
             return
@@ -114,7 +114,7 @@ class TurnEngine:
         self._conversations.prime(session)
 
     def forget(self, session: NewSession) -> None:
-        """Removes a session that wasn't committed from the cache."""
+        """Removes a session from the cache because it wasn't committed."""
         self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
@@ -122,17 +122,18 @@ class TurnEngine:
         running = self._running.get(turn_id)
         if running is not None:
             running.stop_as = stop_as
-            # Deferred: if a task is cancelled before it starts, it never runs, and its turn would stay in ``_running``.
+            # The call is deferred, because a task that is cancelled before it starts would never run, and its turn
+            # would remain in ``_running``.
             asyncio.get_running_loop().call_soon(running.cancel)
 
     def watch(self, turn_id: str, watches: int) -> None:
-        """Streams the text of a turn that runs here. ``watches``: the number of readers' requests so far."""
+        """Streams the turn's text if it runs here. ``watches`` is the number of readers' requests so far."""
         running = self._running.get(turn_id)
         if running is not None:
             running.watch.request(watches)
 
     async def commit(self, outcome: TurnOutcome) -> CommitResult:
-        """Commits the outcome of a turn that doesn't run here. The caller retries during outages."""
+        """Commits the outcome of a turn that isn't running here. The caller retries during outages."""
         result = await self._commits.submit(outcome)
         if result.next_turn is not None:
             self.start(result.next_turn)
@@ -150,13 +151,13 @@ class TurnEngine:
             if tasks := self._tasks():
                 await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
         finally:
-            # Also if the shutdown is cut short: the clients are closed next, and their errors must not end turns.
+            # Abandon turns even if the shutdown is cut short: errors of clients that are closed next must not end them.
             self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))
 
     def abandon(self) -> None:
-        """Stops everything without a commit, like a crash. The leases expire."""
+        """Stops everything without committing anything, as a crash would. Others take over when the lease expires."""
         self._draining = self._abandoned = True
         for task in self._tasks():
             task.cancel()
@@ -167,11 +168,11 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        # A turn's ID is also its command's ID. The IDs bound so far belong to the first command of the batch.
+        # Replace the IDs bound so far, which belong to the batch's first command. A turn's ID is its command's ID.
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
-        # Taken from the turn's row, so that the trace continues on another worker.
+        # The trace context is from the turn's row, so that the trace continues on another worker.
         tracing.resume(turn.message_context.traceparent, turn.message_context.correlation_id)
         next_turn: ClaimedTurn | None = None
         try:
@@ -191,7 +192,7 @@ class TurnEngine:
             self.on_room()
 
     async def _end(self, running: _Running, outcome: TurnOutcome, began: float) -> ClaimedTurn | None:
-        """Commits the outcome. Returns the session's next turn if it was claimed for this worker."""
+        """Commits the outcome. Returns the session's next turn if this worker has claimed it."""
         result = await self._commit(outcome)
         self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
         # An outcome that wasn't applied isn't stored, so the cached conversation must not contain it.
@@ -215,7 +216,10 @@ class TurnEngine:
         return outcome or TurnOutcome(running.turn, OutcomeKind.RELEASED)
 
     async def _commit(self, outcome: TurnOutcome) -> CommitResult:
-        """Commits the outcome. A finished reply survives an outage: retries until the database has decided."""
+        """Commits the outcome, with retries during an outage, so that a finished reply isn't lost.
+
+        If a reply can't be stored, the turn is retried or fails.
+        """
         try:
             return await self._submit(outcome)
         except Exception as problem:
@@ -232,7 +236,7 @@ class TurnEngine:
         return await self._outcomes.commit(outcomes, claim_in=self._sessions_to_claim_in(outcomes))
 
     def _sessions_to_claim_in(self, outcomes: Sequence[TurnOutcome]) -> set[str]:
-        """Returns the sessions whose next turn starts here immediately."""
+        """Returns the sessions whose next turn may start here immediately."""
         if self._draining:
             return set()
         ended = [outcome.turn for outcome in outcomes]

@@ -1,4 +1,4 @@
-"""The journal of a running turn. Records its steps in the database and streams its text as deltas."""
+"""The journal of a running turn, which records its steps in the database and streams its text as deltas."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,12 @@ from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
 
 LINGER_SECONDS: Final = 0.03
-# In characters. Well below the broker's limit, however the characters are escaped.
+# This number of characters is well below the broker's limit, however they're escaped.
 _LONGEST_DELTA: Final = 50_000
 
 
 class TurnWatch:
-    """Tracks whether a reader follows a running turn's text. Calls ``on_request`` for each further reader."""
+    """Tracks whether a reader follows a running turn's text. ``on_request`` is called for each further reader."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted
@@ -25,7 +25,7 @@ class TurnWatch:
         self._seen = 0
 
     def request(self, watches: int) -> None:
-        """Updates the number of requests for the turn's text. A number that was seen before has no effect."""
+        """Updates the number of requests for the turn's text. A number that isn't higher than before has no effect."""
         if watches > self._seen:
             self._seen = watches
             self.wanted = True
@@ -33,10 +33,10 @@ class TurnWatch:
 
 
 class DeltaStream:
-    """Streams a turn's text: the first piece immediately, then the text of each linger period.
+    """Streams a turn's text: the first piece immediately, and then the text of each linger period.
 
-    Offsets count characters from the start of a step's text, so that readers can detect losses. Nothing is sent before
-    the turn's claim is committed, and no step ends before that.
+    Offsets count characters from the start of a step's text, so that readers can detect losses. Nothing is sent, and no
+    step ends, before the turn's claim is committed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class DeltaStream:
             claim.on_confirmed(self._release)
 
     def add(self, piece: str, step: int, follows: int) -> None:
-        """Adds a piece of text. ``follows``: the sequence number of the turn's latest event.
+        """Adds a piece of the step's text. ``follows`` is the sequence number of the turn's latest event.
 
         It's the same for all text of a step.
         """
@@ -68,7 +68,7 @@ class DeltaStream:
             self.finish()
             self._step, self._follows, self._offset, self._is_done = step, follows, 0, False
             self._sent.clear()
-        # The same replacement as in the stored reply, since PostgreSQL can't store NUL in text.
+        # Replace NUL as in the stored reply, since PostgreSQL can't store it in text.
         self._pieces.append(piece.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
         if self._timer is None:
             # Send the first piece immediately, because users notice the time to the first text.
@@ -92,7 +92,7 @@ class DeltaStream:
             self._send_done()
 
     def stop_timer(self) -> None:
-        """Stops the timer. Accumulated text may be dropped."""
+        """Stops the timer. Text that hasn't been sent may be dropped."""
         self._is_stopped = True
         self._cancel_timer()
 
@@ -102,7 +102,7 @@ class DeltaStream:
             self._timer = None
 
     def _release(self) -> None:
-        """Sends the text from before the commit of the claim."""
+        """Sends the text that was held back until the claim was committed."""
         if self._timer is None and not self._is_stopped:
             self._on_timer()
 
@@ -136,10 +136,10 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """Implements TurnJournal for one execution.
+    """Implements TurnJournal for one execution of a turn.
 
-    ``sequence`` is the number of the turn's latest event. Nobody else writes events while this worker holds the turn.
-    ``recorded``: all steps of the turn so far.
+    ``sequence`` is the number of the turn's latest event, because nobody else writes events while this worker holds the
+    turn. ``recorded`` are all of the turn's steps so far.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class DatabaseJournal:
 
     async def record(self, step: Step) -> None:
         await self.confirm()
-        # Sent before the record, so that its events don't arrive long before the last piece of text.
+        # Send the text before the record, so that the record's events don't arrive long before the last piece of text.
         self._deltas.finish()
         record = StepRecord(self._turn, step, step.events(self._turn.session_id, self._turn.id))
         if not await until_available(lambda: self._commits.submit(record)):
@@ -181,6 +181,9 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
-        """Waits until the turn's claim is committed. Before that, it doesn't have a row or readers. Raises TurnLost."""
+        """Waits until the turn's claim is committed. Raises TurnLost.
+
+        Before that, the turn has neither a row nor readers.
+        """
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)

@@ -1,4 +1,8 @@
-"""Reconciles turns with the database once a second: lost, orphaned, overdue, due and claimable turns."""
+"""Reconciles this worker's turns with the database once a second.
+
+Lost turns are stopped, orphaned ones are taken over, overdue ones are ended, and queued ones are claimed. Due waits are
+resolved.
+"""
 
 import asyncio
 import random
@@ -20,9 +24,10 @@ _SOON_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """The reconciler's intervals and limits. Times are in seconds. A turn fails after ``attempts`` lost executions.
+    """The reconciler's intervals and limits, in seconds. A turn fails after ``attempts`` lost executions.
 
-    At its deadline, a turn's own worker ends it. After another ``overdue_grace``, any worker may end it.
+    A turn's own worker ends it at its deadline. If it doesn't, any worker may end the turn after another
+    ``overdue_grace``.
     """
 
     interval: float = 1.0
@@ -58,21 +63,21 @@ class TurnReconciler:
         self._unknown: frozenset[str] = frozenset()
 
     def wake(self) -> None:
-        """Reconciles immediately, for example to resume work that a worker has handed back."""
+        """Starts a pass immediately, for example because another worker has handed back turns."""
         self._woken.set()
 
     def wake_soon(self) -> None:
-        """Reconciles shortly. Further calls in the meantime have no effect."""
+        """Starts a pass after a short delay. Calls during the delay have no effect."""
         if self._soon is None or self._soon.when() <= asyncio.get_running_loop().time():
             self._soon = asyncio.get_running_loop().call_later(_SOON_SECONDS, self.wake)
 
     def wake_after(self, *seconds: float) -> None:
-        """Reconciles after a commit. For callers that are about to commit and don't learn when the commit is done."""
+        """Starts a pass after each of these delays, for a caller that can't tell when its commit will be done."""
         for pause in seconds:
             asyncio.get_running_loop().call_later(pause, self.wake)
 
     async def run(self) -> None:
-        """Reconciles at least once a second, until cancelled. Jitter keeps workers from synchronizing."""
+        """Reconciles about once a second, until cancelled. Jitter keeps workers from synchronizing."""
         while True:
             try:
                 await self.reconcile()
@@ -88,15 +93,15 @@ class TurnReconciler:
             self._woken.clear()
 
     async def reconcile(self) -> None:
-        # Read before the database, so that a turn claimed in between doesn't seem lost.
+        # Read the engine's turns before the database, so that a turn claimed in between doesn't seem lost.
         before = self._engine.held
-        # A turn that was unknown last time may have arrived since, because a commit's acknowledgement can be late.
+        # A turn that was unknown in the last pass may have started since, because a commit's acknowledgement was late.
         unknown = self._unknown - self._engine.present
         snapshot = await self._reclaimer.snapshot(sorted(unknown), self._rules.overdue_grace)
         self._stop_lost(before, snapshot)
         for turn_id, watches in snapshot.watches.items():
             self._engine.watch(turn_id, watches)
-        # Unknown twice in a row, since a claim may be committed but not acknowledged here yet.
+        # A turn only counts as orphaned if it's unknown in two passes, since its claim may not be acknowledged yet.
         present = before.keys() | self._engine.present
         self._unknown = frozenset(turn_id for turn_id in snapshot.held if turn_id not in present)
         self._metrics.observed(running=len(self._engine.held), queued=snapshot.queued)
@@ -114,7 +119,7 @@ class TurnReconciler:
 
     @staticmethod
     async def _isolated(work: Awaitable[object], **ids: str) -> None:
-        """Isolates the failure of one item, so that the others are still handled."""
+        """Logs the failure of one item, so that the others are still handled."""
         try:
             await work
         except StoreUnavailable:
@@ -123,7 +128,7 @@ class TurnReconciler:
             _log.exception("reconcile.failed", **ids)
 
     def _stop_lost(self, before: dict[str, int], snapshot: TurnSnapshot) -> None:
-        """Stops turns that ran before the snapshot, if they are now cancelled, deleted or held by another worker."""
+        """Stops turns that ran before the snapshot but are now cancelled, deleted or held by another worker."""
         for turn_id, fence in before.items():
             if snapshot.held.get(turn_id) != (fence, "running") and self._engine.held.get(turn_id) == fence:
                 self._engine.stop(turn_id)
@@ -152,14 +157,14 @@ class TurnReconciler:
         await self._engine.commit(outcome)
 
     async def _measure(self) -> None:
-        """Counts open waits. Does so less often than it looks for work, since there may be many."""
+        """Counts open waits. This happens less often than a pass, since there may be many."""
         now = self._clock()
         if self._measured is None or now >= self._measured + self._rules.measure_interval:
             self._measured = now
             self._metrics.open_waits(await self._reclaimer.open_waits())
 
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
-        # Another worker or the next pass handles the rest.
+        # Orphans without a slot are left to another worker or the next pass.
         waiting = [(orphan.turn.message_context.company_id, orphan) for orphan in orphans]
         if not (chosen := self._engine.slots().assign_slots(waiting)):
             return

@@ -1,4 +1,4 @@
-"""Session use cases: creation, changes, deletion and expiry."""
+"""The use cases of sessions: creation, changes, deletion and expiry."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -26,7 +26,7 @@ class ChangeSession:
     open_writer: OpenWriter
 
     async def fork(self, transaction: Transaction, command: sessions.ForkSession, context: CommandContext) -> None:
-        """Creates a session with the agent and a copy of the history of another session that the caller can read."""
+        """Creates a session with the agent and a copy of the history of another session, which the caller can read."""
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:
@@ -54,9 +54,9 @@ class ChangeSession:
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
     async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
-        """Changes a session. Raises NotFound.
+        """Sets the session's metadata or agent. Raises NotFound.
 
-        Raises Conflict if the agent can't be set, because there is one or there are turns.
+        Raises Conflict if the agent can't be set because the session already has an agent or turns.
         """
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
@@ -71,9 +71,9 @@ class ChangeSession:
     async def add_messages(
         self, transaction: Transaction, command: sessions.AddMessages, context: CommandContext
     ) -> None:
-        """Adds messages to the history for later turns.
+        """Adds messages to the session's history, for later turns.
 
-        Raises NotFound, Conflict during a turn, and ValidationFailed for results without a call.
+        Raises NotFound, Conflict if a turn is unfinished, and ValidationFailed if a result belongs to no call.
         """
         messages = history_of(command.messages)
         writer = self.open_writer(transaction)
@@ -92,7 +92,7 @@ async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> Loc
 
 
 async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.ForkSession) -> int | None:
-    """Returns the position of the last turn to copy, or None for all."""
+    """Returns the position of the last turn to copy, or None to copy all turns."""
     if command.before_turn_id is not None:
         point = await _point(writer, session_id, command.before_turn_id)
         if not point.have_those_before_ended:

@@ -12,7 +12,7 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 class CreateSession:
     """Creates sessions. Commands that arrive during a transaction share the next one.
 
-    ``prime_cache`` adds the session to the cache, so that a first turn on this worker doesn't have to read it.
+    ``prime_cache`` caches the session, so that its first turn doesn't have to read it if it runs on this worker.
     """
 
     def __init__(self, creations: SessionCreations, prime_cache: Callable[[NewSession], None]) -> None:
@@ -23,7 +23,7 @@ class CreateSession:
     async def __call__(self, command: sessions.CreateSession, context: CommandContext) -> None:
         """Creates a session.
 
-        Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery.
+        Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed if the command was redelivered.
         """
         session = new_session(command, command.session_id, context.identity)
         await self._commits.submit(SessionCreation(session, context))

@@ -1,4 +1,4 @@
-"""Deletes a session: rejects and cancels its turns immediately, and deletes its rows once none of them is running."""
+"""Deletes sessions: cancels their turns immediately, and deletes their rows once no execution is running."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 @dataclass(frozen=True, slots=True)
 class DeleteSession:
-    """Deletes a session. If one of its turns is still running, calls ``on_running`` just before the commit."""
+    """Deletes a session. If one of its turns is still running, ``on_running`` is called just before the commit."""
 
     begin: Begin
     open_writer: OpenWriter
@@ -35,7 +35,7 @@ class DeleteSession:
             self.on_running()
 
     async def finish(self, session_id: str) -> bool:
-        """Removes a session marked for deletion if its executions have stopped. Returns whether it's gone.
+        """Deletes a session that is marked for deletion if its executions have stopped. Returns whether it did.
 
         Any worker may do this.
         """

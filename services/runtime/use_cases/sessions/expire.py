@@ -1,4 +1,4 @@
-"""Removes expired sessions: those past their own expiry, and those unused beyond their company's retention."""
+"""Removes sessions past their own expiry, and sessions that have been unused beyond their company's retention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ _READ_AT_ONCE: Final = 100
 class ExpireSessions:
     """Removes sessions past their own expiry.
 
-    A session with a running turn is kept until the turn has ended. Waiting turns are cancelled. Any number of processes
-    may do this concurrently. ``on_removed`` receives the number of removed sessions.
+    A session with a queued or running turn is kept until that turn has ended, but waiting turns are cancelled. Several
+    processes may do this concurrently. ``on_removed`` is called with the number of removed sessions.
     """
 
     begin: Begin
@@ -48,8 +48,8 @@ class ExpireSessions:
 class RemoveOldSessions:
     """Removes sessions that haven't had a turn for longer than their company's retention, one batch per call.
 
-    Visits the companies by ID, and the sessions of each that are older than the retention. Any number of processes may
-    do this concurrently. ``on_removed`` receives the number of removed sessions.
+    Each pass visits the companies by ID, and each company's sessions that are older than the retention. Several
+    processes may do this concurrently. ``on_removed`` is called with the number of removed sessions.
     """
 
     def __init__(
@@ -71,7 +71,10 @@ class RemoveOldSessions:
         self._last: SessionPlace | None = None
 
     async def __call__(self) -> bool:
-        """Returns whether the pass has more to do. The call after the last batch starts a new pass."""
+        """Removes the next batch. Returns whether the pass has more to do.
+
+        After the last batch of a pass, the next call starts a new pass.
+        """
         if self._last is None and not await self._next_company():
             return False
         if self._days is not None:

@@ -151,7 +151,7 @@ async def test_a_search_ends_before_its_caller_gives_up_and_names_what_does_not_
         raise AssertionError
 
     monkeypatch.setattr(MemorySearching, "candidates", hang)
-    with pytest.raises(ServiceUnavailable, match="the engine pgvector didn't respond in time"):
+    with pytest.raises(ServiceUnavailable, match="the search engine pgvector didn't respond in time"):
         await office.found("ferry")
     monkeypatch.setattr(office.embedder, "embed", hang)
     with pytest.raises(ServiceUnavailable, match="the embedding provider words didn't respond in time"):

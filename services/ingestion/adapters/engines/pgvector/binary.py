@@ -1,4 +1,4 @@
-"""Encodes chunks in COPY's binary format, which saves the server from parsing text."""
+"""Encodes chunks in COPY's binary format, so that the server doesn't have to parse text."""
 
 from collections.abc import Iterable
 from struct import Struct
@@ -45,7 +45,7 @@ def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_lengt
 
 
 def storable(text: str) -> str:
-    """Replaces NUL and unpaired surrogates, which PostgreSQL rejects. Offsets stay correct."""
+    """Replaces NUL and unpaired surrogates, which PostgreSQL rejects. Character offsets remain valid."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
@@ -59,7 +59,7 @@ def sparse_literal(weights: TermWeights) -> str:
 
 
 def sparse_from(value: bytes) -> TermWeights:
-    """Decodes the binary form of a sparsevec."""
+    """Decodes a sparsevec from its binary form."""
     _, count, _ = _sparse_head.unpack_from(value)
     terms = np.frombuffer(value, ">i4", count, _sparse_head.size)
     weights = np.frombuffer(value, ">f4", count, _sparse_head.size + terms.nbytes)

@@ -1,4 +1,4 @@
-"""Catalog of the indexes, with their sizes, statistics and tables."""
+"""The catalog of indexes, with their sizes, statistics and tables."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 from services.ingestion.domain.engines import IndexMissing
 
-# Initial estimate for an empty index: the length of a chunk with default settings.
+# The initial estimate for an empty index is the length of a chunk with default settings.
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
 # Longer vectors don't fit into an 8 KiB page, so each comparison would fetch them from TOAST.
@@ -97,13 +97,13 @@ class Index:
     has_words: bool
 
     def average_length(self, more_chunks: int = 0, more_terms: int = 0) -> float:
-        """Returns the average chunk length in terms, including chunks about to be added."""
+        """Returns the average number of terms per chunk, including chunks that are about to be added."""
         chunks = self.chunks + more_chunks + _USUAL_WEIGHT
         return (self.terms + more_terms + _USUAL_WEIGHT * _USUAL_LENGTH) / chunks
 
 
 async def required(connection: Connection, index_id: str) -> Index:
-    """Returns the index's catalog entry. Raises ``IndexMissing``."""
+    """Returns the index's entry in the catalog. Raises ``IndexMissing``."""
     found = await connection.execute(
         """
         SELECT number, dimensions, passages, terms, counted_passages,
@@ -120,11 +120,11 @@ async def required(connection: Connection, index_id: str) -> Index:
 
 
 async def ensure_catalog(connection: Connection) -> None:
-    """Recreates lost catalog tables in the caller's transaction."""
+    """Recreates the catalog's tables in the caller's transaction if they were lost."""
     if await fetch_value(
         connection, "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
     ):
-        # Makes concurrent callers wait, so that only one creates the tables.
+        # The lock makes concurrent callers wait, so that only one creates the tables.
         await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))")
         for statement in CATALOG:
             await connection.execute(statement)

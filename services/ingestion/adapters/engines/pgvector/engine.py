@@ -1,4 +1,4 @@
-"""Search engine in the service's own PostgreSQL database. Each index has its own table."""
+"""The search engine in the service's own PostgreSQL database. Each index has its own table."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,19 +22,19 @@ from services.ingestion.domain.engines import (
     IndexMissing,
 )
 
-# Below this size, a full scan takes milliseconds and is exact, and writes stay fast.
+# Below this size, a full scan takes only milliseconds and is exact, and writes remain fast.
 INDEXED_FROM = 5_000
 _CONFLICT: Final = "concurrent writers kept changing the same rows of the search index"
 _RETRIES: Final = RetryPolicy(first=0.01, longest=0.1, attempts=5)
 
 
 class PgvectorEngine:
-    """Stores indexes in PostgreSQL. Each call holds a database connection; `finish` can hold it for minutes."""
+    """Implements Engine with pgvector. Each call occupies a database connection, and `finish` may do so for minutes."""
 
     name = "pgvector"
 
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
-        """`indexed_from`: the number of chunks at which an index gets a graph and an inverted index."""
+        """Creates the engine. At `indexed_from` chunks, an index gets a graph and an inverted index."""
         self._database = database
         self._analysis = Analysis()
         self._indexed_from = indexed_from
@@ -59,7 +59,7 @@ class PgvectorEngine:
         with suppress(IndexMissing):
             async with self._connected(index_id) as connection, connection.transaction():
                 index = await required(connection, index_id)
-                # Drop the table before its entry: writers lock in the same order.
+                # Drop the table before its catalog entry, because writers lock them in the same order.
                 await connection.execute(psycopg.sql.SQL("DROP TABLE IF EXISTS {}").format(index.table.name))
                 await connection.execute(
                     "DELETE FROM search.term_frequencies WHERE index_number = %s", (index.table.number,)
@@ -122,10 +122,10 @@ class PgvectorEngine:
             await connection.execute("SELECT FROM search.indexes LIMIT 1")
 
     async def close(self) -> None:
-        """Does nothing: the engine doesn't own the database."""
+        """Does nothing, because the engine doesn't own the database connection pool."""
 
     async def _changed(self, index_id: str, change: Callable[[Connection], Awaitable[None]]) -> None:
-        """Retries a change that conflicts with another writer. Raises ``EngineConflict`` after the last attempt."""
+        """Makes the change, with retries if it conflicts with another writer. Raises ``EngineConflict`` at the end."""
 
         async def attempt() -> None:
             async with self._connected(index_id) as connection:

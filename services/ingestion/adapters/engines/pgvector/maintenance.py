@@ -1,4 +1,7 @@
-"""Maintains an index at the end of a run: weights, term frequencies, and database indexes of large tables."""
+"""Maintains an index at the end of a run.
+
+Updates its weights and term frequencies, and builds database indexes for large tables.
+"""
 
 from typing import Final
 
@@ -15,20 +18,23 @@ from services.ingestion.adapters.engines.pgvector.selective_words import with_le
 # A term's rarity is logarithmic in its frequency, so a smaller change hardly matters.
 _CHANGE_WORTH_COUNTING = 0.05
 _MEMORY_FOR_BUILDING = "256MB"
-# Tolerated relative deviation of the average length.
+# Weights are kept while the average length deviates by no more than this share.
 _TOLERATED = 0.05
 _RECOMPUTED_AT_ONCE = 500
-# It's cheaper to rebuild the graph and the inverted index than to add to them: adding 90,000 chunks to 10,000 takes 85
-# s with a rebuild at the end, and 244 s otherwise. Until the rebuild, searches compare every chunk.
+# It's cheaper to rebuild the graph and the inverted index than to add many chunks to them. Adding 90,000 chunks to
+# 10,000 takes 85 s with a rebuild at the end, and 244 s otherwise. Until the rebuild, searches compare every chunk.
 _APPENDED_SHARE: Final = 0.1
 _LEAST_APPENDED: Final = 1000
-# Short, because searches queue behind a waiting exclusive lock.
+# The wait must be short, because searches queue behind a waiting exclusive lock.
 _LOCK_WAIT_MS: Final = 200
 _log: Final = structlog.get_logger(__name__)
 
 
 async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
-    """Finishes a run. Each step is idempotent and runs in its own transaction."""
+    """Updates the index's weights and statistics, and builds its database indexes.
+
+    Each step is idempotent and runs in its own transaction.
+    """
     chunks, terms = await _size(connection, index)
     if chunks and not index.has_graph:
         await recompute_weights(connection, index, max(terms / chunks, LEAST_AVERAGE_LENGTH))
@@ -105,12 +111,12 @@ async def _allow_time(connection: Connection) -> None:
 
 
 async def _alone(connection: Connection, index: Index) -> None:
-    """Serializes builds of the same index."""
+    """Waits for other builds of the same index, until the end of the transaction."""
     await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"search {index.id}",))
 
 
 async def recompute_weights(connection: Connection, index: Index, average_length: float) -> None:
-    """Recomputes all weights. Commits every few hundred chunks, since each chunk is consistent on its own."""
+    """Recomputes all weights. Commits after every few hundred chunks, since each chunk is consistent on its own."""
     file_id, chunk_id = "", ""
     select = SQL(
         """
@@ -147,10 +153,10 @@ async def recompute_weights(connection: Connection, index: Index, average_length
 
 
 async def prepare_bulk_append(connection: Connection, index: Index, more: int) -> None:
-    """Drops the graph and the inverted index before a large append; `finish` rebuilds them.
+    """Drops the graph and the inverted index before a large append. `finish` rebuilds them.
 
-    ``more`` is the number of chunks to append. Runs in its own transaction, so that it only blocks searches briefly.
-    Does nothing while a long read or build holds the table.
+    ``more`` is the number of chunks to append. The drop has its own transaction, so that it only blocks searches
+    briefly. While a long read or build holds the table, nothing happens.
     """
     counted = index.counted_chunks or 0
     added = index.chunks + more - counted

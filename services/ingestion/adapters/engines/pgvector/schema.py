@@ -1,4 +1,4 @@
-"""Schema of the index catalog. Each index has its own table, created with the index."""
+"""The schema of the index catalog. Each index's own table is created with the index."""
 
 from typing import Final
 

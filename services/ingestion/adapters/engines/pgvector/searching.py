@@ -1,4 +1,4 @@
-"""Searches one index."""
+"""Searches an index in PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from services.ingestion.adapters.engines.pgvector.selective_words import (
 )
 from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection, Hit, Query
 
-# Up to this many chunks, comparing all is faster than a graph walk, which would mostly visit other files' chunks.
+# Up to this many chunks, comparing them all is faster than a graph walk, which mostly visits other files' chunks.
 _FEW_CHUNKS: Final = 10_000
 _LEAST_WALK: Final = 200
 _MOST_WALK: Final = 1000
 _SAMPLE: Final = 3000
-# From this number on, a parallel scan saves more time than starting its process costs.
+# With at least this many chunks, a parallel scan saves more time than it takes to start its processes.
 _MANY_CHUNKS: Final = 4_000
 # A candidate's location in the table (ctid) identifies it, but only within one statement.
 _BY_MEANING: Final = SQL(
@@ -70,7 +70,7 @@ class PgvectorSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Finds the candidates with one statement, so that they reflect a consistent state of the index."""
+        """Finds the candidates with a single statement, so that they reflect a consistent state of the index."""
         counts = counted(self.analysis.terms(query.text)) if query.mode != "semantic" else {}
         if query.mode == "keyword" and not counts:
             return []
@@ -127,9 +127,9 @@ class PgvectorSearching:
         scored = self.index.chunks if telling is None else telling.expected
         settings = {
             "hnsw.ef_search": str(min(_MOST_WALK, max(_LEAST_WALK, 6 * query.top_k))),
-            # Continue the graph walk until it has found enough chunks of the selected files.
+            # The graph walk continues until it has found enough chunks of the selected files.
             "hnsw.iterative_scan": "strict_order",
-            # Only the graph needs an index scan. Files and words use bitmap scans.
+            # Only the graph needs an index scan. Filters by file and word use bitmap scans.
             "enable_indexscan": "on" if walk else "off",
             # The expected number of matches is more accurate than the planner's statistics.
             "enable_seqscan": "off" if telling is not None else "on",
@@ -173,7 +173,7 @@ def _statement(
 
 
 def _having(telling: SelectiveWords) -> tuple[Composable, dict[str, list[int]]]:
-    """Returns the SQL condition for chunks with these words, and its parameters."""
+    """Returns the SQL condition that selects chunks with these words, and its parameters."""
     sets = {"alone": telling.alone} if telling.alone else {}
     sets |= {f"together{number}": combination for number, combination in enumerate(telling.together)}
     operators = ("&&" if name == "alone" else "@>" for name in sets)
@@ -211,7 +211,7 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
-    """Estimates term frequencies from a sample. The first run counts them when it ends."""
+    """Estimates term frequencies from a sample. They're only counted when the first run ends."""
     share = min(1.0, _SAMPLE / max(1, index.chunks))
     each = ", ".join(["count(*) FILTER (WHERE weights <#> %s::sparsevec < 0)"] * len(terms))
     statement = "SELECT count(*), " + each + " FROM {} TABLESAMPLE SYSTEM ({})"

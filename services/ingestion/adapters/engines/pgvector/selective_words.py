@@ -1,7 +1,7 @@
-"""Selects informative words. A keyword search scores only chunks that contain them.
+"""Selects a query's informative words, so that a keyword search only scores chunks that contain them.
 
-Too many chunks contain a frequent word. But its weight is high only in the few chunks that repeat it, and these include
-the best hits. So chunks are also selected by a term's weight in them.
+Too many chunks contain a frequent word. However, its weight is only high in the few chunks that repeat it, and these
+include the best hits. That's why chunks are also selected by a term's weight in them, at several levels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ LEAST_WEIGHTS: Final = (0.8, 1.3, 1.6, 1.8)
 
 Level 0 includes every chunk with the term; few have a lower weight.
 """
-# Sign and offset that turn a term's number into its number at each level. Numbers of different levels don't overlap.
+# The sign and offset that map a term's number to its number at each level. Numbers of different levels don't overlap.
 _NUMBERS: Final = ((1, 0), (1, NUMBER_OF_TERMS), (-1, -1), (-1, -1 - NUMBER_OF_TERMS))
 
 
 def number_at(term: int, level: int) -> int:
-    """Returns a term's number at a level. At level 0, this is the term's own number."""
+    """Returns a term's number at a level. Level 0 is the term's own number."""
     sign, offset = _NUMBERS[level]
     return sign * term + offset
 
@@ -38,7 +38,7 @@ def numbers_of(terms: Sequence[int]) -> list[int]:
 
 
 def with_levels(chunk: TermWeights) -> npt.NDArray[np.int32]:
-    """Returns the chunk's terms, plus their numbers at each higher level that they reach."""
+    """Returns the numbers of the chunk's terms, at level 0 and at each higher level that they reach."""
     found = [chunk.terms]
     for least, (sign, offset) in zip(LEAST_WEIGHTS[1:], _NUMBERS[1:], strict=True):
         found.append(sign * chunk.terms[chunk.weights >= least] + np.int32(offset))
@@ -59,9 +59,9 @@ def strong_words(
 ) -> tuple[list[list[int]], float]:
     """Selects combinations of term levels, and estimates how many chunks match at least one of them.
 
-    ``terms`` includes query weights; only the four heaviest terms count. ``chunks_with`` maps a term's number to the
-    number of ``chunks`` that contain it. Assumes that terms are independent. Selects the combinations with the highest
-    scores, up to about ``most`` chunks but at least one combination.
+    ``terms`` are numbers with query weights, of which only the four heaviest count. ``chunks_with`` maps a term's
+    number to how many of the ``chunks`` contain it. Terms are assumed to be independent. The combinations with the
+    highest scores are selected, up to about ``most`` chunks but at least one combination.
     """
     if not chunks:
         return [], 0.0
@@ -82,14 +82,14 @@ def strong_words(
 
 
 def _shares(term: int, chunks_with: Mapping[int, float], chunks: float) -> dict[int, float]:
-    """Returns the share of chunks that have the term at exactly each level."""
+    """Returns, for each level, the share of chunks that have the term at exactly that level."""
     reached = [chunks_with.get(number_at(term, level), 0.0) / chunks for level in range(len(LEAST_WEIGHTS))]
     exactly = [max(0.0, lower - higher) for lower, higher in pairwise([1.0, *reached, 0.0])]
     return dict(zip(_LEVELS, exactly, strict=True))
 
 
 def _score(levels: Levels, terms: Sequence[tuple[int, float]]) -> float:
-    """Returns the approximate minimum score of a chunk with the terms at these levels."""
+    """Returns the approximate minimum score of a chunk that has the terms at these levels."""
     return sum(
         weight * LEAST_WEIGHTS[level] for level, (_, weight) in zip(levels, terms, strict=True) if level != _ABSENT
     )
@@ -110,16 +110,16 @@ def _numbers(levels: Levels, terms: Sequence[tuple[int, float]]) -> list[int]:
 _TELLING_SHARE: Final = 0.7
 # Above this share, comparing all chunks is faster than fetching single chunks.
 _MOST_OF_CHUNKS: Final = 0.3
-# Limited, because each scored chunk is usually on a different page.
+# The number of scored chunks is limited, because each of them is usually on a different page.
 _MOST_CHUNKS: Final = 2_500
 _MOST_COMBINATIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Term frequencies. A missing term is in at most one of the `chunks`.
+    """The numbers of `chunks` that contain each term. A missing term is in at most one chunk.
 
-    ``have_levels``: whether ``of_terms`` includes terms at levels.
+    ``have_levels`` is set if ``of_terms`` also includes the terms' numbers at higher levels.
     """
 
     of_terms: Mapping[int, float]
@@ -129,9 +129,9 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class SelectiveWords:
-    """Selects chunks with any word in ``alone``, or with all words of a combination in ``together``.
+    """Selects chunks with any of the words in ``alone``, or with all words of a combination in ``together``.
 
-    ``expected``: the approximate number of matching chunks.
+    ``expected`` is the approximate number of matching chunks.
     """
 
     alone: list[int]
@@ -140,10 +140,10 @@ class SelectiveWords:
 
 
 def selective_words(words: TermWeights, seen: Frequencies) -> SelectiveWords | None:
-    """Selects the rarest words that carry most of the query's weight. Chunks without them are skipped.
+    """Selects the rarest words that together carry most of the query's weight. Chunks without them are skipped.
 
-    Words in too many chunks are required in combination, since high-ranking chunks contain several of them. Returns
-    None if comparing all chunks is faster.
+    If too many chunks contain a word, it's required in combination with others, since high-ranking chunks contain
+    several of them. Returns None if comparing all chunks is faster.
     """
     if not seen.chunks:
         return None
@@ -196,5 +196,5 @@ def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) ->
 
 
 def _expected(terms: Sequence[int], seen: Frequencies) -> float:
-    """Estimates the number of chunks with all of the terms, assuming that terms are independent."""
+    """Estimates how many chunks contain all of the terms, assuming that terms are independent."""
     return seen.chunks * prod(seen.of_terms[term] / seen.chunks for term in terms)

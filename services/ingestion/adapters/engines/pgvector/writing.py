@@ -17,16 +17,19 @@ Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 
 def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
-    """Counts the chunks' terms, drops duplicates and sorts by key.
+    """Removes duplicate chunks, sorts them by key, and counts their terms.
 
-    All writers lock an index's keys in this order, so two writers of the same chunks can't deadlock.
+    All writers lock an index's keys in this order, so that two writers of the same chunks can't deadlock.
     """
     by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
     return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:
-    """Writes new chunks. Raises a unique violation if a concurrent writer adds the same chunks."""
+    """Writes the chunks that the index doesn't contain yet.
+
+    Raises a unique violation if a concurrent writer adds the same chunks.
+    """
     index = await required(connection, index_id)
     await prepare_bulk_append(connection, index, len(prepared))
     async with connection.transaction():
@@ -55,7 +58,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
     statement = SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(index.table.name, SQL(COLUMNS))
     async with connection.cursor().copy(statement) as copy:
         await copy.write(b"".join((HEADER, *rows, TRAILER)))
-    # Updated last, because other writers wait for this row until the commit.
+    # This row is updated last, because other writers wait for it until the commit.
     await connection.execute(
         "UPDATE search.indexes SET passages = passages + %s, terms = terms + %s WHERE id = %s",
         (len(new), length, index.id),
@@ -63,7 +66,7 @@ async def _write(connection: Connection, index: Index, prepared: Prepared) -> No
 
 
 async def delete_files(connection: Connection, index_id: str, file_ids: Sequence[str]) -> None:
-    """Deletes the chunks of files. Raises ``IndexMissing``."""
+    """Deletes all chunks of the files. Raises ``IndexMissing``."""
     index = await required(connection, index_id)
     async with connection.transaction():
         # Lock in key order, as in every change of several rows.

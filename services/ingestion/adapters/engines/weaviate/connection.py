@@ -1,4 +1,4 @@
-"""Connects to a Weaviate server on first use and again after a connection loss."""
+"""Connects to a Weaviate server on first use, and reconnects after a connection loss."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,9 +27,9 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a Weaviate server.
+    """The address of a Weaviate server.
 
-    `url` is the REST API's; the gRPC API is on the same host. Timeouts are in seconds and apply to a whole call.
+    `url` is the REST API's. The gRPC API is on the same host. Timeouts are in seconds and apply to a whole call.
     """
 
     url: str
@@ -47,7 +47,7 @@ class Connection:
 
     @asynccontextmanager
     async def collection(self, index_id: str = "", *, writes: bool = True) -> AsyncIterator[CollectionAsync]:
-        """Opens the collection, in which each index is a tenant. Converts failures to the port's errors."""
+        """Yields the collection, in which each index is a tenant. Converts failures to the port's errors."""
         try:
             # Without this limit, the client would retry for minutes.
             async with asyncio.timeout(self._address.write_timeout if writes else self._address.query_timeout):

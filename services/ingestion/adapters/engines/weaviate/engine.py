@@ -1,4 +1,4 @@
-"""Search engine in a Weaviate server. Each index is a tenant."""
+"""The search engine in a Weaviate server. Each index is a tenant."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,10 +21,10 @@ _PAGE = 5000
 
 
 class WeaviateEngine:
-    """Stores indexes in Weaviate. Opens its connection on first use.
+    """Implements Engine with Weaviate. The connection is opened on first use.
 
-    Keyword scores are wrong while new chunks are in the server's memory: with Weaviate 1.35.2, nDCG is 0.03 instead of
-    0.53. `finish` deactivates and reactivates the tenant, which flushes the chunks to segments.
+    Keyword scores are wrong while new chunks are only in the server's memory: in Weaviate 1.35.2, nDCG is 0.03 instead
+    of 0.53. `finish` deactivates and reactivates the tenant, which flushes them to segments on disk.
     """
 
     name = "weaviate"
@@ -38,7 +38,7 @@ class WeaviateEngine:
             await collection.tenants.create([Tenant(name=index_id)])
 
     async def drop_index(self, index_id: str) -> None:
-        # An emptied server doesn't have the collection.
+        # A server that has lost its data doesn't have the collection.
         with suppress(IndexMissing):
             async with self._connection.collection(index_id) as collection:
                 await collection.tenants.remove([index_id])

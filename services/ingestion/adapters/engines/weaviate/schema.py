@@ -1,4 +1,4 @@
-"""Weaviate schema: one collection with a tenant per index. Chunks are its objects."""
+"""Weaviate's schema: one collection with a tenant for each index. Its objects are the chunks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -109,7 +109,7 @@ def hit_of(properties: Mapping[str, Any], score: float) -> Hit:
 
 
 def refusal(index_id: str, messages: Iterable[str]) -> Exception:
-    """Converts Weaviate's rejection of objects to the port's error."""
+    """Returns the port's error for objects that Weaviate has rejected."""
     reason = "; ".join(sorted(messages))
     if "tenant not found" in reason or "not present in schema" in reason:
         return IndexMissing(index_id)

@@ -1,4 +1,4 @@
-"""Searches a tenant with Weaviate's vector and keyword search."""
+"""Searches a tenant with Weaviate's vector and keyword searches."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class WeaviateSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Returns candidates with the scores of the searches that found them."""
+        """Returns the candidates of both searches. Each one only has the scores of the searches that found it."""
         by_meaning, by_words = await asyncio.gather(self._by_meaning(query), self._by_words(query))
         properties = {uuid: found for uuid, (found, _) in [*by_meaning.items(), *by_words.items()]}
         return [
@@ -75,7 +75,7 @@ class WeaviateSearching:
 
 
 def _filter(selection: FileSelection) -> Any:
-    """Builds a Weaviate filter, whose type isn't public."""
+    """Returns Weaviate's filter for the files. Its type isn't public."""
     by_file = Filter.by_property("file_id")
     if selection.only is not None:
         return by_file.contains_any(sorted(selection.only - selection.without))

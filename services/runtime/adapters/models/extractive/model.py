@@ -1,6 +1,6 @@
-"""`builtin:extractive`: answers offline by quoting the conversation.
+"""The model `builtin:extractive`, which works offline and answers by quoting the conversation.
 
-It doesn't generate text and only knows the chunks, tool results and text in the conversation. The same request always
+It doesn't generate text: it only knows the conversation, retrieved chunks and tool results. The same request always
 produces the same answer.
 """
 
@@ -53,7 +53,7 @@ _PIECE = re.compile(r"\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A text to quote from, and its citation."""
+    """A text to quote from, with its citation."""
 
     text: str
     citation: Citation | None = None
@@ -62,13 +62,13 @@ class _Source:
 
 
 class ExtractiveModel:
-    """Implements ChatModel. `delay` is the duration of an answer in seconds, to simulate slow models."""
+    """Implements ChatModel without a provider. `delay`, an answer's duration in seconds, simulates slow models."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self._delay = delay
 
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
-        """Answers the request. Counts words as tokens."""
+        """Answers the request. In the usage, every word counts as one token."""
         size = sum(len(message.text) for message in request.messages if isinstance(message, UserMessage))
         # A long text takes tens of milliseconds, which would block the event loop that renews leases.
         answer = await asyncio.to_thread(_answer, request) if size > _LONGEST_INLINE else _answer(request)
@@ -85,7 +85,7 @@ class ExtractiveModel:
 
 
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
-    """Cuts the answer at the first stop text. Keeps only one call unless parallel calls are allowed."""
+    """Cuts the answer at the first stop sequence. Keeps a single call if parallel calls are disabled."""
     if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
     ends = [place for stop in request.settings.stop or () if (place := answer.text.find(stop)) >= 0]
@@ -126,7 +126,10 @@ def _answer(request: ModelRequest) -> ModelAnswer:
 
 
 def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
-    """Converts the answer to JSON for the schema. An answer that doesn't match stays text, which is then rejected."""
+    """Converts the answer to JSON that matches the schema.
+
+    If that isn't possible, returns the text unchanged, and the agent loop rejects it.
+    """
     value = structured(schema, answer.text.removesuffix(_NOTE).strip())
     if value is MISSING:
         return answer
@@ -135,13 +138,13 @@ def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -
 
 
 def _can_make(request: ModelRequest, results: Sequence[ToolResult]) -> bool:
-    """Returns whether a file can be created and hasn't been created yet."""
+    """Returns whether `artifact_create` is offered and hasn't been called yet."""
     tried = any(result.name == "artifact_create" for result in results)
     return not tried and any(tool.name == "artifact_create" for tool in request.tools)
 
 
 def _files(messages: Sequence[Message]) -> list[TextPart]:
-    """Returns the parts with file contents, newest first."""
+    """Returns the message parts that contain file contents, newest first."""
     return [
         part
         for message in reversed(messages)
@@ -152,7 +155,7 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
 
 
 def _documents(files: Sequence[TextPart]) -> list[_Source]:
-    """Returns documents that are included whole. Skips the first line, which only names the file."""
+    """Returns the files that are included as a whole. Skips the first line, which only contains the file's name."""
     return [
         _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
         for part in files
@@ -194,7 +197,7 @@ def _chunks(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Sourc
 
 
 def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> list[_Source]:
-    """Returns documents in the conversation, from the user's messages or the system prompt."""
+    """Returns quotable texts from the conversation: `document`, earlier user messages, and a long system prompt."""
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
@@ -219,7 +222,7 @@ def _compose(
     if tool_texts:
         return _said("\n".join(tool_texts), request)
     if _GREETING.match(question):
-        return _said("Hello. Ask me about a text in this conversation and I will quote what it says.", request)
+        return _said("Hello. Ask me about a text in this conversation, and I'll quote what it says.", request)
     if sources:
         return _said("I couldn't find an answer in this conversation or its knowledge.", request)
     return _said(
@@ -251,7 +254,7 @@ def _choose(question: str, sources: Sequence[_Source]) -> list[Sentence]:
 def _quote(
     chosen: Sequence[Sentence], sources: Sequence[_Source], tool_texts: Sequence[str], request: ModelRequest
 ) -> ModelAnswer:
-    """Numbers and cites the quoted sources in the order in which they are first quoted."""
+    """Builds an answer from the chosen sentences. Sources are numbered and cited in the order of their first quote."""
     numbers: dict[int, int] = {}
     lines: list[str] = []
     for sentence in chosen:

@@ -1,4 +1,4 @@
-"""The built-in model's text analysis: sentences, words, and a sentence's relevance to a question."""
+"""The built-in model's text analysis: splits texts into sentences and ranks them by relevance to a question."""
 
 import math
 import re
@@ -32,7 +32,10 @@ _RULE = re.compile(r"[\s|:-]*$")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence. `place` is its position in the text, `heading` the title above it, and `source` the text's number."""
+    """A sentence and its stemmed content words.
+
+    `source` is the text's number, `place` the sentence's position in it, and `heading` the words of the title above.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -42,7 +45,7 @@ class Sentence:
 
 
 def stem(word: str) -> str:
-    """Removes plural, -ing, -ed and -ly endings, so that "opened" matches "opening"."""
+    """Removes endings such as -s, -ing, -ed and -ly, so that "opened" matches "opening"."""
     word = word.lower().replace("\u2019", "'").removesuffix("'s")
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
@@ -58,7 +61,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def sentences(text: str, source: int = 0) -> list[Sentence]:
-    """Splits a text into sentences. A heading belongs to the sentences below it."""
+    """Splits a text into sentences. A heading isn't returned itself, but applies to the sentences below it."""
     found: list[Sentence] = []
     heading: tuple[str, ...] = ()
     for block in _BLANK_LINE.split(text):
@@ -72,7 +75,7 @@ def sentences(text: str, source: int = 0) -> list[Sentence]:
 
 
 def _lines(block: str) -> list[str]:
-    """Joins the lines of running text. Keeps list items, headings and table rows separate."""
+    """Joins wrapped lines of running text. Keeps list items, headings and table rows separate."""
     lines: list[str] = []
     for line in block.splitlines():
         if _RULE.match(line):
@@ -103,7 +106,7 @@ def _split(line: str) -> list[str]:
 
 @dataclass(slots=True)
 class Ranking:
-    """Ranks sentences by BM25, with a bonus for the kind of question (who, when, how many)."""
+    """Ranks sentences by BM25. A sentence that fits the kind of question (who, when, how many) gets a bonus."""
 
     candidates: Sequence[Sentence]
     _frequency: Counter[str] = field(init=False)
@@ -118,12 +121,12 @@ class Ranking:
         return math.log(1 + (len(self.candidates) - count + 0.5) / (count + 0.5)) if count else 0.0
 
     def best(self, question: str, limit: int) -> list[Sentence]:
-        """Returns the sentences that answer `question`, best first. Returns none if they are all unrelated."""
+        """Returns the sentences that answer `question`, best first, or an empty list if none is relevant."""
         wanted = {*content_words(question)}
         signs = [sign for kind, sign in _KINDS if kind.search(question)]
         scored = [(self._score(sentence, wanted, signs), sentence) for sentence in self.candidates]
         top = max((score for score, _ in scored), default=0.0)
-        # A sentence far below the best one only shares a common word with the question.
+        # A sentence that scores far below the best one only shares a common word with the question.
         fitting = [(score, sentence) for score, sentence in scored if score > 0 and score >= top * 0.6]
         fitting.sort(key=lambda item: (-item[0], item[1].source, item[1].place))
         if not fitting:
@@ -131,12 +134,15 @@ class Ranking:
         return _distinct([sentence for _, sentence in fitting])[:limit]
 
     def _of_measure(self, question: str) -> list[Sentence]:
-        """Returns sentences with a measure for questions such as "how tall", whatever their words."""
+        """Returns the sentences with a measurement or price if the question asks for one, such as "how tall"."""
         signs = [sign for kind, sign in _MEASURES if kind.search(question)]
         return [s for s in self.candidates if any(sign.search(s.text) for sign in signs)]
 
     def central(self, limit: int) -> list[Sentence]:
-        """Summarizes the text: first sentences of its parts, then the most representative sentences, in text order."""
+        """Returns a summary of the texts: at most `limit` sentences, in text order.
+
+        The first sentence of each section comes before sentences that share many words with the others.
+        """
         common = {word: count for word, count in self._frequency.items() if count > 1}
         opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}
 
@@ -180,7 +186,7 @@ _MEASURES = (
 
 
 def _distinct(ranked: Sequence[Sentence]) -> list[Sentence]:
-    """Drops duplicates, since overlapping chunks often contain the same sentence."""
+    """Removes duplicates, since overlapping chunks often contain the same sentence."""
     seen: set[tuple[str, ...]] = set()
     result = []
     for sentence in ranked:

@@ -1,4 +1,7 @@
-"""Converts an extractive answer to a simple JSON Schema, using quoted sentences and the numbers in them."""
+"""Converts an extractive answer to JSON, using the quoted sentences and the numbers in them.
+
+Only simple schemas are supported.
+"""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +12,7 @@ from services.runtime.adapters.models.extractive.sentences import content_words,
 from services.runtime.domain.conversation import JsonObject
 
 MISSING: Final = object()
-"""The text contains no value. If the value is required, the answer fails validation."""
+"""Marks a value that the text doesn't contain. If the value is required, the answer fails validation."""
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _NEGATION: Final = re.compile(r"\b(?:no|not|never|none|nothing|without|cannot)\b", re.IGNORECASE)
 _SOURCES: Final = re.compile(r"\n\n\[1\] [^\n]*\Z")
@@ -25,7 +28,10 @@ class Filling:
     said: Sequence[str]
 
     def value(self, schema: JsonObject, name: str = "", depth: int = 0) -> Any:
-        """Returns a value for the schema of the property ``name``, or MISSING if the sentences don't contain one."""
+        """Returns a value for ``schema``, or MISSING if the sentences don't contain one.
+
+        ``name`` is the name of the property that has this schema.
+        """
         schema = self._resolved(schema)
         if depth > _DEEPEST:
             return MISSING
@@ -64,7 +70,7 @@ class Filling:
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
-        """Returns the sentence that shares the most words with ``wanted``. In a tie, returns the first."""
+        """Returns the sentence that shares the most words with ``wanted``, or the first of several equal ones."""
         words = set(content_words(wanted))
         return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 
@@ -81,14 +87,14 @@ class Filling:
 
 
 def structured(schema: JsonObject, text: str) -> Any:
-    """Fills the schema from an answer. Returns MISSING if that isn't possible."""
+    """Returns a value for the schema, filled from an answer's text, or MISSING if the text has no suitable value."""
     text = _CITED.sub("", _SOURCES.sub("", text))
     said = [sentence.text for sentence in sentences(text)] or [text]
     return Filling(schema, said).value(schema)
 
 
 def _number(sentence: str, *, whole: bool) -> Any:
-    """Returns the result of a calculation, or else the first number."""
+    """Returns the number after an equals sign, such as a calculation's result, or else the sentence's first number."""
     found = _NUMBER.findall(sentence.rpartition("=")[2]) or _NUMBER.findall(sentence)
     numbers = [float(each) for each in found]
     number = next((each for each in numbers if not whole or each.is_integer()), None)

@@ -1,4 +1,4 @@
-"""Writes the built-in model's SQL from column names in the question, and files with the results."""
+"""Writes the built-in model's SQL queries from column names in the question, and the files that contain the results."""
 
 import re
 from collections.abc import Sequence
@@ -24,23 +24,23 @@ def wanted_file(question: str) -> str | None:
 
 
 def rows_of(result: ToolResult) -> list[list[str]]:
-    """Returns the rows of a `table_query` result, including its header."""
+    """Parses the output of `table_query` into rows of cells. The first row is the header."""
     lines = [line for line in result.output.strip().splitlines() if not _COUNT.match(line)]
     return [line.split(" | ") for line in lines]
 
 
 def row_sentence(result: ToolResult) -> str:
-    """Turns a single row into a sentence. Returns several rows unchanged."""
+    """Formats a single result row as "name: value" pairs. Returns a result with several rows unchanged."""
     header, *rows = rows_of(result)
     if not rows:
-        return "No row of the table matches."
+        return "No rows match."
     if len(rows) > 1:
         return result.output.strip()
     return ", ".join(f"{name}: {value}" for name, value in zip(header, rows[0], strict=False))
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """Returns the arguments of `artifact_create`: a table if one was found, or else the answer's text."""
+    """Returns the arguments for `artifact_create`. The content is the tables found, or else the answer's text."""
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):
@@ -90,7 +90,7 @@ _NAMED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table parsed from its description in a message, with its columns and their types."""
+    """A table with its columns and their types, parsed from the description that a message contains."""
 
     file: ArtifactPart
     name: str
@@ -98,12 +98,15 @@ class DescribedTable:
 
 
 def tables_in(text: str, file: ArtifactPart) -> list[DescribedTable]:
-    """Returns the tables in a description of this file."""
+    """Parses the tables in `text`, the description of `file`."""
     return [DescribedTable(file, name, tuple(_COLUMN.findall(columns))) for name, columns in _TABLE.findall(text)]
 
 
 def wanted_query(question: str, tables: Sequence[DescribedTable]) -> JsonObject | None:
-    """Returns the arguments of `table_query` if the question names a numeric column, or else None."""
+    """Returns the arguments for `table_query`.
+
+    Returns None if the question neither asks to count rows nor names a numeric column.
+    """
     best: tuple[float, DescribedTable, str] | None = None
     for table in tables:
         if _COUNTED.search(question):
@@ -147,7 +150,10 @@ def _group(question: str, table: DescribedTable, measure: str) -> str | None:
 
 
 def _condition(question: str, table: DescribedTable) -> str:
-    """Filters rows by capitalized or quoted names in the question, such as a place or a month."""
+    """Returns a WHERE clause for the names in the question, such as a place or a month. Returns "" if there are none.
+
+    Names are capitalized or quoted.
+    """
     texts = [column for column, kind in table.columns if kind not in _NUMBERS]
     names = ["".join(found) for found in _NAMED.findall(question)]
     names = [name for name in names if not any(_named(column, name) for column, _ in table.columns)]
@@ -158,7 +164,7 @@ def _condition(question: str, table: DescribedTable) -> str:
 
 
 def _named(column: str, text: str) -> float:
-    """Returns how much of the column's name is in the text, from 0 to 1."""
+    """Returns the share of the column name's words that occur in the text, from 0 to 1. Less than half counts as 0."""
     words = content_words(column)
     said = {*content_words(text)}
     found = sum(word in said for word in words)

@@ -1,4 +1,4 @@
-"""Selects the built-in model's tool calls by simple rules on the question, and by tool names in it."""
+"""Selects the built-in model's tool calls by simple rules, and by the tool names that a question contains."""
 
 import re
 from collections.abc import Sequence
@@ -23,7 +23,10 @@ _GIVEN_WORD: Final = re.compile(r"([\w./@-]{0,200}\w)")
 
 
 def named_calls(question: str, tools: Sequence[ToolDefinition]) -> list[tuple[str, JsonObject]]:
-    """Returns the names and arguments of calls. Skips a tool if the question lacks a required argument."""
+    """Returns the names and arguments of the tools that the question names.
+
+    A tool is skipped if the question lacks one of its required arguments.
+    """
     calls = []
     for tool in tools:
         if tool.name not in _WITH_RULES and _is_named(tool.name, question):
@@ -60,9 +63,9 @@ def _arguments(question: str, parameters: JsonObject) -> JsonObject | None:
 
 
 def _value(name: str, schema: dict[str, Any], question: str) -> Any:
-    """Finds a parameter's value in the question.
+    """Returns a parameter's value from the question, or None if the question doesn't contain it.
 
-    It directly follows the parameter's name, and strings may be quoted.
+    The value directly follows the parameter's name. Strings may be quoted.
     """
     said = _said(_words(name), question) if _words(name) else None
     if said is None:
@@ -123,9 +126,9 @@ _PLACE = re.compile(r"\bin ((?:[A-Z][a-z]+)(?: [A-Z][a-z]+)*)")
 def wanted_calls(
     question: str, tools: Sequence[ToolDefinition], files: Sequence[TextPart] = ()
 ) -> list[tuple[str, JsonObject]]:
-    """Returns the names and arguments of calls to offered tools for `question`.
+    """Returns the names and arguments of the calls that answer `question`, using only the offered tools.
 
-    `files` are parts with file contents. They don't need a search.
+    `files` are message parts with file contents. If there are any, the search tools aren't called.
     """
     asked = question.strip()[:_LONGEST_QUESTION]
     offered = {tool.name for tool in tools}
@@ -146,7 +149,7 @@ def wanted_calls(
 
 
 def arithmetic(question: str) -> str | None:
-    """Returns the longest arithmetic expression in `question`."""
+    """Returns the longest arithmetic expression in `question`, or None if it doesn't ask for a calculation."""
     text = _NOT_ARITHMETIC.sub(" ; ", question)
     for pattern, sign in _WORDS:
         text = pattern.sub(sign, text)
@@ -166,7 +169,7 @@ def _has_operation(expression: str) -> bool:
 
 
 def _balanced(expression: str) -> str:
-    """Removes brackets that belong to the surrounding sentence."""
+    """Removes outer brackets that belong to the surrounding sentence. Returns "" if the rest is still unbalanced."""
     while expression.count("(") > expression.count(")") and expression.startswith("("):
         expression = expression[1:].strip()
     while expression.count(")") > expression.count("(") and expression.endswith(")"):
@@ -175,7 +178,7 @@ def _balanced(expression: str) -> str:
 
 
 def time_zone(question: str) -> str | None:
-    """Returns the IANA time zone that `question` names, either directly or by a city."""
+    """Returns the IANA time zone that `question` names, either directly or by a city, or None."""
     zones = available_timezones()
     named = [zone for zone in _ZONE.findall(question) if zone in zones]
     if named:

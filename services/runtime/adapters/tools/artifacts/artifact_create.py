@@ -69,7 +69,10 @@ class ArtifactCreate:
 
 
 def _writer(name: str, arguments: JsonObject) -> Callable[[], bytes]:
-    """Returns the function that writes the file. Raises ToolFailed if the name doesn't match the other arguments."""
+    """Returns a function that builds the file's content.
+
+    Raises ToolFailed if the name's extension doesn't fit the other arguments.
+    """
     ending = PurePath(name).suffix.lower()
     content: str | None = arguments.get("content")
     sheets: list[JsonObject] | None = arguments.get("sheets")

@@ -1,4 +1,4 @@
-"""The `artifact_read` and `artifact_search` tools, and the lookup of artifacts that the model names."""
+"""The `artifact_read` and `artifact_search` tools, and the lookup of artifacts by the names that a model uses."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,9 +27,9 @@ Find = Callable[[str], Awaitable[Artifact]]
 
 @asynccontextmanager
 async def artifact_lookup(artifacts: SessionArtifacts, context: ToolContext) -> AsyncIterator[Find]:
-    """Returns a function that finds an artifact by ID or name.
+    """Yields a function that finds one of the session's artifacts by ID or name.
 
-    Converts errors of the artifacts service to ToolFailed.
+    Within the context, errors from the artifacts service become ToolFailed.
     """
 
     async def find(named: str) -> Artifact:

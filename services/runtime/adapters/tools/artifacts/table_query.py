@@ -1,4 +1,4 @@
-"""The `table_query` tool: read-only SQL over the tables of one file."""
+"""The `table_query` tool, which runs read-only SQL on the tables of one file."""
 
 import asyncio
 import shutil
@@ -26,7 +26,7 @@ _GONE: Final = "The query used too much memory or time. Select fewer rows or col
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Limits of a query. ``seconds`` covers both loading and querying. ``rows`` applies to the result."""
+    """The limits of a query. ``seconds`` covers loading and querying, and ``rows`` limits the result."""
 
     seconds: int = 20
     memory_bytes: int = 1_500_000_000
@@ -66,7 +66,7 @@ class TableQuery:
                 async with self._queries.acquire(context.caller.company_id):
                     return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))
             except QueueFull as full:
-                waiting = f"{full.waiting} queries of your company are already waiting"
+                waiting = f"your company already has {full.waiting} waiting queries"
                 raise ToolFailed(f"{waiting}; try again in a moment") from full
 
     async def _query(self, facts: Artifact, sql: str, context: ToolContext) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Runs one query on one file in DuckDB, in a sandboxed process."""
+"""Runs a query on a file with DuckDB, in a sandboxed process."""
 
 import csv
 import json
@@ -30,7 +30,10 @@ Table = dict[str, Any]
 
 
 def run_query(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns columns and rows. Raises ``DocumentUnreadable`` if the file can't be read or the query fails."""
+    """Returns the query's columns and rows.
+
+    Raises ``DocumentUnreadable`` if the file can't be read or the query fails.
+    """
     file = Path(job["file"])
     try:
         with duckdb.connect(":memory:", config=_settings(job["memory_bytes"])) as database:
@@ -103,7 +106,7 @@ def _load(database: Any, file: Path, tables: list[Table]) -> None:
 
 
 def _load_csv(database: Any, file: Path, table: Table) -> bool:
-    """Loads the file directly, which is the fastest way. Returns False if DuckDB can't read it."""
+    """Loads the CSV file directly, which is the fastest way. Returns False if DuckDB can't read it."""
     form = CsvFormat.of(file)
     first = next(form.rows(file), [])
     if form.encoding != "utf-8-sig" or form.dialect.declared or not first:
@@ -119,7 +122,7 @@ def _load_csv(database: Any, file: Path, table: Table) -> bool:
 
 
 def _load_rows(database: Any, written: Path, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-    """Loads rows through a file, which is faster than inserting them."""
+    """Loads rows through a temporary CSV file, which is faster than inserting them."""
     width = len(table["headers"])
     with written.open("w", encoding="utf-8", errors="replace", newline="") as target:
         writer = csv.writer(target, quoting=csv.QUOTE_ALL)

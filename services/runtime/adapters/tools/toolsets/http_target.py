@@ -1,4 +1,4 @@
-"""Sends tool requests to their targets and converts the responses to text for models."""
+"""Sends tools' requests to their targets, and converts the responses to text for models."""
 
 import codecs
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ RESERVED_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-"""Headers set by the connection or the call itself."""
+"""Headers that the connection or the call sets itself, so that a toolset can't set them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """A request to a target. `headers` may contain references to secrets, which are resolved when sending."""
+    """A request to a tool's target. `headers` may reference secrets, which are resolved when the request is sent."""
 
     method: str
     url: str
@@ -53,10 +53,10 @@ class HttpTarget:
     async def send(
         self, request: TargetRequest, toolset: Toolset, tool: ConnectedTool, context: ToolContext
     ) -> ToolOutput:
-        """Returns the response's text. Raises ToolFailed, also for a status of 400 or above.
+        """Sends the request and returns the response's text. Raises ToolFailed, also for statuses of 400 and above.
 
-        A call that is safe to repeat may reuse a connection of its toolset. Other calls are sent once over a new
-        connection.
+        A tool that is safe to repeat may reuse one of its toolset's connections. Other calls are sent only once, over a
+        new connection.
         """
         headers = self._secrets.headers(toolset, request.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in RESERVED_HEADERS}
@@ -112,7 +112,7 @@ def _is_json(kind: str) -> bool:
 def _is_text(kind: str, body: bytes, *, whole: bool) -> bool:
     if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml")):
         return True
-    # aiohttp's default for a response without a content type.
+    # aiohttp reports this type for a response without a content type.
     return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body, whole=whole)
 
 

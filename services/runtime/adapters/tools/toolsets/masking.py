@@ -1,4 +1,4 @@
-"""Masks a toolset's secrets in results, errors and logs of all connectors."""
+"""Masks a toolset's secrets in the results, errors and logs of every connector."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 
 @dataclass(frozen=True, slots=True)
 class MaskedConnector:
-    """Wraps another ToolsetConnector.
+    """Wraps another ToolsetConnector and masks the toolset's secrets.
 
-    Logs and errors don't contain secrets, nor do the errors' causes.
+    Neither logs nor errors and their causes contain a secret.
     """
 
     connector: ToolsetConnector
@@ -68,7 +68,7 @@ class MaskedConnector:
             mask = self.secrets.mask(toolset)
             warnings = tuple(mask.hide(warning) for warning in output.warnings)
             return replace(output, text=mask.hide(output.text), warnings=warnings)
-        # Raised outside the handler: otherwise, the original error would be its context and be logged with it.
+        # Raised outside the handler, because the original error would otherwise be its context and be logged with it.
         raise failure
 
 
@@ -78,7 +78,7 @@ def _masked_tool(mask: Mask, tool: ConnectedTool) -> ConnectedTool:
 
 
 def _masked_texts(mask: Mask, schema: Any, *, within_text: bool = False) -> Any:
-    """Masks secrets in the schema's annotations. Keeps names and keywords, which are used to validate calls."""
+    """Masks secrets in the schema's annotations, but not in names and keywords, which are needed to validate calls."""
     if isinstance(schema, str):
         return mask.hide(schema) if within_text else schema
     if isinstance(schema, list):

@@ -19,13 +19,16 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class ToolsetSecrets:
-    """Decrypts a toolset's ciphertexts for each use. Doesn't store plaintext."""
+    """Decrypts a toolset's secrets each time they're used. Plaintext isn't stored."""
 
     def __init__(self, cipher: SecretCipher | None) -> None:
         self._cipher = cipher
 
     def headers(self, toolset: Toolset, headers: Mapping[str, str]) -> dict[str, str]:
-        """Returns the headers with `${secret:NAME}` replaced. Raises ToolFailed, which names the reference."""
+        """Returns the headers with each `${secret:NAME}` replaced by the secret.
+
+        Raises ToolFailed, with the reference in the message.
+        """
         return {
             name: SECRET_REFERENCE.sub(lambda found: self._open(toolset, found[1]), value)
             for name, value in headers.items()
@@ -39,7 +42,7 @@ class ToolsetSecrets:
             try:
                 yield self._open(toolset, name)
             except ToolFailed:
-                # A secret that can't be decrypted wasn't in any request, either.
+                # A secret that can't be decrypted was never sent, so it needs no mask.
                 continue
 
     def _open(self, toolset: Toolset, name: str) -> str:
@@ -61,11 +64,11 @@ class ToolsetSecrets:
 
 
 class Mask:
-    """Masks values of at least four characters, including quoted or encoded forms in a target's response."""
+    """Replaces secrets of at least four characters in a text, including their quoted and encoded forms."""
 
     def __init__(self, values: Iterable[str]) -> None:
         forms = {form for value in values if len(value) >= _SHORTEST_MASKED for form in _forms(value)}
-        # Longest first, because a value may be part of another value.
+        # Longer forms come first, because a value may be part of another value.
         alternatives = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
         # Case-insensitive, because targets may return media types and host names in lower case.
         self._pattern = re.compile(alternatives, re.IGNORECASE) if forms else None
@@ -95,6 +98,9 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes, before: int) -> str:
-    """Returns the part of a longer text's Base64 that encodes only `value`, after ``before`` bytes (mod 3)."""
+    """Returns the Base64 characters that depend only on `value`.
+
+    In Base64, the same value looks different depending on ``before``, the number of bytes before it, modulo 3.
+    """
     encoded = base64.b64encode(b"\0" * before + value).decode()
     return encoded[(before * 8 + 5) // 6 : (before + len(value)) * 8 // 6]

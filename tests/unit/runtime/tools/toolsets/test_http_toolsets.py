@@ -198,10 +198,10 @@ async def test_a_tool_without_parameters_has_those_of_its_placeholders(world: Wo
         ({"url": "http://{id}.example/x"}, "only the path and the query can contain placeholders"),
         ({"url": "http://desk.example/{nothing}", "parameters": PARAMETERS}, "{nothing} isn't one of its parameters"),
         ({"url": "http://user:pass@desk.example/"}, "user name or password"),
-        ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema with type: object"),
+        ({"url": "http://desk.example/", "parameters": {"type": "array"}}, "schema of type object"),
         ({"url": "http://desk.example/", "parameters": {"type": "object", "properties": {"a": 5}}}, "parameters"),
-        ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "set by the service"),
-        ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "set by the service"),
+        ({"url": "http://desk.example/", "headers": {"Content-Length": "3"}}, "the service sets the header"),
+        ({"url": "http://desk.example/", "headers": {"transfer-encoding": "chunked"}}, "the service sets the header"),
     ],
 )
 async def test_a_description_that_cannot_work_is_refused(world: World, described: JsonObject, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Toolsets of type `http`, which describe each request separately."""
+"""Connects toolsets of type `http`, which describe the request of each tool."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 
 
 class HttpConnector:
-    """Implements ToolsetConnector. Compiles a description without calling its target."""
+    """Implements ToolsetConnector. Discovering tools only compiles their descriptions, without calling the target."""
 
     def __init__(self, target: HttpTarget) -> None:
         self._target = target
@@ -30,7 +30,7 @@ class HttpConnector:
             raise ToolsetUnusable(f"Invalid field tools: {validation_message(problem.errors()[0])}.") from None
         names = [tool.name for tool in described]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ToolsetUnusable(f"The field tools contains two tools named {twice[0]!r}.")
+            raise ToolsetUnusable(f"Invalid field tools: two tools are named {twice[0]!r}. Rename one of them.")
         return DiscoveredTools(tools=[_compiled(tool) for tool in described])
 
     async def call(
@@ -44,7 +44,9 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
     template = RequestTemplate(method=tool.method, url=tool.url, headers=tool.headers, query=tool.query, body=tool.body)
     _require_fixed_host(tool)
     if reserved := sorted(name for name in tool.headers if name.lower() in RESERVED_HEADERS):
-        raise ToolsetUnusable(f"Tool {tool.name!r}: headers: {reserved[0]!r} is set by the service. Remove it.")
+        raise ToolsetUnusable(
+            f"Tool {tool.name!r}: the service sets the header {reserved[0]!r} itself. Remove it from headers."
+        )
     parameters = tool.parameters or _parameters_of(template)
     _require_usable(tool, parameters, template)
     settings = tool.model_dump(include={"approval", "timeout_seconds", "retries"}, exclude_none=True)
@@ -60,7 +62,10 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
 
 
 def _require_fixed_host(tool: HttpTool) -> None:
-    """Rejects placeholders in the host: the model may choose paths and values, but the host receives the headers."""
+    """Rejects placeholders in the host.
+
+    The model may choose paths and values, but not the host, since it receives the headers and their secrets.
+    """
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]
     if "{" in scheme or "{" in host:
@@ -73,7 +78,7 @@ def _require_fixed_host(tool: HttpTool) -> None:
 
 def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTemplate) -> None:
     if parameters.get("type") != "object":
-        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters: must be a schema with type: object.")
+        raise ToolsetUnusable(f"Tool {tool.name!r}: parameters must be a schema of type object.")
     try:
         compile_schema(parameters)
     except SchemaInvalid as problem:
@@ -87,9 +92,9 @@ def _require_usable(tool: HttpTool, parameters: JsonObject, template: RequestTem
 
 
 def _parameters_of(template: RequestTemplate) -> JsonObject:
-    """Returns the schema for a tool that doesn't specify parameters.
+    """Returns the parameters' schema for a tool that doesn't specify one.
 
-    Its placeholders are the parameters; those in the path are required.
+    Each placeholder is a parameter. Those in the path are required.
     """
     names = sorted(template.placeholders())
     in_path = RequestTemplate(method="", url=template.url.partition("?")[0]).placeholders()

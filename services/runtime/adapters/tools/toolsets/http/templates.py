@@ -1,4 +1,4 @@
-"""Placeholders of a described request, and the request for a call's arguments."""
+"""Request templates with placeholders, which are filled with a call's arguments."""
 
 import json
 import re
@@ -19,7 +19,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class RequestTemplate(BaseModel):
-    """A request with placeholders, as described in the toolset."""
+    """A request with placeholders for arguments, as the toolset describes it."""
 
     method: str
     url: str
@@ -31,7 +31,7 @@ class RequestTemplate(BaseModel):
         return set(_names([self.url, self.query, self.body]))
 
     def request(self, arguments: JsonObject) -> TargetRequest:
-        """Fills in the arguments. Raises ToolFailed if an argument can't be part of a URL."""
+        """Returns the request for these arguments. Raises ToolFailed if an argument can't be part of the URL."""
         path, _, own_query = self.url.partition("#")[0].partition("?")
         url = _path(path, arguments)
         pairs = list(_pairs([*parse_qsl(own_query, keep_blank_values=True), *self.query.items()], arguments))
@@ -65,7 +65,7 @@ class RequestTemplate(BaseModel):
 
 
 class _Missing:
-    """Marks an omitted optional argument."""
+    """A marker for an optional argument that a call omits."""
 
 
 _MISSING: Final = _Missing()
@@ -83,7 +83,7 @@ def _names(template: Any) -> Iterator[str]:
 
 
 def _path(template: str, arguments: JsonObject) -> str:
-    """Returns the URL up to its query. An argument can't add path segments."""
+    """Fills in the URL up to its query. Arguments are escaped, so they can't add path segments."""
     segments = template.split("/")
     return "/".join(_segment(segment, arguments) if _PLACEHOLDER.search(segment) else segment for segment in segments)
 
@@ -115,7 +115,7 @@ def _form(fields: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _filled(template: Any, arguments: JsonObject) -> Any:
-    """Replaces placeholders with arguments. Omits fields and items whose argument is missing."""
+    """Replaces placeholders with arguments. Fields and items whose argument is missing are omitted."""
     if isinstance(template, str):
         if whole := _WHOLE.fullmatch(template):
             return arguments.get(whole[1], _MISSING)
@@ -146,7 +146,7 @@ def _plain(value: Any) -> str:
 
 
 def _json_inner(value: Any) -> str:
-    """Returns an argument for a placeholder within a JSON string: the escaped string without its quotes."""
+    """Encodes an argument for a placeholder within a JSON string. A string is escaped, but not quoted."""
     return json.dumps(value, ensure_ascii=False)[1:-1] if isinstance(value, str) else json.dumps(value)
 
 

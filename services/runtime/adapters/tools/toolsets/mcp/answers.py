@@ -1,6 +1,6 @@
-"""Repairs responses of MCP servers before the SDK reads them.
+"""Repairs the responses of MCP servers before the SDK parses them.
 
-The SDK rejects a whole response because of one invalid part. This module omits the invalid part and reports it.
+The SDK rejects a whole response if one part is invalid. This module omits only the invalid part and reports it.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 LEFT_OUT: Final = "aes/left-out"
-"""Key in `_meta` of a list of tools: name and reason of each omitted tool."""
+"""Key in a tool list's `_meta` with the name of each omitted tool and the reason."""
 LISTED: Final = "aes/listed"
-"""Key in `_meta` of a list of tools: the names passed to the SDK, which may drop some of the tools."""
+"""Key in a tool list's `_meta` with the names that are passed to the SDK, which may drop some of the tools."""
 CUT: Final = "aes/cut"
-"""Key in `_meta` of a result that was only read in part."""
+"""Key in the `_meta` of a result that was only partly read."""
 
 _BLOCK: Final[TypeAdapter[ContentBlock]] = TypeAdapter(ContentBlock)
 # A tool that is valid in this version is also valid in earlier versions and in the next one.
@@ -29,7 +29,7 @@ _USED: Final = ("name", "title", "description", "inputSchema", "annotations")
 
 
 def readable(body: bytes) -> bytes:
-    """Returns the response without its malformed parts, or the same bytes if nothing has to change."""
+    """Returns the response without its malformed parts. If nothing changes, returns the same object."""
     message = _message(body)
     if message is None:
         return body
@@ -42,9 +42,9 @@ def readable(body: bytes) -> bytes:
 
 
 def beginning(part: bytes, request: bytes) -> bytes | None:
-    """Builds a response from the start of a large one. Returns None if it isn't the result of a call.
+    """Builds a valid response from `part`, the start of a large one. Returns None if it isn't the result of a call.
 
-    `request` is the JSON-RPC request. It's needed because the response's ID may be in the unread part.
+    `request` is the JSON-RPC request. Its ID is used because the response's ID may be in the part that wasn't read.
     """
     try:
         message = from_json(part.decode("utf-8", "ignore"), allow_partial="trailing-strings")
@@ -68,7 +68,7 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
 
 
 def _message(body: bytes) -> JsonObject | None:
-    """Parses a JSON-RPC message. Returns None unless its result is an object."""
+    """Parses a JSON-RPC message. Returns None unless it has a result that is an object."""
     try:
         message = read_json(body)
     except NotJson:
@@ -118,7 +118,7 @@ def _name(tool: Any, number: int) -> str:
 
 
 def _complete_result(result: JsonObject) -> bool:
-    """Adds missing fields to a call's result. Returns whether anything changed."""
+    """Repairs the result of a call in place. Returns whether anything changed."""
     before = dict(result)
     structured = result.get("structuredContent")
     if "content" not in result and structured is None:
@@ -150,7 +150,7 @@ def _blocks(content: list[Any]) -> Iterator[Any]:
 
 
 def _cut_block(block: Any) -> Any:
-    """Completes the last block of a partial response. Drops binary data, which is useless in part."""
+    """Completes the last content block of a partial response. Drops binary data, which is useless if incomplete."""
     if not isinstance(block, dict):
         return block
     resource = block.get("resource")

@@ -1,4 +1,7 @@
-"""Connections to MCP servers. The calls of a toolset version share one, which is closed when unused."""
+"""Manages connections to MCP servers.
+
+All calls to one version of a toolset share a connection, which is closed when it's idle for a while.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
@@ -23,9 +26,9 @@ _log: Final = structlog.get_logger(__name__)
 
 
 class McpConnection:
-    """A negotiated connection.
+    """A negotiated connection to an MCP server.
 
-    It runs in its own task, because only the task that entered the SDK's scopes can exit them.
+    It runs in its own task, because the SDK's scopes must be exited by the task that entered them.
     """
 
     def __init__(self, url: str, transport: GuardedTransport) -> None:
@@ -41,7 +44,7 @@ class McpConnection:
         return not self._owner.done() and not self._closing.is_set()
 
     async def session(self) -> ClientSession:
-        """Waits until the connection is negotiated. Raises MCPError if that fails."""
+        """Returns the session once the connection is negotiated. Raises MCPError if that fails."""
         return await asyncio.shield(self._opened)
 
     async def close(self) -> None:
@@ -55,7 +58,7 @@ class McpConnection:
         http = httpx2.AsyncClient(transport=self._transport, timeout=None, trust_env=False)
         # The transport limits responses.
         streams = streamable_http_client(self._url, http_client=http, max_sse_event_size=None)
-        # The SDK's cache of tool lists would survive a restart of the server with other tools.
+        # The SDK's cache of tool lists would still be used after the server restarts with other tools.
         client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
         try:
             async with http:
@@ -87,7 +90,7 @@ class McpConnection:
             else "the server doesn't support MCP"
         )
         self._opened.set_exception(known or MCPError(0, text))
-        # Retrieved here, since possibly no caller is waiting for it.
+        # Mark the exception as retrieved, since no caller may be waiting for it.
         self._opened.exception()
 
 
@@ -99,7 +102,7 @@ class _Entry:
 
 
 class McpConnections:
-    """Keeps up to `most` connections. Closes a connection after `idle_seconds` without use."""
+    """A pool of up to `most` connections. A connection is closed after `idle_seconds` without use."""
 
     def __init__(self, *, most: int = 200, idle_seconds: float = 60.0) -> None:
         self._most = most
@@ -112,9 +115,9 @@ class McpConnections:
 
     @asynccontextmanager
     async def use(self, key: Hashable, connect: Callable[[], McpConnection]) -> AsyncIterator[McpConnection]:
-        """Provides the connection for this key, and creates it with `connect` if missing.
+        """Yields the connection for `key`. If there is none, it's created with `connect`.
 
-        Raises ToolFailed if all connections are in use.
+        Raises ToolFailed if the pool is full and every connection is in use.
         """
         entry = self._entry(key, connect)
         entry.users += 1
@@ -126,7 +129,7 @@ class McpConnections:
                 self._release(key, entry)
 
     def retire(self, connection: McpConnection) -> None:
-        """Stops new calls from using the connection, and closes it after running calls."""
+        """Removes the connection from the pool. It's closed once its running calls have ended."""
         for key, entry in list(self._entries.items()):
             if entry.connection is connection:
                 self._remove(key, entry)

@@ -1,4 +1,4 @@
-"""Toolsets of type `mcp`: the tools of an MCP server over streamable HTTP."""
+"""Connects toolsets of type `mcp`, whose tools are those of an MCP server over streamable HTTP."""
 
 import logging
 from collections.abc import Hashable, Sequence
@@ -42,7 +42,7 @@ _RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(
 
 
 class McpConnector:
-    """Implements ToolsetConnector."""
+    """Implements ToolsetConnector for MCP servers."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class McpConnector:
         self._connections = McpConnections() if connections is None else connections
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        # Use a new connection, since the state of the existing one may be the reason for this request.
+        # Use a new connection, since a problem with the existing one may be the reason for this request.
         connection = self._connect(toolset)
         try:
             listed, left_out = await _list_tools(await connection.session())
@@ -106,7 +106,7 @@ class McpConnector:
 
 
 def _key(toolset: Toolset) -> Hashable:
-    """Returns a connection's key. A changed secret has another ciphertext and therefore another connection."""
+    """Returns the key of the toolset's connection. It includes ciphertexts, so a new secret has a new connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
@@ -117,7 +117,10 @@ def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
 async def _send(
     session: ClientSession, tool: ConnectedTool, arguments: JsonObject, context: ToolContext
 ) -> CallToolResult | InputRequiredResult:
-    """Makes one call. The SDK's own `call_tool` would then list the tools, and fail if that fails."""
+    """Sends one call to the server.
+
+    The SDK's `call_tool` isn't used, because it lists the tools after each call and fails if that fails.
+    """
     params = CallToolRequestParams(
         name=tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
     )
@@ -127,13 +130,13 @@ async def _send(
     except MCPError as problem:
         if problem.code != HEADER_MISMATCH:
             raise
-    # The server hasn't executed the call: it also expects arguments in headers, which its tool list specifies.
+    # The server hasn't executed the call, because it also expects arguments in headers. Its tool list specifies them.
     await _list_tools(session)
     return await session.send_request(request, _RESULT)
 
 
 def _did_nothing(problem: MCPError) -> bool:
-    """Returns whether the server rejected the request before executing the call, for example after a restart."""
+    """Returns whether the server rejected the request without executing the call, for example after a restart."""
     return problem.code in (Failure.SESSION_GONE, UNSUPPORTED_PROTOCOL_VERSION)
 
 
@@ -148,7 +151,7 @@ def _failure(problem: MCPError) -> ToolFailed:
 
 
 async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription], list[LeftOutTool]]:
-    """Reads all pages. Raises MCPError, and ToolFailed if the list is endless."""
+    """Returns the tools on all pages, and the omitted tools. Raises MCPError, or ToolFailed if the list is endless."""
     tools: list[McpToolDescription] = []
     left_out: list[LeftOutTool] = []
     cursor: str | None = None
@@ -172,7 +175,7 @@ async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription],
 def _chosen(
     listed: Sequence[McpToolDescription], left_out: Sequence[LeftOutTool], allowed: Sequence[str] | None
 ) -> DiscoveredTools:
-    """Returns the usable tools. All tools in `allowed` must be among them."""
+    """Returns the usable tools. Raises ToolsetUnusable if a tool in `allowed` isn't among them."""
     usable: dict[str, ConnectedTool] = {}
     unusable = {tool.name: tool for tool in left_out}
     for tool in listed:

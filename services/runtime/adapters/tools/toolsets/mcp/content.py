@@ -30,9 +30,9 @@ _IMAGES: Final = {ending: TYPES[ending] for ending in ("png", "jpg", "gif", "web
 async def tool_output(
     result: CallToolResult, tool: str, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ToolOutput:
-    """Converts text and resources to text, structured content to JSON, and images to artifacts. Reports omissions.
+    """Converts texts and resources to text, structured content to JSON, and images to artifacts.
 
-    Raises ToolFailed.
+    Notes in the text report omitted content. Raises ToolFailed if the result is an error.
     """
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.structured_content is not None and not _repeats(texts, result.structured_content):
@@ -56,7 +56,7 @@ async def tool_output(
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
-    """Returns whether a text repeats the structured content, as the protocol recommends."""
+    """Returns whether the texts only repeat the structured content, as the protocol recommends."""
     wrapped = structured.get("result") if isinstance(structured, dict) and list(structured) == ["result"] else None
     whole = "\n".join(texts)
     if isinstance(wrapped, str) and whole == wrapped:
@@ -70,7 +70,7 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
 
 
 def _image(block: ContentBlock) -> tuple[str, str] | None:
-    """Returns the MIME type and Base64 data of an image, or of a resource with an image type."""
+    """Returns the MIME type and Base64 data if the block is an image or a resource with an image type."""
     if isinstance(block, ImageContent):
         return block.mime_type, block.data
     if not isinstance(block, EmbeddedResource) or isinstance(block.resource, TextResourceContents):
@@ -82,9 +82,10 @@ def _image(block: ContentBlock) -> tuple[str, str] | None:
 async def _kept(
     kind: str, data: str, name: str, number: int, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ArtifactRef | str:
-    """Stores the image as a session artifact, or returns why it can't be stored.
+    """Stores the image as a session artifact, or returns a note on why it can't be stored.
 
-    A repeated call gets the same artifact. `kind` is the server's MIME type. The first bytes show the actual type.
+    A repeated call returns the same artifact. `kind` is the MIME type that the server claims, but the image's first
+    bytes decide.
     """
     kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:
@@ -111,7 +112,7 @@ async def _kept(
 
 
 def _as_text(block: ContentBlock) -> str:
-    """Returns a resource's text or a link, or a note about unsupported content."""
+    """Returns a resource's text, a link to it, or a note about unsupported content."""
     if isinstance(block, EmbeddedResource):
         uri = str(block.resource.uri)[:500]
         if isinstance(block.resource, TextResourceContents):

@@ -1,4 +1,4 @@
-"""Imports the MCP connector on first use, since its SDK would add a fifth to the imports at startup."""
+"""Imports the MCP connector on first use, since importing its SDK would make startup a fifth slower."""
 
 import asyncio
 from importlib import import_module
@@ -19,7 +19,7 @@ _CONNECTOR: Final = "services.runtime.adapters.tools.toolsets.mcp.connector"
 
 
 class LateMcpConnector:
-    """Implements ToolsetConnector."""
+    """Implements ToolsetConnector with an MCP connector that is created on first use."""
 
     def __init__(
         self, resolver: GuardedResolver, secrets: ToolsetSecrets, artifacts: SessionArtifacts | None = None

@@ -1,4 +1,4 @@
-"""HTTP transport for the MCP SDK. Checks addresses, resolves secrets in headers, and limits responses."""
+"""An HTTP transport for the MCP SDK that checks addresses, resolves secrets in headers, and limits responses."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -28,7 +28,7 @@ _INVALID_PARAMS: Final = -32602
 
 
 class Failure(IntEnum):
-    """JSON-RPC error codes for failed requests. A server's own codes are negative."""
+    """The JSON-RPC error codes of failed requests. They're positive, because a server's own codes are negative."""
 
     REFUSED = 7_300_001
     """The address isn't allowed, or a header can't be built."""
@@ -49,9 +49,9 @@ class Failure(IntEnum):
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Sends the requests of one MCP connection through aiohttp, whose resolver rejects forbidden addresses.
 
-    A failed request returns a JSON-RPC error, because an exception would end the SDK's connection with all of its
-    calls. `headers` are built for each request, so that no resolved secret is stored; they may raise ToolFailed.
-    Requests are sent once: aiohttp only repeats idempotent methods, and the SDK sends POST requests.
+    A failed request returns a JSON-RPC error, because an exception would end the SDK's connection and all of its calls.
+    `headers` is called for each request, so that no decrypted secret is stored. It may raise ToolFailed. Requests are
+    sent only once: the SDK sends POST requests, and aiohttp only repeats idempotent methods.
     """
 
     def __init__(self, resolver: GuardedResolver, headers: Callable[[], Mapping[str, str]]) -> None:
@@ -61,7 +61,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET" and _RESUMES not in request.headers:
-            # A stream for messages outside of calls, which this service doesn't read.
+            # The SDK requests a stream of messages outside of calls, which this service doesn't read.
             return httpx2.Response(405, request=request)
         try:
             return await self._send(request)
@@ -152,7 +152,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Events(httpx2.AsyncByteStream):
-    """Streams whole events, up to the maximum size of a response."""
+    """A stream of complete server-sent events, limited to the maximum size of a response."""
 
     def __init__(self, response: aiohttp.ClientResponse, request: bytes) -> None:
         self._response = response
@@ -172,7 +172,7 @@ class _Events(httpx2.AsyncByteStream):
             if size > LARGEST_ANSWER:
                 part = beginning(without_half_escapes(_data(held)), self._request)
                 if part is None:
-                    # Only this error doesn't make the SDK request the rest.
+                    # After any other error, the SDK would request the rest.
                     raise httpx2.SSEError(TOO_LARGE)
                 yield _event(part)
                 return
@@ -187,7 +187,7 @@ def _readable_event(event: bytes) -> bytes:
     made = readable(data)
     if made is data:
         return event
-    # With an ID, the SDK would request the rest of an interrupted stream.
+    # The ID is kept, because the SDK needs it to resume an interrupted stream.
     kept = [line for line in _LINE_END.split(event) if line and not line.startswith((b"data:", b":"))]
     return b"".join(line + b"\n" for line in kept) + _event(made)
 
@@ -202,7 +202,7 @@ def _data(event: bytes | bytearray) -> bytes:
 
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """Reads the body up to the limit. Returns it, and whether it's complete."""
+    """Returns the body, cut at the size limit, and whether it's complete."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -213,9 +213,9 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def _is_about_the_session(body: bytes) -> bool:
-    """Returns whether the text of a 400 is about an unknown session.
+    """Returns whether the body of a 400 response says that the session is unknown.
 
-    An error about arguments may also mention a session.
+    An error about invalid arguments doesn't count, although it may mention a session, too.
     """
     try:
         error: Any = read_json(body)["error"]
@@ -225,7 +225,7 @@ def _is_about_the_session(body: bytes) -> bool:
 
 
 def _error_message(body: bytes) -> str:
-    """Returns the message of a JSON-RPC error."""
+    """Returns a colon and the message of a JSON-RPC error, or "" if the body contains none."""
     try:
         error: Any = read_json(body)["error"]
         return f": {error['message']}"

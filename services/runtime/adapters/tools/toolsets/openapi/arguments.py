@@ -1,4 +1,4 @@
-"""Combines an operation's parameters and body into one object of arguments."""
+"""Combines an operation's parameters and body into a single JSON object of arguments."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _STYLES: Final[dict[ParameterPlace, tuple[str, ...]]] = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
 }
-# OpenAPI itself ignores the first three. HTTP or this service sets the other headers.
+# OpenAPI says to ignore the first three. The others are set by HTTP or by this service.
 _NO_ARGUMENTS: Final = frozenset(
     {"accept", "authorization", "content-type", "connection", "content-length", "cookie", "host", "idempotency-key"}
     | {"te", "trailer", "transfer-encoding", "upgrade"}
@@ -38,9 +38,9 @@ _COMPOSED: Final = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties",
 
 @dataclass(slots=True)
 class Arguments:
-    """Collects the arguments of one operation. Raises JobRefused.
+    """Collects the arguments of one operation. Its methods raise JobRefused.
 
-    `headers` are the lowercase names of headers that the toolset sets.
+    `headers` are the lowercase names of the headers that the toolset sets.
     """
 
     operation: Operation
@@ -51,7 +51,7 @@ class Arguments:
     _references: set[str] = field(default_factory=set)
 
     def schema(self) -> JsonObject:
-        """Returns the JSON Schema of all added arguments."""
+        """Returns the JSON Schema of all collected arguments."""
         label = self.operation.label
         made: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
@@ -66,9 +66,9 @@ class Arguments:
         return made
 
     def parameters(self) -> list[ParameterBinding]:
-        """Adds path parameters first, then query parameters and headers.
+        """Adds and returns the parameters: first those in the path, then those in the query and headers.
 
-        The first parameter with a name keeps it unchanged.
+        If several have the same name, the first one keeps it unchanged.
         """
         declared = list(self._declared())
         bindings = []
@@ -82,7 +82,7 @@ class Arguments:
         return bindings
 
     def body(self) -> BodyBinding | None:
-        """Adds the body's fields, or the whole body as one argument if names could clash."""
+        """Adds the body's fields, or the whole body as one argument if its fields can't be separate arguments."""
         raw = self.operation.raw.get("requestBody")
         if raw is None or self.operation.safe:
             return None
@@ -107,7 +107,7 @@ class Arguments:
         return BodyBinding(content_type=content_type, form=form, argument=argument, encoding=encoding)
 
     def _encoding(self, media: JsonObject, label: str) -> Iterator[StyledValue]:
-        """Yields the form fields that have their own style."""
+        """Yields the form fields that have their own serialization style."""
         listed = media.get("encoding", {})
         if not isinstance(listed, dict):
             raise JobRefused(f"{label}: `encoding` isn't an object")
@@ -135,7 +135,7 @@ class Arguments:
             self._required.append(argument)
 
     def _declared(self) -> Iterator[tuple[Any, JsonObject]]:
-        """Yields the parameters as parsed models and as raw objects.
+        """Yields each parameter as a parsed model and as the raw object.
 
         The operation's parameters override those of its path.
         """
@@ -186,7 +186,7 @@ class Arguments:
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
         """Returns each field's schema and whether it's required, or None if the body must be a single argument.
 
-        This is the case if the body isn't a plain object, has a field with a parameter's name, or is optional but has
+        It must be if it isn't a plain object, if a field has a parameter's name, or if the body is optional but has
         required fields.
         """
         plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
@@ -204,9 +204,9 @@ class Arguments:
 
 
 def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
-    """Returns the content type to send, its schema and its description.
+    """Returns the content type to send, its schema and its description, or None if none is supported.
 
-    Prefers JSON to a form. Returns None if the body supports neither.
+    JSON is preferred to a form.
     """
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():

@@ -1,4 +1,4 @@
-"""Toolsets of type `openapi`: operations of an OpenAPI document, called like any other HTTP tool."""
+"""Connects toolsets of type `openapi`, whose tools are the operations of an OpenAPI document."""
 
 import asyncio
 from typing import Any, Final
@@ -21,7 +21,10 @@ _ACCEPT: Final = "application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 class OpenApiConnector:
-    """Implements ToolsetConnector. Compiles one document at a time, in a process with time and memory limits."""
+    """Implements ToolsetConnector.
+
+    Documents are compiled one at a time, in a process with time and memory limits.
+    """
 
     def __init__(self, target: HttpTarget, resolver: GuardedResolver) -> None:
         self._target = target
@@ -53,7 +56,7 @@ class OpenApiConnector:
         return await self._target.send(request, toolset, tool, context)
 
     async def _fetched(self, address: str) -> str:
-        """Fetches the document's text without the toolset's headers, which are only for its operations."""
+        """Fetches the document's text. The toolset's headers aren't sent, because only its operations need them."""
         try:
             async with self._http.get(address) as response:
                 if response.status >= 400:

@@ -1,4 +1,4 @@
-"""Parses OpenAPI documents, their operations, and references within a document."""
+"""Parses OpenAPI documents, with their operations and the references within a document."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
-    """YAML limited to JSON's types: dates stay text."""
+    """A YAML loader limited to JSON's types. Dates remain text."""
 
     yaml_implicit_resolvers = {
         first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
@@ -33,7 +33,7 @@ class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
 
 
 def parse_document(text: str) -> Any:
-    """Parses JSON or YAML. Raises JobRefused."""
+    """Parses a document in JSON or YAML. Raises JobRefused."""
     text = text.removeprefix("\ufeff")
     try:
         text = without_half_escapes(text.encode()).decode()
@@ -54,7 +54,7 @@ def parse_document(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document of version 3.0 or 3.1. Never reads anything outside the document."""
+    """A document in OpenAPI 3.0 or 3.1. References outside the document are rejected, and never read."""
 
     contents: JsonObject
     version: str
@@ -62,7 +62,7 @@ class Document:
 
     @classmethod
     def of(cls, contents: Any) -> "Document":
-        """Returns the document. Raises JobRefused unless it has one of these versions."""
+        """Creates a document from its parsed contents. Raises JobRefused if it isn't in OpenAPI 3.0 or 3.1."""
         if not isinstance(contents, dict):
             raise JobRefused("the document must be an object with `openapi` and `paths`")
         if "swagger" in contents:
@@ -72,13 +72,13 @@ class Document:
             raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; use version 3.0 or 3.1")
         if not isinstance(contents.get("paths"), dict):
             raise JobRefused("`paths` is missing or isn't an object")
-        # Opaque, because references are JSON pointers and a nested `$id` has no effect.
+        # The resource is opaque, because references are JSON pointers and a nested `$id` must have no effect.
         resource: Resource[Any] = Specification.OPAQUE.create_resource(contents)
         registry: Registry[Any] = Registry()
         return cls(contents, version, registry.with_resource("", resource).resolver(""))
 
     def lookup(self, reference: Any, place: str) -> Any:
-        """Returns the target of a reference. Raises JobRefused if it's broken or external."""
+        """Returns the target of a reference. Raises JobRefused if the reference is broken or external."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise JobRefused(
                 f"{place}: `$ref` {str(reference)[:200]!r} is outside the document; bundle everything into one document"
@@ -89,7 +89,7 @@ class Document:
             raise JobRefused(f"{place}: the target of `$ref` {reference[:200]!r} doesn't exist") from None
 
     def resolved(self, value: Any, place: str) -> JsonObject:
-        """Returns `value`, or the object that it refers to. Raises JobRefused."""
+        """Returns `value`, or the target if it's a reference. Raises JobRefused."""
         for _ in range(_REFERENCES):
             if not isinstance(value, dict):
                 raise JobRefused(f"{place} isn't an object")
@@ -99,7 +99,7 @@ class Document:
         raise JobRefused(f"{place}: the chain of references is endless")
 
     def parsed(self, kind: str, value: JsonObject, place: str) -> Any:
-        """Parses `value` as the model `kind` of the document's version. Raises JobRefused with the first error."""
+        """Parses `value` as an OpenAPI object of type `kind`. Raises JobRefused with the first validation error."""
         model: type[BaseModel] = getattr(_MODELS[self.version], kind)
         try:
             return model.model_validate(value)
@@ -109,7 +109,7 @@ class Document:
             raise JobRefused(f"{place}: {where}: {first['msg']}") from None
 
     def operations(self) -> Iterator[tuple[str, str, JsonObject, JsonObject]]:
-        """Yields method, path, path item and operation, in the document's order."""
+        """Yields the method, path, path item and operation of each operation, in the document's order."""
         for path, item in self.contents["paths"].items():
             if not str(path).startswith("/"):
                 continue
@@ -121,7 +121,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of operations. `headers` are sent with every request, so they aren't arguments."""
+    """The server that operations are sent to. `headers` are sent with every request, so they aren't arguments."""
 
     base_url: str | None = None
     document_url: str | None = None
@@ -130,7 +130,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """An operation. `item` is its path item, which contains the parts shared by all operations of the path."""
+    """An operation in the document. `item` is its path item, which applies to all operations of the path."""
 
     document: Document
     method: str
@@ -152,7 +152,7 @@ class Operation:
         return self.method in ("get", "head")
 
     def parsed(self) -> Any:
-        """Returns the parsed operation, without responses and separately parsed parts. Raises JobRefused."""
+        """Parses the operation, without its responses and the parts that are parsed separately. Raises JobRefused."""
         kept: JsonObject = {"responses": {}}
         for name in ("summary", "description", "servers"):
             if name in self.raw:
@@ -160,7 +160,7 @@ class Operation:
         return self.document.parsed("Operation", kept, self.label)
 
     def url(self, servers: Any, target: Target) -> str:
-        """Returns the URL with the path's placeholders. Raises JobRefused if no server has an absolute address."""
+        """Returns the URL, including path placeholders. Raises JobRefused if no server has an absolute URL."""
         return (target.base_url or self._server(servers, target)).rstrip("/") + self.path
 
     def _server(self, servers: Any, target: Target) -> str:

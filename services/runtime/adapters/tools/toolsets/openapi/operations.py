@@ -1,4 +1,4 @@
-"""Compiles the operations of an OpenAPI document to tools, in a sandboxed process."""
+"""Compiles the operations of an OpenAPI document into tools. Runs in a sandboxed process."""
 
 import json
 import re
@@ -19,9 +19,9 @@ _LARGEST_OF_ALL: Final = 3_000_000
 
 
 def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
-    """Returns the tools of a document, limited to the `chosen` operations if there are any. Raises JobRefused.
+    """Returns the document's tools. If `chosen` is set, returns only the tools for these operations.
 
-    Omits operations that can't become tools, or raises JobRefused if they are chosen.
+    An operation that can't become a tool is omitted if it wasn't chosen. Otherwise, raises JobRefused.
     """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]
@@ -93,7 +93,7 @@ def _described(summary: str | None, description: str | None) -> str:
 
 
 def compile_document(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tools of the job's `document`, which is text or already parsed. Raises JobRefused."""
+    """Returns the tools of the job's `document`, which is either text or already parsed. Raises JobRefused."""
     document = job["document"]
     target = Target(job["base_url"], job["document_url"], frozenset(name.lower() for name in job["headers"]))
     contents = parse_document(document) if isinstance(document, str) else document

@@ -1,4 +1,4 @@
-"""Builds the request of an operation from its fixed parts and a call's arguments."""
+"""Builds an operation's request from the compiled binding and a call's arguments."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject
 
 
 class StyledValue(BaseModel):
-    """A named value and its serialization style. The style `json` means JSON text."""
+    """A named value with its serialization style. With the style `json`, it's sent as JSON text."""
 
     name: str
     style: Style
@@ -24,16 +24,16 @@ class StyledValue(BaseModel):
 
 
 class ParameterBinding(StyledValue):
-    """Maps an argument to a parameter."""
+    """Maps an argument to a parameter of the request."""
 
     argument: str
     place: ParameterPlace
 
 
 class BodyBinding(BaseModel):
-    """Maps arguments to the body: either one whole argument, or an object with the arguments in `fields`.
+    """Maps arguments to the body, which is either a single argument or an object with the arguments in `fields`.
 
-    `encoding`: form fields whose style isn't `form` with `explode`.
+    `encoding` contains the form fields with a style other than OpenAPI's default, which is an exploded `form`.
     """
 
     content_type: str
@@ -44,7 +44,7 @@ class BodyBinding(BaseModel):
 
 
 class OperationBinding(BaseModel):
-    """An operation's request. `url` contains the path's placeholders, such as `{id}`."""
+    """The mapping from arguments to an operation's request. `url` contains path placeholders, such as `{id}`."""
 
     method: str
     url: str
@@ -57,7 +57,7 @@ Pairs = list[tuple[str, str]]
 
 
 def render(binding: OperationBinding, arguments: JsonObject) -> tuple[str, dict[str, str], bytes | None]:
-    """Returns URL, headers and body. Raises ToolFailed if an argument can't be part of a URL or header."""
+    """Returns the request's URL, headers and body. Raises ToolFailed if an argument can't be in the URL or a header."""
     url, query, headers = binding.url, Pairs(), dict[str, str]()
     for parameter in binding.parameters:
         if parameter.argument not in arguments:
@@ -107,7 +107,10 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields nested pairs. OpenAPI defines one level; servers that support the style also read `a[b][c]` and `a[0]`."""
+    """Yields the pairs of a nested value, such as `a[b][c]` and `a[0]`.
+
+    OpenAPI only defines one level, but servers that support the style accept more.
+    """
     if isinstance(value, dict):
         for key, each in value.items():
             yield from _deep_pairs(f"{name}[{key}]", each)

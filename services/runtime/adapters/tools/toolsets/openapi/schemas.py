@@ -26,7 +26,7 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def distinct(name: str, taken: set[str]) -> str:
-    """Returns the name, with a number appended if it's taken, and reserves it."""
+    """Returns the name and reserves it. If it's taken, a number is appended."""
     made, number = name, 1
     while made in taken:
         number += 1
@@ -44,9 +44,10 @@ class _Definition:
 
 @dataclass(slots=True)
 class Schemas:
-    """Converts a document's schemas. Converts each referenced schema once.
+    """Converts a document's schemas to JSON Schema. Each referenced schema is converted only once.
 
-    Drops OpenAPI-specific keywords, translates 3.0 syntax, and removes read-only properties, which requests don't have.
+    OpenAPI-specific keywords are dropped, and the syntax of version 3.0 is translated. Read-only properties are
+    removed, because requests don't contain them.
     """
 
     document: Document
@@ -55,12 +56,12 @@ class Schemas:
     _taken: set[str] = field(default_factory=set)
 
     def convert(self, schema: Any, place: str) -> tuple[Any, set[str], int]:
-        """Returns the schema, its references, and its size in nodes. Raises JobRefused."""
+        """Returns the converted schema, its references, and its size in nodes. Raises JobRefused."""
         conversion = _Conversion(self, place)
         return conversion.schema(schema, 0), conversion.references, conversion.nodes
 
     def definitions(self, references: set[str], place: str) -> JsonObject:
-        """Returns `$defs` for these references and their dependencies. Raises JobRefused if they are too large."""
+        """Returns `$defs` with the referenced schemas and their dependencies. Raises JobRefused if it's too large."""
         waiting, found = list(references), dict[str, _Definition]()
         nodes = 0
         while waiting:
@@ -75,7 +76,7 @@ class Schemas:
         return {self.name(reference): found[reference].schema for reference in sorted(found)}
 
     def name(self, reference: str) -> str:
-        """Returns a definition's name, which is the end of its reference. It's unique in the document."""
+        """Returns a unique name for the referenced schema, based on the last segment of the reference."""
         if reference not in self._names:
             base = _NOT_IN_NAMES.sub("_", reference.rpartition("/")[2])[:60] or "schema"
             self._names[reference] = distinct(base, self._taken)
@@ -142,7 +143,10 @@ class _Conversion:
         return f"#/$defs/{self.schemas.name(reference)}"
 
     def _value(self, value: Any, depth: int) -> Any:
-        """Copies and checks a plain value, since YAML can make it larger than its text or invalid as JSON."""
+        """Copies a plain value and checks it.
+
+        A value from YAML may be larger than its text, because of aliases, or may not exist in JSON.
+        """
         self._count(depth)
         if isinstance(value, dict):
             return {str(name): self._value(each, depth + 1) for name, each in value.items()}
@@ -164,7 +168,7 @@ class _Conversion:
 
 
 def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
-    """Translates null and exclusive bounds from OpenAPI 3.0 to JSON Schema."""
+    """Translates `nullable` and boolean exclusive bounds from OpenAPI 3.0 to JSON Schema."""
     for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(flag := made.get(exclusive), bool):
             del made[exclusive]
@@ -176,7 +180,7 @@ def _translated(made: JsonObject, schema: JsonObject) -> JsonObject:
         made["type"] = [made["type"], "null"]
     if isinstance(made.get("enum"), list) and None not in made["enum"]:
         made["enum"] = [*made["enum"], None]
-    # Without a type, `nullable` only affects schemas with alternatives.
+    # Without a type, `nullable` only has an effect on composed schemas.
     if "type" not in made and any(keyword in made for keyword in ("allOf", "anyOf", "oneOf")):
         described = {"description": made.pop("description")} if "description" in made else {}
         return {"anyOf": [made, {"type": "null"}], **described}
