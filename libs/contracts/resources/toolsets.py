@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from libs.contracts.errors import ErrorDetail
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import BodyCommand, Command, Event
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
@@ -444,23 +444,23 @@ class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
     name: str
 
 
-class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
-    """Create a toolset and fetch its tools. ``toolset`` is a ``CreateToolsetBody``."""
+class CreateToolset(BodyCommand, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
+    """Create a toolset and fetch its tools."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": body} for name, body in CreateToolsetBody.EXAMPLES.items()}
 
-    toolset: dict[str, Any]
+    toolset: CreateToolsetBody
 
 
-class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
-    """Update a toolset. ``changes`` is an ``UpdateToolsetBody``; omitted fields keep their values."""
+class UpdateToolset(BodyCommand, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
+    """Update a toolset. Omitted fields of ``changes`` keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"name": "tickets", "changes": body} for name, body in UpdateToolsetBody.EXAMPLES.items()
     }
 
     name: str
-    changes: dict[str, Any]
+    changes: UpdateToolsetBody
 
 
 class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):
