@@ -10,6 +10,7 @@ from libs.contracts.messages import BodyCommand, Command, Event
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
+from libs.contracts.resources.secrets import NAME_PATTERN
 from libs.contracts.timestamps import Timestamp
 
 EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-1c3e-7a4d-9b2f-6e7d8c9b0a1f"}
@@ -18,7 +19,7 @@ MAX_DOCUMENT_BYTES: Final = 2_000_000
 MAX_TOOLS: Final = 500
 DEFAULT_SECONDS: Final = 30.0
 DEFAULT_RETRIES: Final = 2
-SECRET_REFERENCE: Final = re.compile(r"\$\{secret:([A-Za-z][A-Za-z0-9_-]{0,63})\}")
+SECRET_REFERENCE: Final = re.compile(rf"\$\{{secret:({NAME_PATTERN})\}}")
 """A reference in a header's value: ``${secret:NAME}``."""
 
 ToolsetType = Literal["mcp", "openapi", "http"]
