@@ -186,6 +186,13 @@ class Command(Message):
         return frozenset({cls.rejected_type(), *(outcome.TYPE for outcome in cls.OUTCOMES)})
 
 
+class BodyCommand(Command):
+    """A command with a request's body. Fields that the caller omitted are omitted on the bus, too."""
+
+    def encode(self) -> bytes:
+        return self.model_dump_json(exclude_unset=True).encode()
+
+
 class CommandRejected(Event):
     """The service rejected a command or gave up on it. The command changed nothing.
 

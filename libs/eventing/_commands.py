@@ -8,9 +8,18 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import structlog
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
-from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
+from libs.contracts.errors import (
+    AuthenticationFailed,
+    InternalError,
+    ServiceError,
+    ServiceUnavailable,
+    TimedOut,
+    ValidationFailed,
+)
+from libs.contracts.findings import invalid
 from libs.contracts.messages import (
     Command,
     CommandContext,
@@ -221,7 +230,7 @@ class CommandRouter:
         command_type, handler = self._routes[envelope.type]
         try:
             await self._check_authority(envelope, context)
-            refused = await handler(_decode(command_type, payload), context)
+            refused = await handler(await self._decoded(command_type, payload, context), context)
         except inbox.AlreadyProcessed:
             # The event of the first delivery may have been published before anyone listened, or not at all.
             await self._repeat_outcome(context)
@@ -230,6 +239,18 @@ class CommandRouter:
             await self._reject(command_type, context, refusal)
             return "rejected"
         return "done" if refused is None else "rejected"
+
+    async def _decoded(self, command_type: type[Command], payload: bytes, context: CommandContext) -> Command:
+        """Decodes a command. A gateway of another version may accept a body that is invalid here."""
+        try:
+            return command_type.decode(payload)
+        except ValidationError as problem:
+            if problem.errors(include_url=False)[0]["type"] != "json_invalid":
+                refusal = _invalid_command(command_type, from_json(payload), problem)
+                await self._refuse_unless_accepted(context, refusal)
+            raise PoisonMessage(
+                f"the payload isn't a valid {command_type.TYPE}: {problem.error_count()} errors"
+            ) from problem
 
     async def give_up(self, record: Record, cause: str) -> None:
         """Rejects a command that is about to be dead-lettered, unless it's unreadable."""
@@ -301,13 +322,16 @@ class CommandRouter:
             await self._outbox.republish(outcome)
 
 
-def _decode(command_type: type[Command], payload: bytes) -> Command:
-    try:
-        return command_type.decode(payload)
-    except ValidationError as problem:
-        raise PoisonMessage(
-            f"the payload isn't a valid {command_type.TYPE}: {problem.error_count()} errors"
-        ) from problem
+def _invalid_command(command_type: type[Command], values: Any, problem: ValidationError) -> ValidationFailed:
+    """Returns the error that the gateway would return for the command's body."""
+    for name, field in command_type.model_fields.items():
+        model = field.annotation
+        if isinstance(values, dict) and name in values and isinstance(model, type) and issubclass(model, BaseModel):
+            try:
+                model.model_validate(values[name])
+            except ValidationError as of_body:
+                return invalid(of_body, values[name], model)
+    return invalid(problem, values, command_type)
 
 
 def _check_outcome(command_type: type[Command], transaction: Transaction) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from libs.contracts.errors import ErrorDetail
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import BodyCommand, Command, Event
 from libs.contracts.models import JsonObject, Name, SearchMode, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
@@ -262,22 +262,22 @@ class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
     agent_key: str
 
 
-class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentCreated,)):
-    """Create an agent. ``agent`` is a ``CreateAgentBody``."""
+class CreateAgent(BodyCommand, type="aes.registry.create_agent.v1", outcomes=(AgentCreated,)):
+    """Create an agent."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"agent": body} for name, body in CreateAgentBody.EXAMPLES.items()}
 
     agent_id: str
-    agent: dict[str, Any]
+    agent: CreateAgentBody
 
 
-class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
-    """Update an agent. ``changes`` is an ``UpdateAgentBody``; omitted fields keep their values."""
+class UpdateAgent(BodyCommand, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
+    """Update an agent. Omitted fields of ``changes`` keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"changes": body} for name, body in UpdateAgentBody.EXAMPLES.items()}
 
     agent_id: str
-    changes: dict[str, Any]
+    changes: UpdateAgentBody
 
 
 class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,), subject="agent_id"):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from libs.contracts.decimals import decimal_text
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import BodyCommand, Command, Event
 from libs.contracts.models import StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
@@ -211,14 +211,11 @@ class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(Budge
     owner_id: str = ""
 
 
-class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,), subject="budget_id"):
+class UpdateBudget(BodyCommand, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,), subject="budget_id"):
     """Update a budget. Omitted fields of ``changes`` keep their values."""
 
     budget_id: str
     changes: UpdateBudgetBody
-
-    def encode(self) -> bytes:
-        return self.model_dump_json(exclude_unset=True).encode()
 
 
 class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,), subject="budget_id"):

@@ -162,7 +162,7 @@ class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outco
     EXAMPLES: ClassVar[dict[str, Any]] = CreateCollectionBody.EXAMPLES
 
     collection_id: str
-    name: str
+    name: Name
     description: str = ""
 
 
@@ -174,7 +174,7 @@ class UpdateCollection(
     EXAMPLES: ClassVar[dict[str, Any]] = UpdateCollectionBody.EXAMPLES
 
     collection_id: str
-    name: str | None = None
+    name: Name | None = None
     description: str | None = None
 
 

@@ -224,7 +224,7 @@ class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(Files
         }
     }
 
-    operation: str
+    operation: BulkOperation
     file_ids: list[str]
     tags: list[str] | None = None
-    status: str | None = None
+    status: FileStatus | None = None

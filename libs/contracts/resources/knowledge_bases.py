@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import BodyCommand, Command, Event
 from libs.contracts.models import Id, Name, SearchMode, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.files import FileStatus
@@ -384,24 +384,24 @@ class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.fai
     error: ErrorInfo
 
 
-class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
-    """Create a knowledge base. ``settings`` is a ``CreateKnowledgeBaseBody``."""
+class CreateKnowledgeBase(BodyCommand, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
+    """Create a knowledge base."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"settings": body} for name, body in CreateKnowledgeBaseBody.EXAMPLES.items()
     }
 
     knowledge_base_id: str
-    settings: dict[str, Any]
+    settings: CreateKnowledgeBaseBody
 
 
 class UpdateKnowledgeBase(
-    Command,
+    BodyCommand,
     type="aes.ingestion.update_knowledge_base.v1",
     outcomes=(KnowledgeBaseUpdated,),
     subject="knowledge_base_id",
 ):
-    """Update a knowledge base. ``changes`` is an ``UpdateKnowledgeBaseBody``; omitted fields keep their values.
+    """Update a knowledge base. Omitted fields of ``changes`` keep their values.
 
     ``add_file_ids`` and ``remove_file_ids`` modify the current list of files. ``ingest`` starts an ingestion.
     """
@@ -411,7 +411,7 @@ class UpdateKnowledgeBase(
     }
 
     knowledge_base_id: str
-    changes: dict[str, Any]
+    changes: UpdateKnowledgeBaseBody
     add_file_ids: list[str] = []
     remove_file_ids: list[str] = []
     ingest: bool = False

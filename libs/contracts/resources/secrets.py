@@ -10,6 +10,7 @@ from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-4a10-7b21-8d3e-5c6d7e8f9a0b"}
+NAME_PATTERN: Final = r"[A-Za-z][A-Za-z0-9_-]{0,63}"
 
 
 def secret_place(company_id: str, name: str) -> str:
@@ -69,7 +70,7 @@ class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStor
         "a token": {"name": "TICKETS_TOKEN", "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ="}
     }
 
-    name: str
+    name: str = Field(pattern=f"^{NAME_PATTERN}$")
     ciphertext: str
 
 

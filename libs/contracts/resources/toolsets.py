@@ -6,10 +6,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from libs.contracts.errors import ErrorDetail
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import BodyCommand, Command, Event
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.pages import ListPage
 from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
+from libs.contracts.resources.secrets import NAME_PATTERN
 from libs.contracts.timestamps import Timestamp
 
 EXAMPLE_ENVELOPE: Final = {"owner_id": None, "subject": "01980f62-1c3e-7a4d-9b2f-6e7d8c9b0a1f"}
@@ -18,7 +19,7 @@ MAX_DOCUMENT_BYTES: Final = 2_000_000
 MAX_TOOLS: Final = 500
 DEFAULT_SECONDS: Final = 30.0
 DEFAULT_RETRIES: Final = 2
-SECRET_REFERENCE: Final = re.compile(r"\$\{secret:([A-Za-z][A-Za-z0-9_-]{0,63})\}")
+SECRET_REFERENCE: Final = re.compile(rf"\$\{{secret:({NAME_PATTERN})\}}")
 """A reference in a header's value: ``${secret:NAME}``."""
 
 ToolsetType = Literal["mcp", "openapi", "http"]
@@ -444,23 +445,23 @@ class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
     name: str
 
 
-class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
-    """Create a toolset and fetch its tools. ``toolset`` is a ``CreateToolsetBody``."""
+class CreateToolset(BodyCommand, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
+    """Create a toolset and fetch its tools."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {name: {"toolset": body} for name, body in CreateToolsetBody.EXAMPLES.items()}
 
-    toolset: dict[str, Any]
+    toolset: CreateToolsetBody
 
 
-class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
-    """Update a toolset. ``changes`` is an ``UpdateToolsetBody``; omitted fields keep their values."""
+class UpdateToolset(BodyCommand, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
+    """Update a toolset. Omitted fields of ``changes`` keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         name: {"name": "tickets", "changes": body} for name, body in UpdateToolsetBody.EXAMPLES.items()
     }
 
     name: str
-    changes: dict[str, Any]
+    changes: UpdateToolsetBody
 
 
 class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):

@@ -5,7 +5,7 @@ Deleting a collection keeps its files.
 
 from datetime import UTC, datetime
 
-from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import is_id
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources.collections import (
@@ -30,14 +30,14 @@ from services.ingestion.domain.files import FileNotFound
 
 
 async def create_collection(transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
-    """Creates a collection. Raises ``InvalidRequest`` and ``ValidationFailed``."""
+    """Creates a collection. Raises ``InvalidRequest``."""
     if not is_id(command.collection_id):
         raise InvalidRequest("Invalid collection_id. Use a UUID.")
     now, caller = datetime.now(UTC), context.identity
     collection = StoredCollection(
         id=command.collection_id,
         company_id=caller.company_id,
-        name=_checked(command.name),
+        name=command.name,
         description=command.description,
         created_at=now,
         updated_at=now,
@@ -50,7 +50,7 @@ async def update_collection(transaction: Transaction, command: UpdateCollection,
     """Changes a collection's name or description. Raises ``CollectionNotFound`` and ``ValidationFailed``."""
     collections = PostgresCollectionWriter(transaction)
     before = await _locked(collections, command.collection_id, context)
-    name = before.name if command.name is None else _checked(command.name)
+    name = before.name if command.name is None else command.name
     description = before.description if command.description is None else command.description
     await collections.describe(command.collection_id, name, description)
     after = await _locked(collections, command.collection_id, context)
@@ -99,13 +99,6 @@ async def _locked(
     if collection is None:
         raise CollectionNotFound()
     return collection
-
-
-def _checked(name: str) -> str:
-    if not name.strip():
-        detail = ErrorDetail(loc=["name"], type="blank", message="must not be blank")
-        raise ValidationFailed("The collection's name must not be blank.", details=[detail])
-    return name
 
 
 def _result(file_id: str, exists: bool, is_new: bool) -> FileResult:

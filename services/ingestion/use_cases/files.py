@@ -2,27 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, get_args
 
-from libs.contracts.errors import ValidationFailed
 from libs.contracts.messages import CommandContext, Event
 from libs.contracts.resources.files import (
-    BulkOperation,
     BulkReply,
     ChangeFiles,
     DeleteFile,
     FileDeleted,
     FileResult,
     FilesChanged,
-    FileStatus,
     FileUpdated,
 )
 from libs.eventing import Transaction
 from services.ingestion.adapters.postgres.files import PostgresFileWriter
 from services.ingestion.domain.files import FileNotFound
-
-_OPERATIONS: Final = get_args(BulkOperation)
-_STATUSES: Final = get_args(FileStatus)
 
 
 async def delete_file(transaction: Transaction, command: DeleteFile, context: CommandContext) -> None:
@@ -39,7 +32,6 @@ async def change_files(transaction: Transaction, command: ChangeFiles, context: 
 
     Missing files are reported in the results.
     """
-    _check(command)
     files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await files.lock(context.identity.company_id, requested)
     ids = [file_id for file_id in requested if file_id in existing]
@@ -59,21 +51,12 @@ async def _apply(
     if command.operation == "delete":
         await files.delete(ids, context.message.correlation_id)
         return [(file_id, FileDeleted(file_id=file_id)) for file_id in ids]
-    if command.operation == "update_tags":
-        await files.set_tags(ids, list(dict.fromkeys(command.tags or [])))
-    else:
-        await files.set_status(ids, "active" if command.status == "active" else "inactive")
+    if command.tags is not None:
+        await files.set_tags(ids, list(dict.fromkeys(command.tags)))
+    if command.status is not None:
+        await files.set_status(ids, command.status)
     changed = await files.lock(context.identity.company_id, ids)
     return [(file_id, FileUpdated(file=changed[file_id].public())) for file_id in ids]
-
-
-def _check(command: ChangeFiles) -> None:
-    if command.operation not in _OPERATIONS:
-        raise ValidationFailed(f"Unknown operation '{command.operation}'. Use one of: {', '.join(_OPERATIONS)}.")
-    if command.operation == "update_tags" and command.tags is None:
-        raise ValidationFailed("The operation update_tags requires tags.")
-    if command.operation == "change_status" and command.status not in _STATUSES:
-        raise ValidationFailed("The operation change_status requires a status: active or inactive.")
 
 
 def _result(file_id: str, exists: bool) -> FileResult:

@@ -10,7 +10,6 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandContext
 from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
-    CreateKnowledgeBaseBody,
     DeleteKnowledgeBase,
     EmbeddingConfig,
     IngestionQueued,
@@ -18,7 +17,6 @@ from libs.contracts.resources.knowledge_bases import (
     KnowledgeBaseCreated,
     KnowledgeBaseUpdated,
     UpdateKnowledgeBase,
-    UpdateKnowledgeBaseBody,
 )
 from libs.eventing import Transaction
 from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
@@ -30,12 +28,9 @@ from services.ingestion.domain.knowledge_bases import (
     StoredKnowledgeBase,
 )
 from services.ingestion.domain.runs import RunRef
-from services.ingestion.use_cases.settings_resolver import SettingsResolver, parsed
+from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _MOST_FILES: Final = 1000
-New = tuple[CreateKnowledgeBaseBody, IndexSettings]
-Edit = tuple[UpdateKnowledgeBaseBody, IndexSettings | None]
-"""A change and its settings. If they're None, the current settings are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +43,20 @@ class KnowledgeBases:
     reader: PostgresKnowledgeBaseReader
     resolver: SettingsResolver
 
-    async def check_new(self, command: CreateKnowledgeBase, _: CommandContext) -> New:
+    async def check_new(self, command: CreateKnowledgeBase, _: CommandContext) -> IndexSettings:
         """Validates a new knowledge base. Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
-        body = parsed(CreateKnowledgeBaseBody, command.settings)
-        settings = await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
-        return body, settings
+        body = command.settings
+        return await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
 
     async def create(
-        self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: New
+        self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, settings: IndexSettings
     ) -> None:
         """Adds a knowledge base and, unless the command defers it, starts its first run.
 
         Raises ``ValidationFailed`` and ``Conflict``.
         """
         bases, caller, now = PostgresKnowledgeBaseWriter(transaction), context.identity, datetime.now(UTC)
-        body, settings = new
+        body = command.settings
         await _require(bases, caller.company_id, body.collection_ids, body.file_ids)
         created = StoredKnowledgeBase(
             id=command.knowledge_base_id,
@@ -85,29 +79,35 @@ class KnowledgeBases:
         event = KnowledgeBaseCreated(knowledge_base=(await _view(bases, created)).public())
         transaction.emit(event, subject=created.id)
 
-    async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> Edit:
-        """Validates a change. Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
-        body = parsed(UpdateKnowledgeBaseBody, command.changes)
+    async def check_change(self, command: UpdateKnowledgeBase, context: CommandContext) -> IndexSettings | None:
+        """Validates a change. Returns its settings, or None if the current settings are kept.
+
+        Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``.
+        """
+        body = command.changes
         stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
         if stored is None:
             raise KnowledgeBaseNotFound()
         if not (body.processing_engine or body.chunking_strategy or body.embedding_config):
-            return body, None
+            return None
         before = stored.settings
         embedding = body.embedding_config or EmbeddingConfig.model_validate(before.embedding())
-        settings = await self.resolver.resolve(
+        return await self.resolver.resolve(
             body.processing_engine or before.engine, body.chunking_strategy or before.chunking, embedding
         )
-        return body, settings
 
     async def update(
-        self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: Edit
+        self,
+        transaction: Transaction,
+        command: UpdateKnowledgeBase,
+        context: CommandContext,
+        settings: IndexSettings | None,
     ) -> None:
         """Changes a knowledge base. New content and settings apply from the next ingestion on.
 
         Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``.
         """
-        bases, (body, settings) = PostgresKnowledgeBaseWriter(transaction), edit
+        bases, body = PostgresKnowledgeBaseWriter(transaction), command.changes
         stored = await _locked(bases, command.knowledge_base_id, context)
         files = [*(body.file_ids or ()), *command.add_file_ids]
         await _require(bases, stored.company_id, body.collection_ids or (), files)

@@ -1,17 +1,12 @@
 """Resolves a knowledge base's configuration to index settings, if necessary with the embedding provider's help."""
 
 from dataclasses import dataclass
-from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
-
-from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed, validation_details
+from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
 from libs.contracts.resources.knowledge_bases import ChunkingStrategy, EmbeddingConfig
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import Engines
 from services.ingestion.domain.knowledge_bases import IndexSettings
-
-B = TypeVar("B", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +34,6 @@ class SettingsResolver:
             raise ServiceUnavailable("The embedding provider isn't responding.", retry_after=5) from problem
         model = embedder.model.removeprefix(f"{embedding.provider}:")
         return IndexSettings(engine, chunking, embedding.provider, model, embedder.dimensions)
-
-
-def parsed(model: type[B], document: object) -> B:
-    """Parses the body of a command, which the gateway has already validated. Raises ``ValidationFailed``."""
-    try:
-        return model.model_validate(document)
-    except ValidationError as problem:
-        raise ValidationFailed(
-            "Invalid knowledge base settings.", details=validation_details(problem.errors())
-        ) from problem
 
 
 def _refused(field: str, message: str) -> ValidationFailed:

@@ -4,12 +4,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from libs.contracts.errors import ErrorDetail
+from libs.contracts.errors import ErrorDetail, ValidationFailed
 from services.registry.domain.hints import Loc
 
 
 def found(loc: Loc, kind: str, message: str, hint: str | None = None) -> ErrorDetail:
     return ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint)
+
+
+class InvalidConfiguration(ValidationFailed):
+    def __init__(self, errors: list[ErrorDetail]) -> None:
+        first = errors[0]
+        place = ".".join(str(step) for step in first.loc) or "document"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"{place}: {first.message}{more}", details=errors)
+
+
+def reject(errors: Iterable[ErrorDetail]) -> None:
+    """Raises ``InvalidConfiguration`` if there are errors."""
+    if every := list(errors):
+        raise InvalidConfiguration(every)
 
 
 @dataclass(frozen=True, slots=True)

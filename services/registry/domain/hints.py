@@ -41,7 +41,6 @@ _SHAPES: Final = {
     "tool_policies": "use an object by tool, for example tool_policies: {calculator: {approval: always}}",
     "client_tools": "use a list of objects, for example client_tools: [{name: open_door, parameters: {type: object}}]",
     "output_schema": "use a JSON Schema object",
-    "allowed_origins": "use a list of origins, for example allowed_origins: [https://example.com]",
 }
 _TYPES: Final = {
     "string_type": "use a string; quote values that YAML reads as a number, a date or yes/no",

@@ -1,6 +1,5 @@
 """Validates the types, ranges and field names in a document against its schema. Each finding has a hint."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -8,8 +7,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.errors import ErrorDetail, validation_message
-from libs.contracts.origins import is_origin
-from libs.contracts.resources.agents import AgentConfiguration, UpdateAgentBody
+from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc, hint_for
 
@@ -17,10 +15,6 @@ M = TypeVar("M", bound=BaseModel)
 
 _MOST_FINDINGS: Final = 100
 _LONGEST_NAME: Final = 200
-# The API limits bodies to this nesting depth.
-_DEEPEST: Final = 64
-_NULLABLE: Final = frozenset({"origin_url", "output_schema"})
-_HTTP_URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?", re.IGNORECASE)
 
 
 def is_configuration_like(document: object) -> bool:
@@ -30,16 +24,10 @@ def is_configuration_like(document: object) -> bool:
 
 def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]]:
     """Parses the document with strict types. Returns the result, or None and all errors."""
-    errors = list(islice(_unusable_texts(document, ()), _MOST_FINDINGS))
-    if issubclass(model, UpdateAgentBody):
-        errors += _explicit_nulls(model, document)
-    parsed: M | None = None
     try:
-        parsed = model.model_validate(document, strict=True)
-        errors += _address_errors(parsed)
+        return model.model_validate(document, strict=True), []
     except ValidationError as problem:
-        errors += islice(_findings(model, document, problem), _MOST_FINDINGS - len(errors))
-    return (None if errors else parsed), errors
+        return None, list(islice(_findings(model, document, problem), _MOST_FINDINGS))
 
 
 def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
@@ -89,38 +77,3 @@ def _is_link_branch(loc: Loc) -> bool:
 
 def _item(document: Any, loc: Loc) -> object:
     return document[loc[0]][loc[1]]
-
-
-def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
-    """Yields errors for texts that contain U+0000, which PostgreSQL can't store."""
-    if isinstance(value, str) and "\x00" in value:
-        message = "Text can't contain the null character (U+0000)"
-        yield found(_printable(loc), "null_character", message, "remove the character")
-    elif len(loc) >= _DEEPEST:
-        return
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _unusable_texts(item, (*loc, str(name)))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unusable_texts(item, (*loc, index))
-
-
-def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorDetail]:
-    """Yields errors for fields that are null, which isn't allowed in a change. Omitted fields keep their values."""
-    for name, value in document.items() if isinstance(document, Mapping) else ():
-        if value is None and name in model.model_fields and name not in _NULLABLE:
-            hint = "omit the field to keep its value, or send a new one"
-            yield found((name,), "null_not_allowed", "must not be null", hint)
-
-
-def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
-    origin_url = getattr(body, "origin_url", None)
-    if origin_url is not None and not _HTTP_URL.fullmatch(origin_url):
-        hint = "for example https://example.com/chat"
-        yield found(("origin_url",), "url_invalid", "must be an http or https URL", hint)
-    for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
-        if not is_origin(origin):
-            message = "must be an origin: a scheme, a host and optionally a port"
-            hint = "use an origin such as https://example.com, without a path or a trailing slash"
-            yield found(("allowed_origins", index), "origin_invalid", message, hint)

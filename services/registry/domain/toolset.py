@@ -56,8 +56,12 @@ class StoredToolset:
     warnings: tuple[ErrorDetail, ...] = ()
 
     @property
-    def body(self) -> dict[str, Any]:
+    def body(self) -> ToolsetBody:
         """Returns the request body that would create this toolset."""
+        return CreateToolsetBody.model_validate(self._fields).root
+
+    @property
+    def _fields(self) -> dict[str, Any]:
         return {"name": self.name, "type": self.type, **self.config}
 
     def changed(
@@ -73,7 +77,7 @@ class StoredToolset:
     def merged(self, changes: UpdateToolsetBody) -> dict[str, Any]:
         """Returns the toolset's body with the changes applied. A field that is changed to null is removed."""
         given = changes.model_dump(mode="json", exclude_unset=True)
-        body = {**self.body, **given}
+        body = {**self._fields, **given}
         for one, other in (("document", "document_url"), ("document_url", "document")):
             if given.get(one) is not None and other not in given:
                 body.pop(other, None)
@@ -81,8 +85,8 @@ class StoredToolset:
 
     def public(self, *, with_document: bool = False) -> Toolset:
         """Returns the toolset in the form that the API and events contain."""
-        parsed = CreateToolsetBody.model_validate(self.body).root
-        described = parsed.model_dump(mode="json")
+        body = self.body
+        described = body.model_dump(mode="json")
         if not with_document:
             described.pop("document", None)
         tools = [tool.model_dump(exclude={"binding"}) for tool in self.tools]
@@ -93,7 +97,7 @@ class StoredToolset:
             {
                 **described,
                 "tool_settings": {
-                    name: settings.model_dump(exclude_none=True) for name, settings in parsed.tool_settings.items()
+                    name: settings.model_dump(exclude_none=True) for name, settings in body.tool_settings.items()
                 },
                 "tools": tools,
                 "version": self.version,

@@ -11,16 +11,16 @@ from libs.contracts.resources.agents import (
     AgentDeleted,
     AgentUpdated,
     CreateAgent,
-    CreateAgentBody,
     DeleteAgent,
     UpdateAgent,
-    UpdateAgentBody,
 )
 from libs.eventing import Transaction
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.domain.agent import new_agent, require_writable
+from services.registry.domain.agent_checks import agent_errors
 from services.registry.domain.agent_key import candidates
-from services.registry.use_cases.configurations import Configurations, parse_or_reject
+from services.registry.domain.findings import reject
+from services.registry.use_cases.configurations import Configurations
 
 # There are 27^6 suffixes, so a second collision means that something else is wrong.
 _KEYS_TO_TRY = 5
@@ -31,47 +31,41 @@ class Agents:
     reader: PostgresAgentReader
     configurations: Configurations
 
-    async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
+    async def check_new(self, command: CreateAgent, context: CommandContext) -> None:
         """Checks the configuration of a new agent. Raises ``InvalidConfiguration``."""
         if not is_id(command.agent_id):
             raise InvalidRequest("Invalid agent_id. Use a UUID.")
-        body = parse_or_reject(CreateAgentBody, command.agent)
-        await self.configurations.require(body, context.identity)
-        return body
+        reject(agent_errors(command.agent))
+        await self.configurations.require(command.agent, context.identity)
 
-    async def create(
-        self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
-    ) -> None:
+    async def create(self, transaction: Transaction, command: CreateAgent, context: CommandContext, _: None) -> None:
         """Stores a new agent under the first key that is free. Raises ``Conflict`` if its ID is taken."""
-        agents, keys, now = PostgresAgentWriter(transaction), candidates(body.name), datetime.now(UTC)
-        for _ in range(_KEYS_TO_TRY):
+        agents, keys, now = PostgresAgentWriter(transaction), candidates(command.agent.name), datetime.now(UTC)
+        for _attempt in range(_KEYS_TO_TRY):
             agent = new_agent(
-                agent_id=command.agent_id, agent_key=next(keys), body=body, owner=context.identity, now=now
+                agent_id=command.agent_id, agent_key=next(keys), body=command.agent, owner=context.identity, now=now
             )
             if await agents.add(agent):
                 transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
                 return
         raise Conflict("No agent key is available for this name. Choose another name.")
 
-    async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
+    async def check_change(self, command: UpdateAgent, context: CommandContext) -> None:
         """Checks an update.
 
         Only the changed parts are checked, so that an agent whose tool has disappeared can be renamed. Raises
         ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
         """
         agent = require_writable(await self.reader.get(command.agent_id), context.identity)
-        changes = parse_or_reject(UpdateAgentBody, command.changes)
-        after = agent.changed(changes, datetime.now(UTC))
-        await self.configurations.require(after.configuration(), context.identity, changes.model_fields_set)
-        return changes
+        reject(agent_errors(command.changes))
+        after = agent.changed(command.changes, datetime.now(UTC))
+        await self.configurations.require(after.configuration(), context.identity, command.changes.model_fields_set)
 
-    async def update(
-        self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
-    ) -> None:
+    async def update(self, transaction: Transaction, command: UpdateAgent, context: CommandContext, _: None) -> None:
         """Applies the changes to the current state of the agent, which may be newer than the one that was checked."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
-        after = agent.changed(changes, datetime.now(UTC))
+        after = agent.changed(command.changes, datetime.now(UTC))
         if after is not agent:
             await agents.save(agent, after, context.identity.user_id)
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import ValidationFailed
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.resources.agents import AgentConfiguration, ValidationReport
@@ -23,7 +23,7 @@ from services.registry.domain.configuration_checks import (
     check,
     concerned,
 )
-from services.registry.domain.findings import Findings, found
+from services.registry.domain.findings import Findings, InvalidConfiguration, found, reject
 from services.registry.domain.ports import (
     AgentReader,
     KnowledgeBaseCheck,
@@ -41,14 +41,6 @@ _REFERENCE_FIELDS: Final = frozenset(AgentReference.model_fields)
 
 class NotAConfiguration(ValidationFailed):
     """The body isn't an object with at least one configuration field."""
-
-
-class InvalidConfiguration(ValidationFailed):
-    def __init__(self, errors: list[ErrorDetail]) -> None:
-        first = errors[0]
-        place = ".".join(str(step) for step in first.loc) or "document"
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        super().__init__(f"{place}: {first.message}{more}", details=errors)
 
 
 class NormalizedConfiguration(BaseModel):
@@ -129,8 +121,7 @@ class Configurations:
         If ``parts`` is None, all parts are checked.
         """
         findings = await self._findings(configuration, caller, parts)
-        if findings.errors:
-            raise InvalidConfiguration(findings.errors)
+        reject(findings.errors)
 
     async def _referenced(self, document: Mapping[str, Any]) -> StoredAgent | None:
         reference = parse_or_reject(AgentReference, document)

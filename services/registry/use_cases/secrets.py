@@ -2,9 +2,7 @@
 
 import base64
 import binascii
-import re
 from datetime import UTC, datetime
-from typing import Final
 
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.messages import CommandContext
@@ -13,16 +11,12 @@ from libs.eventing import Transaction
 from services.registry.adapters.postgres.secrets import PostgresSecretWriter
 from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-
 
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
     """Stores a secret. If it's new, its ID is the command's ID.
 
     Raises ``Conflict`` if the company has too many secrets.
     """
-    if not _NAME.fullmatch(command.name):
-        raise InvalidRequest("Invalid secret name.")
     try:
         ciphertext = base64.b64decode(command.ciphertext, validate=True)
     except (binascii.Error, ValueError):

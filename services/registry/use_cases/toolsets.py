@@ -1,9 +1,8 @@
 """Creates, updates, refreshes and deletes toolsets. The target's tools are read before the transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from libs.contracts.errors import Conflict, ErrorDetail, RateLimited
 from libs.contracts.identity import Identity
@@ -13,9 +12,6 @@ from libs.contracts.resources.toolsets import (
     ConnectedToolset,
     CreateToolset,
     DeleteToolset,
-    HttpToolsetBody,
-    McpToolsetBody,
-    OpenApiToolsetBody,
     RefreshToolset,
     ToolsetBody,
     ToolsetCreated,
@@ -23,17 +19,16 @@ from libs.contracts.resources.toolsets import (
     ToolsetRefreshed,
     ToolsetUpdated,
     UpdateToolset,
-    UpdateToolsetBody,
 )
 from libs.eventing import Transaction
 from libs.fairness import FairSemaphore, QueueFull
 from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader, PostgresToolsetWriter
-from services.registry.domain.findings import found
+from services.registry.domain.findings import reject
 from services.registry.domain.toolset import MOST_TOOLSETS, config_of, new_toolset, require, secret_names
 from services.registry.domain.toolset_checks import left_out_warnings, offer_errors, settings_errors, toolset_errors
-from services.registry.use_cases.configurations import InvalidConfiguration, parse_or_reject
+from services.registry.use_cases.configurations import parse_or_reject
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +61,10 @@ class Toolsets:
 
         Raises ``Conflict`` if the name is taken, and the errors of ``_find``.
         """
-        name = command.toolset.get("name")
-        if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
-            raise Conflict(f"A toolset named {name!r} already exists.")
-        return await self._find(command.toolset, context.identity, based_on=0, check_settings=True)
+        body = command.toolset.root
+        if await self.reader.get(context.identity.company_id, body.name) is not None:
+            raise Conflict(f"A toolset named {body.name!r} already exists.")
+        return await self._find(body, context.identity, based_on=0, check_settings=True)
 
     async def create(
         self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
@@ -88,11 +83,9 @@ class Toolsets:
 
     async def check_change(self, command: UpdateToolset, context: CommandContext) -> FoundTools:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
-        changes = parse_or_reject(UpdateToolsetBody, command.changes)
-        asked = "tool_settings" in changes.model_fields_set
-        return await self._find(
-            toolset.merged(changes), context.identity, based_on=toolset.version, check_settings=asked
-        )
+        body = parse_or_reject(type(toolset.body), toolset.merged(command.changes))
+        asked = "tool_settings" in command.changes.model_fields_set
+        return await self._find(body, context.identity, based_on=toolset.version, check_settings=asked)
 
     async def check_refresh(self, command: RefreshToolset, context: CommandContext) -> FoundTools:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
@@ -125,17 +118,14 @@ class Toolsets:
         await toolsets.delete(toolset, datetime.now(UTC))
         transaction.emit(ToolsetDeleted(name=toolset.name), subject=toolset.id)
 
-    async def _find(
-        self, document: Mapping[str, Any], caller: Identity, *, based_on: int, check_settings: bool
-    ) -> FoundTools:
+    async def _find(self, body: ToolsetBody, caller: Identity, *, based_on: int, check_settings: bool) -> FoundTools:
         """Checks the body of a toolset and reads its target's tools.
 
         If ``check_settings`` is true, settings of tools that the target doesn't have are an error. Raises
         ``InvalidConfiguration``, ``RateLimited``, the target's error, or an outage error if the runtime doesn't
         respond.
         """
-        body = parse_or_reject(_model_of(document), document)
-        _reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
+        reject(toolset_errors(body, await self.secrets.names(caller.company_id)))
         config = config_of(body)
         secrets = await self.secrets.ciphertexts(caller.company_id, secret_names(config))
         connected = ConnectedToolset(
@@ -148,24 +138,5 @@ class Toolsets:
             message = f"{full.waiting} toolsets of your company are already waiting for their tools. Try again later."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
-        _reject([*offer_errors(offered.tools), *unknown])
+        reject([*offer_errors(offered.tools), *unknown])
         return FoundTools(body, offered.tools, left_out_warnings(body, offered.left_out), based_on)
-
-
-def _reject(errors: list[ErrorDetail]) -> None:
-    if errors:
-        raise InvalidConfiguration(errors)
-
-
-def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
-    """Returns the model for the type in the document. Locations in findings refer to this model."""
-    known: dict[str, type[ToolsetBody]] = {
-        "mcp": McpToolsetBody,
-        "openapi": OpenApiToolsetBody,
-        "http": HttpToolsetBody,
-    }
-    given = document.get("type")
-    if given not in known:
-        hint = f"use one of: {', '.join(known)}"
-        raise InvalidConfiguration([found(("type",), "type_unknown", "must be a toolset type", hint)])
-    return known[given]

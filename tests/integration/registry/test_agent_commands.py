@@ -18,6 +18,7 @@ from libs.contracts.resources.agents import (
 )
 from libs.eventing.messages import OutboxMessage
 from tests.integration.registry.conftest import Registry
+from tests.support.command_records import unchecked
 from tests.support.registry import configuration, identity
 
 COLLEAGUE = identity("user-2")
@@ -66,12 +67,32 @@ async def test_an_id_that_is_taken_is_a_conflict(registry: Registry) -> None:
 
 
 async def test_what_is_not_valid_is_refused_with_details(registry: Registry) -> None:
-    outcome = await registry.dispatch(
-        CreateAgent(agent_id=new_id(), agent=configuration(llm_config={"temperature": 9}, knowledge_base=["x"]))
+    agent = configuration(
+        llm_config={"temperature": 9}, knowledge_bases=[{"id": "x", "top_k": 0}], knowledge_base=["x"]
     )
+    outcome = await registry.dispatch(unchecked(CreateAgent, agent_id=new_id(), agent=agent))
 
-    assert refusal(outcome) == ("validation_error", [["llm_config", "temperature"], ["knowledge_base"]])
+    places: list[list[str | int]] = [["llm_config", "temperature"], ["knowledge_bases", 0, "top_k"], ["knowledge_base"]]
+    assert refusal(outcome) == ("validation_error", places)
     assert (await registry.get("/internal/agents")).json() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "loc"),
+    [
+        ({"name": None, "output_schema": None}, ["name"]),
+        ({"origin_url": "javascript:alert(1)"}, ["origin_url"]),
+        ({"allowed_origins": ["https://example.com", "*"]}, ["allowed_origins", 1]),
+    ],
+)
+async def test_a_change_that_only_the_registry_can_refuse(
+    registry: Registry, changes: dict[str, object], loc: list[str | int]
+) -> None:
+    agent_id = await create(registry)
+
+    outcome = await registry.dispatch(UpdateAgent(agent_id=agent_id, changes=changes))
+
+    assert refusal(outcome) == ("validation_error", [loc])
 
 
 async def test_knowledge_bases_are_refused_where_there_are_none(registry: Registry) -> None:

@@ -20,6 +20,7 @@ from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
 from tests.integration.conftest import new_topic_prefix, own_database
+from tests.support.command_records import unchecked
 from tests.support.infrastructure import Infrastructure
 from tests.support.registry import command_envelope, configuration
 from tests.support.waiting import until
@@ -105,7 +106,7 @@ async def test_an_outside_consumer_sees_each_event_of_its_correlation_once(regis
         command_id=new_id(),
     )
     await registry.send(
-        UpdateAgent(agent_id=agent_id, changes={"nmae": "x"}), correlation_id="mine", command_id=refused
+        unchecked(UpdateAgent, agent_id=agent_id, changes={"nmae": "x"}), correlation_id="mine", command_id=refused
     )
     await registry.ended(refused)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from libs.contracts.resources.knowledge_bases import (
     KnowledgeBaseDeleted,
     KnowledgeBaseUpdated,
     UpdateKnowledgeBase,
+    UpdateKnowledgeBaseBody,
 )
 from libs.contracts.timestamps import now_text
 from services.gateway.entrypoints.openai.vector_store_answers import batch_id, files_of_batch
@@ -161,7 +163,7 @@ async def test_a_vector_store_is_a_knowledge_base(public: Gateway, client: Async
     created = await client.vector_stores.create(name="Fares", file_ids=[DONE], chunking_strategy=chunking)
     command = public.bus.sent[-1].command
     assert isinstance(command, CreateKnowledgeBase)
-    assert command.settings == {
+    assert json.loads(command.encode())["settings"] == {
         "name": "Fares",
         "description": "",
         "file_ids": [DONE],
@@ -177,12 +179,25 @@ async def test_a_vector_store_is_a_knowledge_base(public: Gateway, client: Async
     await client.vector_stores.update(STORE, name="Prices")
     command = public.bus.sent[-1].command
     assert isinstance(command, UpdateKnowledgeBase)
-    assert (command.changes, command.ingest) == ({"name": "Prices"}, False)
+    assert (command.changes, command.ingest) == (UpdateKnowledgeBaseBody(name="Prices"), False)
     assert (await client.vector_stores.delete(STORE)).deleted
     await client.vector_stores.create()
     command = public.bus.sent[-1].command
     assert isinstance(command, CreateKnowledgeBase)
-    assert command.settings["ingest"] is False
+    assert command.settings.ingest is False
+
+
+@pytest.mark.parametrize(
+    ("overlap", "name", "param"), [(100, "Fares", "chunking_strategy"), (0, " ", "name"), (0, "x" * 201, "name")]
+)
+async def test_a_store_that_is_no_knowledge_base_is_refused(
+    public: Gateway, client: AsyncOpenAI, overlap: int, name: str, param: str
+) -> None:
+    chunking: Any = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": overlap}}
+    with pytest.raises(openai.BadRequestError, match=r"Invalid knowledge base settings\.") as problem:
+        await client.vector_stores.create(name=name, chunking_strategy=chunking)
+    assert problem.value.param == param
+    assert public.bus.sent == []
 
 
 async def test_attached_files_are_ingested_at_once(public: Gateway, client: AsyncOpenAI) -> None:

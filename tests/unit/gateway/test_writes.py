@@ -1,5 +1,6 @@
 """Writes: the command that is sent, the outcome that comes back, and repeats."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -72,8 +73,7 @@ async def test_an_agent_is_created_by_a_command_with_the_callers_identity(public
     assert response.json() == agent(sent.command_id)
     assert response.headers["location"] == f"/api/v1/agent/{sent.command_id}/"
     assert sent.subject == sent.command_id
-    assert isinstance(sent.command, CreateAgent)
-    assert sent.command.agent == CONFIGURATION
+    assert json.loads(sent.command.encode()) == {"agent_id": sent.command_id, "agent": CONFIGURATION}
     assert (sent.identity.company_id, sent.identity.user_id) == ("company-1", "user-1")
     assert sent.correlation_id == response.headers["x-correlation-id"] == "mine"
 
@@ -93,8 +93,7 @@ async def test_yaml_makes_the_same_agent(public: Gateway) -> None:
     body = "name: Support\nagent_type: llm_agent\n"
     response = await public.client.post("/agent/", content=body, headers={"Content-Type": "application/yaml"})
     assert response.status_code == 201
-    assert isinstance(public.bus.sent[0].command, CreateAgent)
-    assert public.bus.sent[0].command.agent == CONFIGURATION
+    assert json.loads(public.bus.sent[0].command.encode())["agent"] == CONFIGURATION
 
 
 async def test_an_update_carries_only_what_was_given(public: Gateway) -> None:
@@ -102,8 +101,8 @@ async def test_an_update_carries_only_what_was_given(public: Gateway) -> None:
     agent_id = new_id()
     response = await public.client.patch(f"/agent/{agent_id}/", json={"is_shared": True, "origin_url": None})
     assert (response.status_code, response.json()["id"]) == (200, agent_id)
-    assert isinstance(public.bus.sent[0].command, UpdateAgent)
-    assert public.bus.sent[0].command.changes == {"is_shared": True, "origin_url": None}
+    changes = {"is_shared": True, "origin_url": None}
+    assert json.loads(public.bus.sent[0].command.encode()) == {"agent_id": agent_id, "changes": changes}
     assert public.bus.sent[0].subject == agent_id
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.resources.agents import AgentConfiguration, CreateAgentBody, UpdateAgentBody
+from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.schema_validation import is_configuration_like, parse
 from tests.support.registry import configuration
 
@@ -22,10 +22,8 @@ from tests.support.registry import configuration
         ({"name": 12}, ["name"], "string_type", "quote"),
         ({"name": ""}, ["name"], "string_too_short", "use at least 1"),
         ({"name": "x" * 201}, ["name"], "string_too_long", "use at most 200"),
-        ({"name": "a\x00b"}, ["name"], "null_character", "remove"),
         ({"name": "\ud800"}, ["name"], "string_unicode", "Unicode"),
         ({"tools": "calculator"}, ["tools"], "list_type", "tools: [calculator]"),
-        ({"tools": ["a\x00"]}, ["tools", 0], "null_character", "remove"),
         ({"tools": [1]}, ["tools", 0], "string_type", "quote"),
         ({"llm_config": "gpt"}, ["llm_config"], "model_type", "use an object"),
         ({"llm_config": {"temperature": 3}}, ["llm_config", "temperature"], "less_than_equal", "at least 0"),
@@ -81,7 +79,7 @@ def test_hostile_documents_get_a_bounded_report() -> None:
     assert {error.loc[0] for error in deep} == {"tools", "extra"}
     assert len(many) == 100
     assert [error.loc for error in long] == [["n" * 200]]
-    assert [error.loc for error in odd] == [["?"], []]
+    assert [error.loc for error in odd] == [[]]
     assert all(error.model_dump_json() for error in odd)
 
 
@@ -97,47 +95,3 @@ def test_numbers_are_finite(bad: float) -> None:
 def test_what_is_no_configuration_at_all(document: object) -> None:
     assert not is_configuration_like(document)
     assert parse(AgentConfiguration, document)[0] is None
-
-
-def test_a_change_may_leave_out_but_not_empty_a_field() -> None:
-    changes, errors = parse(UpdateAgentBody, {"name": None, "llm_config": None, "origin_url": None})
-
-    assert changes is None
-    assert [(error.loc, error.type) for error in errors] == [
-        (["name"], "null_not_allowed"),
-        (["llm_config"], "null_not_allowed"),
-    ]
-
-
-def test_clearing_the_origin_is_a_change() -> None:
-    changes, errors = parse(UpdateAgentBody, {"origin_url": None})
-
-    assert errors == []
-    assert changes is not None
-    assert changes.model_fields_set == {"origin_url"}
-
-
-@pytest.mark.parametrize(
-    "origin", ["https://example.com", "http://localhost:3000", "HTTPS://Shop.Example.com", "http://127.0.0.1"]
-)
-def test_allowed_origins(origin: str) -> None:
-    parsed, errors = parse(CreateAgentBody, configuration(allowed_origins=[origin]))
-
-    assert errors == []
-    assert parsed is not None
-
-
-@pytest.mark.parametrize(
-    "origin", ["example.com", "https://example.com/", "https://example.com/x", "*", "ftp://a", "https://a b"]
-)
-def test_origins_that_are_none(origin: str) -> None:
-    _, errors = parse(CreateAgentBody, configuration(allowed_origins=["https://example.com", origin]))
-
-    assert [(error.loc, error.type) for error in errors] == [(["allowed_origins", 1], "origin_invalid")]
-
-
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "example.com", "https://", ""])
-def test_an_origin_url_is_http(url: str) -> None:
-    _, errors = parse(CreateAgentBody, configuration(origin_url=url))
-
-    assert [(error.loc, error.type) for error in errors] == [(["origin_url"], "url_invalid")]

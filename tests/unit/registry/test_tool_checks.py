@@ -145,11 +145,3 @@ async def test_an_output_schema_is_a_json_schema(schema: dict[str, Any], loc: li
     (error,) = (await report(tools=["calculator"], output_schema=schema)).errors
 
     assert error.loc == loc
-
-
-async def test_a_null_character_deep_in_a_schema_is_found() -> None:
-    deep: dict[str, Any] = {"a": {"b": {"c": {"d": {"e": {"const": "x\x00"}}}}}}
-
-    (error,) = (await report(tools=["calculator"], output_schema={"$defs": deep})).errors
-
-    assert error.type == "null_character"

@@ -4,7 +4,8 @@ import pytest
 
 from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.configuration import config_hash, normalised
-from services.registry.use_cases.configurations import Configurations, InvalidConfiguration, NotAConfiguration
+from services.registry.domain.findings import InvalidConfiguration
+from services.registry.use_cases.configurations import Configurations, NotAConfiguration
 from tests.support.registry import (
     FixedCatalogues,
     FixedKnowledgeBases,

@@ -20,11 +20,11 @@ from ag_ui.core import (
 from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.errors import PermissionDenied, invalid_field, validation_message
+from libs.contracts.findings import invalid
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import MessageBlocks
 from libs.contracts.resources.turns import RequiredAction, TurnOptions
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.image_bodies import Found
 
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)

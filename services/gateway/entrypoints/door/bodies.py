@@ -11,9 +11,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from libs.contracts.errors import InvalidRequest, TooLarge, UnsupportedMediaType
+from libs.contracts.findings import invalid, required_object
 from libs.service_defaults.observed_requests import begin_span
 from libs.tracing import bind_correlation_id
-from services.gateway.entrypoints.door.findings import invalid, required_object
 from services.gateway.entrypoints.door.json_text import parse_json
 from services.gateway.entrypoints.door.routes import RequestBody, Schema
 from services.gateway.entrypoints.door.yaml_text import parse_yaml

@@ -12,18 +12,20 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from libs.contracts.errors import (
+    ErrorDetail,
     ErrorInfo,
     ErrorKind,
     InternalError,
     NotFound,
     ServiceError,
     ServiceUnavailable,
+    ValidationFailed,
+    validation_message,
 )
 from libs.persistence import is_outage
 from libs.service_defaults.errors import STATUSES, error_body, error_response
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_error
-from services.gateway.entrypoints.door.findings import invalid_request
 from services.gateway.entrypoints.door.metrics import REFUSALS
 from services.gateway.entrypoints.door.routes import methods_of, routes_at
 from services.gateway.entrypoints.door.streams import render_event
@@ -74,7 +76,7 @@ def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
 
     async def invalid(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, RequestValidationError)
-        return refusal(invalid_request(problem), shape, request)
+        return refusal(_invalid_request(problem), shape, request)
 
     app.add_exception_handler(ServiceError, refused)
     app.add_exception_handler(RequestValidationError, invalid)
@@ -89,6 +91,16 @@ def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConn
         # The rest of the body may still arrive, so the connection can't be reused for another request.
         response.headers["Connection"] = "close"
     return response
+
+
+def _invalid_request(problem: RequestValidationError) -> ValidationFailed:
+    """Converts FastAPI's validation errors for a path parameter or header."""
+    details = [
+        ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
+        for each in problem.errors()
+    ]
+    place = ".".join(map(str, details[0].loc))
+    return ValidationFailed(f"Invalid request: {place}: {details[0].message}.", details=details)
 
 
 def _completed_path(request: Request) -> Response:

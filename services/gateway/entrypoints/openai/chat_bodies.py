@@ -4,9 +4,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
+from libs.contracts.findings import invalid
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.resources.messages import ImageDetail
-from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.said import EchoedPart, ImageAddress

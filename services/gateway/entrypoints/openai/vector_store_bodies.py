@@ -2,9 +2,11 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, ValidationError
 
+from libs.contracts.errors import ValidationFailed, validation_details
 from libs.contracts.models import Id, JsonObject, Name, StrictModel
+from libs.contracts.resources.knowledge_bases import CreateKnowledgeBaseBody
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
@@ -46,8 +48,8 @@ class CreateStore(StrictModel):
     metadata: Nothing | None = None
     expires_after: None = None
 
-    def settings(self) -> JsonObject:
-        """Returns the equivalent body for creating a knowledge base."""
+    def settings(self) -> CreateKnowledgeBaseBody:
+        """Returns the equivalent body for creating a knowledge base. Raises ``ValidationFailed``."""
         settings: JsonObject = {
             "name": self.name or "Vector store",
             "description": self.description or "",
@@ -60,7 +62,11 @@ class CreateStore(StrictModel):
                 "chunk_size": sizes.max_chunk_size_tokens,
                 "chunk_overlap": sizes.chunk_overlap_tokens,
             }
-        return settings
+        try:
+            return CreateKnowledgeBaseBody.model_validate(settings)
+        except ValidationError as problem:
+            details = validation_details(problem.errors())
+            raise ValidationFailed("Invalid knowledge base settings.", details=details) from None
 
 
 class UpdateStore(StrictModel):

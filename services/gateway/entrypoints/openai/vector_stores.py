@@ -1,5 +1,6 @@
 """Serves ``/openai/v1/vector_stores``: knowledge bases, in which attached files are ingested immediately."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import orjson
@@ -17,6 +18,7 @@ from libs.contracts.resources.knowledge_bases import (
     KnowledgeBasePage,
     SearchReply,
     UpdateKnowledgeBase,
+    UpdateKnowledgeBaseBody,
 )
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
@@ -78,8 +80,7 @@ async def get_store(store_id: str, caller: Reader, upstream: Upstream) -> Respon
 
 @router.post("/{store_id}")
 async def update_store(store_id: str, _: Writer, body: StoreChanges, write: IdempotentWrite, door: DoorDep) -> Response:
-    changes = {} if body.name is None else {"name": body.name}
-    return _store(await _change(door, write, store_id, changes=changes))
+    return _store(await _change(door, write, store_id, name=body.name))
 
 
 @router.delete("/{store_id}")
@@ -99,7 +100,7 @@ async def search_store(store_id: str, caller: Reader, body: Search, upstream: Up
 
 @router.post("/{store_id}/files")
 async def attach_file(store_id: str, _: Writer, body: NewFile, write: IdempotentWrite, door: DoorDep) -> Response:
-    store = await _change(door, write, store_id, add_file_ids=[body.file_id], ingest=True)
+    store = await _change(door, write, store_id, attached=[body.file_id])
     return json_answer(orjson.dumps(answers.store_file(store, body.file_id)))
 
 
@@ -136,14 +137,14 @@ async def detach_file(
             "The file belongs to a collection of the vector store. Remove it from the collection.",
             "in_collection",
         )
-    await _change(door, write, store_id, remove_file_ids=[file_id], ingest=True)
+    await _change(door, write, store_id, detached=[file_id])
     return deleted(file_id, "vector_store.file.deleted")
 
 
 @router.post("/{store_id}/file_batches")
 async def attach_files(store_id: str, _: Writer, body: NewFiles, write: IdempotentWrite, door: DoorDep) -> Response:
     file_ids = [id_of(each, "file") for each in body.ids()]
-    store = await _change(door, write, store_id, add_file_ids=file_ids, ingest=True)
+    store = await _change(door, write, store_id, attached=file_ids)
     return json_answer(orjson.dumps(answers.batch(store, answers.batch_id(file_ids), file_ids)))
 
 
@@ -166,9 +167,23 @@ async def _found(upstream: UpstreamReplies, caller: Principal, store_id: str) ->
     return await upstream.read(KnowledgeBase, caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
 
 
-async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
-    store_id = id_of(store_id, "vector store")
-    command = UpdateKnowledgeBase(knowledge_base_id=store_id, **{"changes": {}, **changes})
+async def _change(
+    door: Door,
+    write: Write,
+    store_id: str,
+    *,
+    name: str | None = None,
+    attached: Sequence[str] = (),
+    detached: Sequence[str] = (),
+) -> KnowledgeBase:
+    """Renames a store, or attaches and detaches files, which starts an ingestion."""
+    command = UpdateKnowledgeBase(
+        knowledge_base_id=id_of(store_id, "vector store"),
+        changes=UpdateKnowledgeBaseBody(name=name),
+        add_file_ids=list(attached),
+        remove_file_ids=list(detached),
+        ingest=bool(attached or detached),
+    )
     changed = await door.commands.run(write, command)
     return KnowledgeBase.model_validate_json(entity_in(changed, "knowledge_base"))
 

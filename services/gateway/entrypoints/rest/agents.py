@@ -124,7 +124,7 @@ async def get_agent_version(id: str, version: str, caller: Reader, upstream: Ups
     responses={201: answer("The stored agent.", Agent, location=True)},
 )
 async def create_agent(_: Writer, body: NewAgent, submit: Submit) -> Response:
-    made = await submit.new(CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=_fields(body)))
+    made = await submit.new(CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=body))
     return rendered(made, "agent", location="/agent/{id}/")
 
 
@@ -136,7 +136,7 @@ async def create_agent(_: Writer, body: NewAgent, submit: Submit) -> Response:
     responses={200: answer("The updated agent.", Agent), **errors(404, 409)},
 )
 async def update_agent(id: str, _: Writer, body: AgentChanges, submit: Submit) -> Response:
-    return rendered(await submit(UpdateAgent(agent_id=id_of(id, "agent"), changes=_fields(body))), "agent")
+    return rendered(await submit(UpdateAgent(agent_id=id_of(id, "agent"), changes=body)), "agent")
 
 
 @router.delete(
@@ -169,7 +169,3 @@ async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Re
 )
 async def list_tools(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/tools", page.params())
-
-
-def _fields(body: CreateAgentBody | UpdateAgentBody) -> dict[str, Any]:
-    return body.model_dump(mode="json", exclude_unset=True)

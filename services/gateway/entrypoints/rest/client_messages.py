@@ -5,10 +5,10 @@ from typing import Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from libs.contracts.findings import invalid, required_object
 from libs.contracts.models import StrictModel
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.turns import ExecuteBody
-from services.gateway.entrypoints.door.findings import invalid, required_object
 from services.gateway.entrypoints.door.json_text import parse_json
 
 _Ref = Field(default=None, max_length=200)

@@ -113,9 +113,8 @@ async def search_knowledge_base(kb_id: str, caller: Reader, body: Search, upstre
     responses={201: answer("The knowledge base.", KnowledgeBase, location=True)},
 )
 async def create_knowledge_base(_: Writer, body: NewKnowledgeBase, submit: Submit) -> Response:
-    settings = body.model_dump(mode="json", exclude_unset=True)
     made = await submit.new(
-        CreateKnowledgeBase, lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=settings)
+        CreateKnowledgeBase, lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=body)
     )
     return rendered(made, "knowledge_base", location="/knowledge-bases/{id}/")
 
@@ -128,9 +127,7 @@ async def create_knowledge_base(_: Writer, body: NewKnowledgeBase, submit: Submi
     responses={200: answer("The updated knowledge base.", KnowledgeBase), **errors(404)},
 )
 async def update_knowledge_base(kb_id: str, _: Writer, body: KnowledgeBaseChanges, submit: Submit) -> Response:
-    kb_id = id_of(kb_id, "knowledge base")
-    changes = body.model_dump(mode="json", exclude_unset=True)
-    command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
+    command = UpdateKnowledgeBase(knowledge_base_id=id_of(kb_id, "knowledge base"), changes=body)
     return rendered(await submit(command), "knowledge_base")
 
 

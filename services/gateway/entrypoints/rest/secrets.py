@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identity import Scope
-from libs.contracts.resources.secrets import DeleteSecret, PutSecretBody, Secret, SecretPage
+from libs.contracts.resources.secrets import NAME_PATTERN, DeleteSecret, PutSecretBody, Secret, SecretPage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
 from services.gateway.entrypoints.door.application import Submit, Upstream
@@ -22,7 +22,7 @@ from services.gateway.entrypoints.rest.resources import ResourcesDep
 router = public_router("/secrets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SECRETS_WRITE])]
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+_NAME: Final = re.compile(NAME_PATTERN)
 SecretValue = Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody))]
 
 

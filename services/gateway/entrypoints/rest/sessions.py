@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from libs.contracts.errors import PermissionDenied
+from libs.contracts.findings import invalid
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.resources.messages import GivenHistory, HistoryMessage
@@ -26,7 +27,6 @@ from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import answer, errors, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite

@@ -1,11 +1,10 @@
 """Serves ``/toolsets/…``: custom tools."""
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import Depends, Security
-from pydantic import BaseModel
 from starlette.responses import Response
 
 from libs.contracts.errors import NotFound, TooLarge
@@ -83,7 +82,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     responses={201: answer("The toolset with its tools.", Toolset, location=True), **errors(409)},
 )
 async def create_toolset(_: Writer, body: NewToolset, submit: Submit) -> Response:
-    command = _bounded(CreateToolset(toolset=_fields(body)))
+    command = _bounded(CreateToolset(toolset=body))
     made = await submit(command, accepted_within=_DISCOVERY_SECONDS)
     return rendered(made, "toolset", location="/toolsets/{name}/")
 
@@ -99,7 +98,7 @@ async def create_toolset(_: Writer, body: NewToolset, submit: Submit) -> Respons
     responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},
 )
 async def update_toolset(name: str, _: Writer, body: ToolsetChanges, submit: Submit) -> Response:
-    command = _bounded(UpdateToolset(name=_known(name), changes=_fields(body)))
+    command = _bounded(UpdateToolset(name=_known(name), changes=body))
     return rendered(await submit(command, accepted_within=_DISCOVERY_SECONDS), "toolset")
 
 
@@ -140,10 +139,6 @@ async def delete_toolset(name: str, _: Writer, submit: Submit) -> Response:
 async def call_tool(name: str, tool: str, caller: Writer, body: ToolCall, upstream: Upstream) -> Response:
     path = f"/internal/company/toolsets/{_known(name)}/tools/{quote(tool, safe='')}/call"
     return await upstream.post_once(caller, "registry", path, body.model_dump_json().encode(), deadline=_TRIAL_SECONDS)
-
-
-def _fields(body: BaseModel) -> dict[str, Any]:
-    return body.model_dump(mode="json", exclude_unset=True)
 
 
 def _bounded(command: Command) -> Command:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, FastAPI, Query
 
 from libs.contracts.errors import NotFound
-from libs.contracts.pages import ListPage
 from libs.contracts.resources.agents import (
     Agent,
     AgentVersion,
+    AgentVersionPage,
     CreateAgent,
     DeleteAgent,
     UpdateAgent,
@@ -22,12 +22,6 @@ from services.registry.use_cases.agents import Agents
 from services.registry.use_cases.configurations import Configurations, NormalizedConfiguration
 
 Document = Annotated[Any, Body()]
-
-
-class AgentVersionPage(ListPage):
-    """A page of an agent's versions, newest first."""
-
-    versions: list[AgentVersion]
 
 
 def serve_agents(

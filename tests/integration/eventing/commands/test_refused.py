@@ -157,13 +157,43 @@ async def test_unknown_types_are_ignored(owner: EventOwner, router: CommandRoute
 async def test_an_undecodable_command_is_poison_and_ends_in_a_rejection(
     owner: EventOwner, router: CommandRouter
 ) -> None:
-    record = command_record(COMMAND, value=b'{"note_id": 7}')
+    record = command_record(COMMAND, value=b'{"note_id":')
     with pytest.raises(PoisonMessage, match=r"isn't a valid aes\.notes\.take_note\.v1"):
         await router.deliver(record)
     await router.give_up(record, "not readable")
     assert (await rejection(owner)).error.type is ErrorKind.INTERNAL
     await router.give_up(record, "not readable")
     assert len(await owner.rows("SELECT * FROM outbox")) == 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "places"), [(b'{"note_id": 7}', [["note_id"], ["text"]]), (b"[]", [[]]), (b'"note"', [[]])]
+)
+async def test_a_command_that_is_invalid_here_is_rejected_once_with_details(
+    owner: EventOwner, router: CommandRouter, payload: bytes, places: list[list[str]]
+) -> None:
+    record = command_record(COMMAND, value=payload)
+    await router.deliver(record)
+    error = (await rejection(owner)).error
+    assert error.type is ErrorKind.VALIDATION
+    assert [detail.loc for detail in error.details or ()] == places
+    await router.deliver(record)
+    await until(lambda: len(owner.producer.delivered) == 2)
+    assert owner.producer.delivered[0] == owner.producer.delivered[1]
+    assert len(await owner.rows("SELECT * FROM inbox")) == len(await owner.rows("SELECT * FROM outbox")) == 1
+
+
+async def test_an_accepted_command_that_is_invalid_here_is_not_rejected(owner: EventOwner) -> None:
+    router = router_of(owner)
+
+    async def known(_command_id: str, _company_id: str) -> bool:
+        return True
+
+    router.handle(TakeNote, sample_owner.take_note)
+    router.lookups.append(known)
+    with pytest.raises(PoisonMessage):
+        await router.deliver(command_record(COMMAND, value=b'{"note_id": 7}'))
+    assert await owner.rows("SELECT * FROM outbox") == []
 
 
 async def test_a_finished_command_is_not_given_up(owner: EventOwner, router: CommandRouter) -> None:

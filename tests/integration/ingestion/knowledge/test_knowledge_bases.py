@@ -10,6 +10,7 @@ from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
 )
 from tests.integration.ingestion.conftest import Ingestion
+from tests.support.command_records import unchecked
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.registry import identity
 
@@ -90,5 +91,5 @@ async def test_files_and_collections_must_be_the_companys(
 )
 async def test_what_cannot_be_ingested_with_is_refused_at_once(ingestion: Ingestion, settings: dict[str, str]) -> None:
     body = {"name": "Harbour", **settings}
-    made = await ingestion.run_command(CreateKnowledgeBase(knowledge_base_id=new_id(), settings=body))
+    made = await ingestion.run_command(unchecked(CreateKnowledgeBase, knowledge_base_id=new_id(), settings=body))
     assert CommandRejected.decode(made.payload).error.type == "validation_error"

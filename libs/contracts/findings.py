@@ -2,15 +2,13 @@
 
 import difflib
 from collections.abc import Collection
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, get_args
 
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_field, validation_message
 
-M = TypeVar("M", bound=BaseModel)
 _MOST_DETAILS: Final = 50
 
 
@@ -30,16 +28,6 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     where = f"{place}: " if place else ""
     return ValidationFailed(f"Invalid body: {where}{first.message}{more}.", details=details)
-
-
-def invalid_request(problem: RequestValidationError) -> ValidationFailed:
-    """Converts FastAPI's validation errors for a path parameter or header."""
-    details = [
-        ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
-        for each in problem.errors()
-    ]
-    place = ".".join(map(str, details[0].loc))
-    return ValidationFailed(f"Invalid request: {place}: {details[0].message}.", details=details)
 
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
