@@ -17,11 +17,9 @@ from libs.contracts.resources.turns import (
     OutputTextDelta,
     OutputTextDone,
     ToolCallCompleted,
-    ToolCallFailed,
     ToolCallStarted,
     TurnCompleted,
     TurnFailed,
-    TurnQueued,
     TurnRestarted,
     TurnStarted,
 )
@@ -33,7 +31,6 @@ STARTED = TurnStarted(**IDS, attempt=1, user_message_id="m")
 CALL = ToolCallStarted(**IDS, step=1, call_id="c", name="calculator", arguments={}, text_length=5)
 CALLED = ToolCallCompleted(**IDS, step=1, call_id="c", name="calculator", output="4")
 OTHER_CALL = ToolCallStarted(**IDS, step=1, call_id="d", name="calculator", arguments={})
-OTHER_CALLED = ToolCallFailed(**IDS, step=1, call_id="d", name="calculator", reason="no")
 FAILED = TurnFailed(**IDS, error=ErrorInfo(type=ErrorKind.MODEL, message="no"))
 CITED = CitationAdded(**IDS, citation=Citation(passage="p"))
 
@@ -109,53 +106,6 @@ def test_events_and_text_are_sent_as_they_come() -> None:
     assert take(stream, (1, text("late"))) == []
 
 
-def test_every_place_is_one_from_which_another_stream_goes_on() -> None:
-    for place, (cursor, _) in enumerate(SHOWN, start=1):
-        again = TurnStream(Cursor.parse(cursor))
-        assert take(again, *PLAIN) == SHOWN[place:]
-
-
-def test_within_a_piece_that_was_cut_elsewhere_a_stream_goes_on_by_the_offset() -> None:
-    other = [*PLAIN[:1], (1, text("abcde")), (1, text("f", offset=5)), *PLAIN[3:]]
-    stream = TurnStream(Cursor.parse("1.1.1.2"))
-    assert take(stream, *other) == [("1.1.1.5", "2:cde"), ("1.1.1.6", "5:f"), *SHOWN[3:]]
-
-
-def test_what_comes_twice_is_shown_once() -> None:
-    twice = [event for event in PLAIN for _ in range(2)]
-    assert take(TurnStream(), *twice) == SHOWN
-
-
-def test_text_waits_for_the_event_that_it_follows() -> None:
-    stream = TurnStream()
-    assert take(stream, (1, text("ab"))) == []
-    assert stream.is_incomplete
-    assert take(stream, (1, STARTED)) == SHOWN[:2]
-    assert not stream.is_incomplete
-
-
-def test_text_waits_for_all_tool_calls_of_the_step_before() -> None:
-    stream = TurnStream()
-    overtaking = [
-        (1, STARTED), (1, text("I see")), (5, text("so", step=2)), (2, CALL), (3, OTHER_CALL), (4, CALLED),
-    ]  # fmt: skip
-    assert [kind for _, kind in take(stream, *overtaking)][-3:] == [
-        "tool_call.started", "tool_call.started", "tool_call.completed",
-    ]  # fmt: skip
-    assert take(stream, (5, OTHER_CALLED)) == [("5.1.2.0", "tool_call.failed"), ("5.1.2.2", "0:so")]
-
-
-def test_tool_calls_wait_for_the_text_before_them() -> None:
-    stream = TurnStream()
-    take(stream, (1, STARTED), (1, text("I ")))
-    assert take(stream, (2, CALL), (3, CALLED)) == []
-    assert stream.is_incomplete
-    assert take(stream, (1, text("see", offset=2))) == [
-        ("1.1.1.5", "2:see"), ("1.1.1.5.d", "done 5"), ("2.1.2.0", "tool_call.started"),
-        ("3.1.2.0", "tool_call.completed"),
-    ]  # fmt: skip
-
-
 def test_text_that_was_lost_before_tool_calls_is_the_recorded_one() -> None:
     stream = TurnStream()
     take(stream, (1, STARTED), (1, text("I ")), (2, CALL))
@@ -166,91 +116,10 @@ def test_text_that_was_lost_before_tool_calls_is_the_recorded_one() -> None:
     assert [kind for _, kind in essence(gone.take_history((), {}, 2, is_all=False))] == ["tool_call.started"]
 
 
-def test_events_wait_for_those_before_them() -> None:
-    stream = TurnStream()
-    take(stream, (1, STARTED))
-    assert take(stream, (3, OTHER_CALL), (4, CALLED)) == []
-    assert stream.is_incomplete
-    missed = [received(restarted(0), 2)]
-    shown = stream.take_history(missed, {}, 4, is_all=False)
-    assert [kind for _, kind in essence(shown)] == ["restarted", "tool_call.started", "tool_call.completed"]
-
-
 def test_events_that_are_kept_nowhere_are_passed_over() -> None:
     stream = TurnStream()
     shown = stream.take_history([received(completed("all"), 7)], {}, 7, is_all=True)
     assert essence(shown) == [("6.1.1.3", "0:all"), ("6.1.1.3.d", "done 3"), ("7.1.1.0", "completed")]
-
-
-def test_text_of_the_next_attempt_waits_for_the_restart_and_voids_the_old_one() -> None:
-    stream = TurnStream()
-    events = [
-        (1, STARTED), (1, text("old")), (2, text("new", attempt=2)), (1, text(" text", offset=3)),
-        (2, restarted(0)), (1, text("er", offset=8)), (2, completed("unheard of")), (3, completed("newer")),
-    ]  # fmt: skip
-    assert take(stream, *events) == [
-        ("1.1.1.0", "started"), ("1.1.1.3", "0:old"), ("1.1.1.8", "3: text"), ("2.2.1.0", "restarted"),
-        ("2.2.1.3", "0:new"), ("2.2.1.5", "3:er"), ("2.2.1.5.d", "done 5"), ("3.2.1.0", "completed"),
-    ]  # fmt: skip
-
-
-def test_a_reader_of_void_text_goes_on_with_the_restart() -> None:
-    stream = TurnStream(Cursor.parse("1.1.1.7"))
-    assert take(stream, (2, text("new", attempt=2)), (2, restarted(0))) == [
-        ("2.2.1.0", "restarted"), ("2.2.1.3", "0:new"),
-    ]  # fmt: skip
-
-
-def test_a_resumed_turn_goes_on_after_the_calls_that_were_made() -> None:
-    stream = TurnStream(Cursor.parse("3.1.2.0"))
-    events = [(4, restarted(1)), (4, text("so", step=2, attempt=2))]
-    assert take(stream, *events) == [("4.2.2.0", "restarted"), ("4.2.2.2", "0:so")]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "filled_in"),
-    [
-        ((), ["0:abcdef", "done 6"]),
-        ((text("ab"),), ["2:cdef", "done 6"]),
-        ((text("ab"), text("ef", offset=4), done(6)), ["2:cdef", "done 6"]),
-        ((text("abcdef"),), ["done 6"]),
-        ((text("abcdef"), done(6)), []),
-    ],
-)
-@pytest.mark.parametrize("cited", [0, 2])
-def test_text_that_was_lost_comes_before_the_end(pieces: tuple[Event, ...], filled_in: list[str], cited: int) -> None:
-    stream = TurnStream()
-    take(stream, (1, STARTED), *((1, piece) for piece in pieces))
-    # Citations are recorded with the reply.
-    citations = [(2 + number, CITED) for number in range(cited)]
-    assert take(stream, *citations) == []
-    shown = take(stream, (2 + cited, completed("abcdef")))
-    assert [kind for _, kind in shown] == [*filled_in, *["citation.added"] * cited, "completed"]
-
-
-def test_a_gap_in_the_text_is_noticed_and_mended_by_what_is_sent_again() -> None:
-    stream = TurnStream()
-    take(stream, (1, STARTED), (1, text("ab")))
-    assert take(stream, (1, text("ef", offset=4))) == []
-    assert stream.is_incomplete
-    assert take(stream, (1, text("abcdef"))) == [("1.1.1.6", "2:cdef")]
-    assert not stream.is_incomplete
-
-
-def test_a_reply_without_text_adds_nothing() -> None:
-    assert [kind for _, kind in take(TurnStream(), (1, STARTED), (2, completed("")))] == ["started", "completed"]
-
-
-def test_a_turn_that_waited_starts_later() -> None:
-    queued = TurnQueued(**IDS, position=1, user_message_id="m")
-    assert take(TurnStream(), (1, queued), (2, STARTED)) == [("1.1.1.0", "queued"), ("2.1.1.0", "started")]
-
-
-def test_nothing_comes_after_the_end() -> None:
-    stream = TurnStream()
-    events = [(1, STARTED), (5, text("held", step=2)), (2, FAILED), (1, text("late"))]
-    assert [kind for _, kind in take(stream, *events)] == ["started", "failed"]
-    assert not stream.is_incomplete
 
 
 def test_cursors_are_texts_and_growing_numbers() -> None:
