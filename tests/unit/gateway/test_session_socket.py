@@ -248,9 +248,8 @@ async def test_a_turn_is_cancelled(public: Gateway) -> None:
         assert (socket.error["ref"], socket.error["error"]["type"]) == ("x", "not_found_error")
 
 
-@pytest.mark.parametrize(
-    ("frame", "kind"),
-    [
+async def test_a_bad_message_is_an_error_and_no_end(public: Gateway) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"text": "{"}, "invalid_request_error"),
         ({"bytes": b"{}"}, "invalid_request_error"),
         ({"text": "[]"}, "validation_error"),
@@ -268,17 +267,17 @@ async def test_a_turn_is_cancelled(public: Gateway) -> None:
         ({"text": f'{{"type": "resolve", "turn_id": "{SESSION}", "action_id": "a", "decision": "approve"}}'},
          "not_found_error"),
         ({"text": f'{{"type": "resolve", "turn_id": "{SESSION}", "action_id": "{SESSION}"}}'}, "validation_error"),
-    ],
-)  # fmt: skip
-async def test_a_bad_message_is_an_error_and_no_end(public: Gateway, frame: dict[str, Any], kind: str) -> None:
+    ]  # fmt: skip
     async with opened(public) as socket:
-        socket.send_raw(**frame)
-        socket.send(type="ping", ref="still there")
-        await socket.until(lambda it: "pong" in it.names)
-        assert socket.names == ["error", "pong"]
-        assert socket.error["error"]["type"] == kind
-        assert {"message", "correlation_id"} <= set(socket.error["error"])
-        assert public.bus.sent == []
+        for frame, kind in cases:
+            socket.messages.clear()
+            socket.send_raw(**frame)
+            socket.send(type="ping", ref="still there")
+            await socket.until(lambda it: "pong" in it.names)
+            assert socket.names == ["error", "pong"], frame
+            assert socket.error["error"]["type"] == kind
+            assert {"message", "correlation_id"} <= set(socket.error["error"])
+    assert public.bus.sent == []
 
 
 async def test_subscribe_replays_what_came_after_a_message(public: Gateway) -> None:
