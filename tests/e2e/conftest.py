@@ -115,12 +115,6 @@ async def as_alice(stack: RunningStack, alice: Caller) -> AsyncIterator[Api]:
 
 
 @pytest.fixture
-async def as_bob(stack: RunningStack, bob: Caller) -> AsyncIterator[Api]:
-    async with new_client(stack.base_url, bob.secret) as client:
-        yield Api(client)
-
-
-@pytest.fixture
 async def as_mallory(stack: RunningStack, mallory: Caller) -> AsyncIterator[Api]:
     async with new_client(stack.base_url, mallory.secret) as client:
         yield Api(client)

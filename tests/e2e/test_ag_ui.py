@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 
 from tests.e2e.api import MODEL, Api, check_error, configuration, unique
 from tests.e2e.conftest import Caller
-from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_a2a import agent_key
 from tests.e2e.test_waits import BOTH, GUARDED, ORDER_STATUS
@@ -95,26 +94,6 @@ async def test_a_thread_is_a_session_and_only_new_messages_are_new(stack: Runnin
     assert (await api.http.get(f"/sessions/{session}/")).json()["status"] == "active"
 
 
-async def test_two_first_runs_at_once_make_one_session(stack: RunningStack, api: Api, as_alice: Api) -> None:
-    body = configuration(name=unique("Shared"), is_shared=True)
-    key = (await as_alice.http.post("/agent/", json=body)).json()["agent_key"]
-    agent, thread = Agent(as_alice.http, f"{stack.base_url}/ag-ui/{key}"), unique()
-    runs = await asyncio.gather(*(agent.run(run_of(thread, user(f"message {number}"))) for number in range(4)))
-    assert len({session_of(events)[0] for events in runs}) == 1
-    assert len(await as_alice.messages(session_of(runs[0])[0])) == 8
-
-
-async def test_a_thread_belongs_to_a_user(stack: RunningStack, as_alice: Api, as_bob: Api) -> None:
-    body = configuration(name=unique("Shared"), is_shared=True)
-    key = (await as_alice.http.post("/agent/", json=body)).json()["agent_key"]
-    thread = unique()
-    sessions = {
-        session_of(await Agent(who.http, f"{stack.base_url}/ag-ui/{key}").run(run_of(thread, user("hello"))))[0]
-        for who in (as_alice, as_bob)
-    }
-    assert len(sessions) == 2
-
-
 async def test_approvals_are_interrupts_and_client_tools_are_pending_calls(stack: RunningStack, api: Api) -> None:
     agent, thread = await agent_of(stack, api, BOTH, **GUARDED), unique()
     asked = user(unique("refund"))
@@ -140,49 +119,6 @@ async def test_approvals_are_interrupts_and_client_tools_are_pending_calls(stack
     assert text_of(whole) == (await api.turn(session, turn))["reply"]["response"]["content"]
     assert text_of(await agent.run(run)) == text_of(whole)
     assert len(await api.messages(session)) == 2
-
-
-async def test_a_new_message_ends_a_wait_for_the_clients_own_tool(stack: RunningStack, api: Api) -> None:
-    agent, thread = await agent_of(stack, api, "openai:stub-client", client_tools=[ORDER_STATUS]), unique()
-    asked = user("where is it?")
-    waiting = await agent.run(run_of(thread, asked))
-    (pending,) = waiting[-1].outcome.pending_tool_call_ids
-    call = {"id": pending, "type": "function", "function": {"name": "order_status", "arguments": "{}"}}
-    history = [asked, {"id": "a1", "role": "assistant", "toolCalls": [call]}]
-    again = await agent.run(run_of(thread, *history, user("never mind")))
-    assert again[-1].outcome.pending_tool_call_ids
-    session, turn = session_of(waiting)
-    assert (await api.turn(session, turn))["status"] == "cancelled"
-
-
-async def test_tools_and_context_of_a_client(stack: RunningStack, api: Api, model: HeldModel) -> None:
-    agent, message = await agent_of(stack, api, "openai:stub-client"), unique("where")
-    context = [{"description": "The page", "value": "checkout"}]
-    system = {"id": "s", "role": "system", "content": "Be brief."}
-    run = run_of(unique(), system, user(message), tools=[ORDER_STATUS], context=context)
-    events = await agent.run(run)
-    assert len(events[-1].outcome.pending_tool_call_ids) == 1
-    (body,) = model.asked(message)
-    assert "Be brief.\n\nThe page:\ncheckout" in json.dumps(body["messages"], ensure_ascii=False).replace("\\n", "\n")
-    assert [tool["function"]["name"] for tool in body["tools"]] == ["order_status"]
-
-
-async def test_what_cannot_be_is_refused(stack: RunningStack, api: Api, anonymous: httpx.AsyncClient) -> None:
-    agent = await agent_of(stack, api)
-    check_error(await agent.post({"threadId": "t"}), 422, "validation_error")
-    check_error(await agent.post(run_of("t", user(" "))), 422, "validation_error")
-    check_error(await agent.post(run_of("t")), 422, "validation_error")
-    check_error(await agent.post(run_of("t", user("x"), forwardedProps={"colour": 1})), 422, "validation_error")
-    check_error(await agent.post(run_of("t", user("x"), resume=[{}])), 422, "validation_error")
-    check_error(
-        await Agent(api.http, f"{stack.base_url}/ag-ui/nobody").post(run_of("t", user("x"))), 404, "not_found_error"
-    )
-    check_error(await Agent(anonymous, f"{stack.base_url}/ag-ui/nobody").post({}), 401, "authentication_error")
-
-
-async def test_a_model_that_fails_is_a_run_error(stack: RunningStack, api: Api) -> None:
-    events = await (await agent_of(stack, api, "openai:stub-error-400")).run(run_of(unique(), user("hello")))
-    assert (events[-1].type, events[-1].code) == (EventType.RUN_ERROR, "model_error")
 
 
 async def test_visitors_talk_to_a_public_agent(stack: RunningStack, api: Api, anonymous: httpx.AsyncClient) -> None:

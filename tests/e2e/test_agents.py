@@ -1,6 +1,5 @@
 """Stored agents, their versions and who sees them."""
 
-import asyncio
 import re
 
 from tests.e2e.api import Api, check_error, configuration, unique
@@ -53,31 +52,3 @@ async def test_a_version_for_every_changed_configuration(api: Api) -> None:
     assert first["system_config"] == agent["system_config"]
     for missing in ("9.9.9", "latest", "1..0", "1.0.0.0.0.0"):
         check_error(await api.http.get(f"{path}versions/{missing}/"), 404, "not_found_error")
-
-
-async def test_changes_at_once_are_all_kept(api: Api) -> None:
-    agent = (await api.http.post("/agent/", json=configuration())).json()
-    path = f"/agent/{agent['id']}/"
-    prompts = [f"Prompt {number}." for number in range(6)]
-    replies = await asyncio.gather(*(api.http.patch(path, json={"system_prompt": prompt}) for prompt in prompts))
-    assert {reply.status_code for reply in replies} == {200}
-    assert len({reply.json()["version_number"] for reply in replies}) == 6
-    versions = (await api.http.get(f"{path}versions/")).json()["versions"]
-    assert {version["system_config"]["system_prompt"] for version in versions[:-1]} == set(prompts)
-
-
-async def test_agents_of_one_name_have_different_keys(api: Api) -> None:
-    name = unique("twin")
-    replies = await asyncio.gather(
-        *(api.http.post("/agent/", json={**configuration(), "name": name}) for _ in range(5))
-    )
-    assert {reply.status_code for reply in replies} == {201}
-    assert len({reply.json()["agent_key"] for reply in replies}) == 5
-
-
-async def test_a_change_that_is_not_valid_changes_nothing(api: Api) -> None:
-    agent = (await api.http.post("/agent/", json=configuration())).json()
-    path = f"/agent/{agent['id']}/"
-    for change in ({"agent_type": "wizard"}, {"llm_config": {"model": "nobody:x"}}, {"nmae": "x"}, {"name": ""}, []):
-        check_error(await api.http.patch(path, json=change), 422, "validation_error")
-    assert (await api.http.get(path)).json() == agent

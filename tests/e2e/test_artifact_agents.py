@@ -4,7 +4,6 @@ import base64
 import io
 from typing import Any
 
-import pytest
 from python_calamine import CalamineWorkbook
 
 from tests.e2e.api import Api, check_error
@@ -69,19 +68,3 @@ async def test_an_image_reaches_a_model_that_sees_and_no_other(api: Api) -> None
             else:
                 encoded = base64.b64encode(png()).decode()
                 assert f"data:image/png;base64,{encoded}" in reply.json()["response"]["content"]
-
-
-@pytest.mark.parametrize("who", ["another session's", "a colleague's", "another company's"])
-async def test_files_of_others_cannot_be_given_to_an_agent(
-    as_alice: Api, as_bob: Api, as_mallory: Api, who: str
-) -> None:
-    other = {"another session's": as_alice, "a colleague's": as_bob, "another company's": as_mallory}[who]
-    theirs = await as_alice.session(SEEING)
-    document = await upload(as_alice, theirs, "secret.txt", b"the secret of Alice")
-    picture = await upload(as_alice, theirs, "secret.png", png())
-    own = await other.session(SEEING)
-    for block in (file(document), file(picture), {"type": "image", "url": picture["url"]}):
-        reply = await other.execute(own, [text("Tell me."), block])
-        check_error(reply, 404, "not_found_error")
-        assert "secret" not in reply.text
-    assert await other.messages(own) == []

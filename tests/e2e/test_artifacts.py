@@ -78,14 +78,6 @@ async def test_from_the_upload_to_the_end_of_the_session(
     assert (await api.http.get(f"/artifacts/{guide['artifact_id']}/")).status_code == 404
 
 
-async def test_what_is_too_large_is_refused_while_it_comes_in(api: Api) -> None:
-    session = await api.session()
-    content = io.BytesIO(b"x" * (50 * MEGABYTE + 1))
-    reply = await api.http.post(f"/sessions/{session}/artifacts/", files={"file": ("a.txt", content)})
-    assert (reply.status_code, reply.json()["error"]["type"]) == (413, "request_too_large")
-    assert (await api.http.get(f"/sessions/{session}/artifacts/")).json()["total"] == 0
-
-
 @pytest.mark.slow(covered_by="integration/artifacts/test_downloads.py::test_every_artifact_of_a_session_in_one_archive")
 async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) -> None:
     session, size, count = await api.session(), 24 * MEGABYTE, 10

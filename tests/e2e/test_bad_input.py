@@ -64,31 +64,6 @@ async def test_wrong_configurations(api: Api, fields: dict[str, Any]) -> None:
     assert name not in (await api.http.get("/sessions/")).text
 
 
-async def test_what_is_no_configuration_cannot_be_validated(api: Api) -> None:
-    for body in (b"[]", b'"agent"', b"null", b"{}", b'{"content": "hi"}'):
-        reply = await api.http.post("/agent/validate/", content=body, headers={"content-type": JSON})
-        check_error(reply, *INVALID)
-
-
-async def test_a_missing_slash_leads_to_the_right_path(api: Api, session: str) -> None:
-    reply = await api.http.post(f"/runtime/{session}/execute", json={"content": "hi"})
-    assert reply.status_code == 308
-    assert reply.headers["location"] == f"/api/v1/runtime/{session}/execute/"
-    followed = await api.http.post(f"/runtime/{session}/execute", json={"content": "hi"}, follow_redirects=True)
-    assert followed.status_code == 200
-    listed = await api.http.get("/sessions?limit=1", follow_redirects=True)
-    assert len(listed.json()["sessions"]) == 1
-
-
-async def test_a_long_message(api: Api, session: str) -> None:
-    text = ("ünïcödé 🦊 " * 10_000)[:100_000]
-    assert len(text) == 100_000
-    reply = await api.execute(session, text)
-    assert reply.status_code == 200
-    assert (await api.messages(session))[0]["content"] == text
-    assert reply.json()["response"]["content"] == f"You said: {text}"
-
-
 async def test_unusual_characters_are_kept(api: Api, session: str) -> None:
     text = "tab\t nl\n cr\r del\x7f nel\x85 ls\u2028 bom\ufeff rtl\u202e max\U0010ffff \ue000 \\u0000 \\ \" ' 🏳️‍🌈"
     assert (await api.execute(session, text)).status_code == 200
@@ -101,12 +76,11 @@ async def test_unusual_characters_are_kept(api: Api, session: str) -> None:
     assert "".join(deltas) == f"You said: {text}"
 
 
-@pytest.mark.parametrize("size", [513 * 1024, 10 * 1024 * 1024])
 @pytest.mark.parametrize("form", ["declared", "chunked"])
 async def test_a_body_too_large_reaches_a_client_that_sends_without_waiting(
-    api: Api, stack: RunningStack, session: str, form: str, size: int
+    api: Api, stack: RunningStack, session: str, form: str
 ) -> None:
-    body = json.dumps({"content": "x" * size}).encode()
+    body = json.dumps({"content": "x" * 10 * 1024 * 1024}).encode()
     status, answer = send_raw(stack, f"/runtime/{session}/execute/", body, chunked=form == "chunked")
     assert status == 413
     assert answer["error"]["type"] == "request_too_large"

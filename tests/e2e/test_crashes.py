@@ -127,33 +127,6 @@ async def _all_asked_again(load: Load) -> bool:
 
 @pytest.mark.crash("runtime")
 @pytest.mark.slow
-async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api, model: HeldModel) -> None:
-    session = await api.session("openai:stub-halt-slow-4000")
-    events, killed = [], 0
-    with model.held():
-        async for event in api.events(session, "tell me"):
-            events.append(event)
-            if event.name == "turn.output_text.delta" and not killed:
-                killed = await asyncio.to_thread(breakable.kill, "runtime")
-                model.release()
-    names = [event.name for event in events]
-    assert names[0] == "turn.started"
-    assert names[-1] == "turn.completed"
-    again = names.index("turn.restarted")
-    assert names.count("turn.restarted") == 1
-    # What was streamed before is void: the second attempt begins anew.
-    deltas = [event.data for event in events[again:] if event.name == "turn.output_text.delta"]
-    assert {delta["attempt"] for delta in deltas} == {2}
-    text = ""
-    for delta in deltas:
-        assert delta["offset"] == len(text)
-        text += delta["text"]
-    assert text == events[-1].data["response"]["content"]
-    assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"]
-
-
-@pytest.mark.crash("runtime")
-@pytest.mark.slow
 async def test_runtime_killed_twice_while_turns_wait_in_line(
     breakable: RunningStack, api: Api, event_log: EventLog
 ) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.made_entities import Entities, content_of
 from tests.e2e.running_stack import RunningStack
 from tests.support.declared_operations import OPERATIONS, Operation
 
-# Dead letters are made on the bus: tests/e2e/test_operations.py.
+# Dead letters are made on the bus: tests/integration/gateway/test_operations.py.
 OF_ENTITIES = [
     each for each in OPERATIONS if each.parameters and each.callers and not str(each).startswith("dead_letters.")
 ]

@@ -1,10 +1,10 @@
-"""API keys: who is let in, for how long and for what."""
+"""API keys and public keys: who is let in, from where, for how long and for what."""
 
 from typing import Any
 
 import httpx
 
-from tests.e2e.api import Api, check_error, new_client, unique
+from tests.e2e.api import Api, check_error, configuration, new_client, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.support.waiting import until
@@ -20,30 +20,6 @@ async def make_key(api: Api, **fields: Any) -> dict[str, Any]:
 async def refused(client: httpx.AsyncClient, key: str) -> httpx.Response | None:
     reply = await client.get("/me/", headers={"x-api-key": key})
     return reply if reply.status_code == 401 else None
-
-
-async def test_a_key_is_a_bearer_too_and_counts_for_nothing_elsewhere(
-    anonymous: httpx.AsyncClient, stack: RunningStack
-) -> None:
-    assert (await anonymous.get("/me/", headers={"authorization": f"Bearer {stack.api_key}"})).status_code == 200
-    basic = await anonymous.get("/me/", headers={"authorization": f"Basic {stack.api_key}"})
-    check_error(basic, 401, "authentication_error")
-    check_error(await anonymous.get("/me/", params={"x-api-key": stack.api_key}), 401, "authentication_error")
-
-
-async def test_a_key_from_its_creation_to_its_revocation(api: Api, anonymous: httpx.AsyncClient) -> None:
-    key = await make_key(api, scopes=["agents:read"])
-    assert key["secret"].startswith(key["prefix"])
-    listed = (await api.http.get("/api-keys/", params={"limit": 200})).text
-    assert key["id"] in listed
-    assert key["secret"] not in listed
-    used = {"x-api-key": key["secret"]}
-    assert (await anonymous.get("/me/", headers=used)).json()["scopes"] == ["agents:read"]
-    assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
-    reply = await until(lambda: refused(anonymous, key["secret"]))
-    error = check_error(reply, 401, "authentication_error")
-    assert "revoked" in error["message"]
-    assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
 
 
 async def test_a_key_revoked_by_an_operator_stops_within_seconds(
@@ -74,3 +50,80 @@ async def test_revocation_ends_open_streams(stack: RunningStack, api: Api, model
 
 async def _answered(api: Api, session: str) -> bool:
     return len(await api.messages(session)) == 2
+
+
+PAGE = f"https://{unique('shop')}.example"
+ELSEWHERE = "https://elsewhere.example"
+
+
+async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.AsyncClient) -> None:
+    body = configuration(name=unique("Open"), system_prompt="none of your business")
+    agent = (await api.http.post("/agent/", json={**body, "is_public": True, "allowed_origins": [PAGE]})).json()
+    public = {"params": {"agent_key": agent["agent_key"]}, "headers": {"origin": PAGE}}
+    asked = {"origin": PAGE, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    allowed = await anonymous.options("/sessions/", params=public["params"], headers=asked)
+    assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, PAGE)
+
+    opened = await anonymous.post("/sessions/", json={}, **public)
+    assert (opened.status_code, opened.headers["access-control-allow-origin"]) == (201, PAGE)
+    session = opened.json()["session_id"]
+    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **public)
+    assert (answer.status_code, answer.json()["success"]) == (200, True)
+    history = (await anonymous.get(f"/runtime/{session}/messages/", **public)).json()
+    assert history["total"] == 2
+    stream = f"/runtime/{session}/turns/{answer.json()['turn_id']}/events/"
+    followed = await anonymous.get(stream, **public)
+    assert followed.headers["access-control-allow-origin"] == PAGE
+    assert "event: turn.completed\n" in followed.text
+    shown = await anonymous.get(f"/sessions/{session}/", **public)
+    assert shown.json()["agent_id"] == agent["id"]
+    assert "none of your business" not in shown.text
+
+    files = {"file": ("note.txt", b"from a page")}
+    uploaded = await anonymous.post(f"/sessions/{session}/artifacts/", files=files, **public)
+    assert (uploaded.status_code, uploaded.headers["access-control-allow-origin"]) == (201, PAGE)
+    place = f"/sessions/{session}/artifacts/{uploaded.json()['artifact_id']}"
+    assert (await anonymous.get(f"{place}/download/", **public)).content == b"from a page"
+    assert (await api.http.get(f"{place}/download/")).content == b"from a page"
+    check_error(await anonymous.post(f"{place}/copy-to-platform/", **public), 403, "permission_error")
+
+    own = await api.session()
+    check_error(await anonymous.get(f"/runtime/{own}/messages/", **public), 404, "not_found_error")
+    own_turn = (await api.execute(own, "hello")).json()["turn_id"]
+    check_error(await anonymous.get(f"/runtime/{own}/turns/{own_turn}/events/", **public), 404, "not_found_error")
+    check_error(await anonymous.get(f"/sessions/{own}/artifacts/", **public), 404, "not_found_error")
+    check_error(await anonymous.post(f"/sessions/{own}/artifacts/", files=files, **public), 404, "not_found_error")
+    check_error(await anonymous.get("/sessions/", **public), 403, "permission_error")
+    check_error(await anonymous.delete(f"/sessions/{session}/", **public), 403, "permission_error")
+    strange = {**public, "headers": {"origin": ELSEWHERE}}
+    check_error(await anonymous.post("/sessions/", json={}, **strange), 403, "permission_error")
+
+    assert (await api.http.patch(f"/agent/{agent['id']}/", json={"is_public": False})).status_code == 200
+
+    async def closed() -> httpx.Response | None:
+        reply = await anonymous.post("/sessions/", json={}, **public)
+        return reply if reply.status_code == 401 else None
+
+    check_error(await until(closed), 401, "authentication_error")
+
+
+async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonymous: httpx.AsyncClient) -> None:
+    agent = (await api.http.post("/agent/", json=configuration())).json()
+    wanted = {"agent_id": agent["id"], "allowed_origins": [PAGE], "scopes": ["sessions:write", "sessions:read"]}
+    check_error(await as_mallory.http.post("/connections/", json=wanted), 404, "not_found_error")
+    made = await api.http.post("/connections/", json=wanted)
+    assert made.status_code == 201, made.text
+    connection = made.json()
+    public = {"params": {"connection_key": connection["connection_key"]}, "headers": {"origin": PAGE}}
+    session = (await anonymous.post("/sessions/", json={}, **public)).json()["session_id"]
+    answer = await anonymous.post(f"/runtime/{session}/execute/", json={"content": "hello"}, **public)
+    check_error(answer, 403, "permission_error")
+    check_error(await as_mallory.http.get(f"/connections/{connection['id']}/"), 404, "not_found_error")
+    assert (await api.http.delete(f"/connections/{connection['id']}/")).status_code == 204
+
+    async def gone() -> httpx.Response | None:
+        reply = await anonymous.get(f"/sessions/{session}/", **public)
+        return reply if reply.status_code == 401 else None
+
+    check_error(await until(gone), 401, "authentication_error")
+    assert (await api.http.get(f"/sessions/{session}/")).status_code == 200, "sessions stay the company's"

@@ -1,6 +1,5 @@
 """``/mcp`` of the whole system, by the official client, and by an agent of ours that asks another one."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -10,14 +9,11 @@ from mcp.shared.exceptions import MCPError
 from deploy.local.ports import choose_free
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
-from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RECEIVERS, RunningStack
 from tests.e2e.test_artifacts import upload
 from tests.e2e.test_knowledge import knowledge_base  # noqa: F401
-from tests.e2e.test_waits import GUARDED, by_kind, path_of
 from tests.support.mcp_client import ERAS, mcp_client, text_of
 from tests.support.tcp_proxy import TcpProxy
-from tests.support.waiting import until
 
 ECHO = "openai:stub-echo"
 
@@ -123,38 +119,6 @@ async def test_nobody_sees_what_others_have(as_alice: Api, stack: RunningStack, 
                     await client.read_resource(uri)
 
 
-async def test_a_waiting_turn_goes_on_when_it_is_answered(api: Api, stack: RunningStack) -> None:
-    key = await agent(api, "openai:stub-tool-client", **GUARDED)
-    async with mcp_client(stack.base_url, stack.api_key) as client:
-        await client.list_tools()
-        waiting = answer_of(await client.call_tool("ask_agent", {"agent_key": key, "message": unique("refund")}))
-        assert waiting["status"] == "waiting"
-        read = answer_of(await client.call_tool("read_session", {"session_id": waiting["session_id"]}))
-        assert len(read["required_actions"]) == 2
-        approval, result = by_kind(waiting["required_actions"])
-        place = (waiting["session_id"], waiting["turn_id"])
-        assert (await api.http.post(path_of(*place, approval), json={"decision": "approve"})).status_code == 200
-        assert (await api.http.post(path_of(*place, result), json={"output": "paid"})).status_code == 200
-        await api.turn_ended(*place)
-        read = answer_of(await client.call_tool("read_session", {"session_id": waiting["session_id"]}))
-    assert [each["role"] for each in read["messages"]] == ["user", "assistant"]
-    assert read["required_actions"] == []
-
-
-@pytest.mark.parametrize("mode", ERAS)
-async def test_a_cancelled_request_cancels_its_turn(api: Api, stack: RunningStack, model: HeldModel, mode: str) -> None:
-    key, message = await agent(api, "openai:stub-hold"), unique("cancelled")
-    with model.held():
-        async with mcp_client(stack.base_url, stack.api_key, mode=mode) as client:
-            asking = asyncio.create_task(client.call_tool("ask_agent", {"agent_key": key, "message": message}))
-            await until(lambda: _asked(model, message))
-            sessions = (await api.http.get("/sessions/", params={"limit": 1})).json()["sessions"]
-            [said] = await api.messages(sessions[0]["session_id"])
-            asking.cancel()
-            turn = await api.turn_ended(sessions[0]["session_id"], said["turn_id"])
-    assert turn["status"] == "cancelled"
-
-
 async def test_an_agent_asks_another_one_by_its_toolset(api: Api, stack: RunningStack) -> None:
     asked = await agent(api)
     port = choose_free()
@@ -184,7 +148,3 @@ async def test_an_agent_asks_another_one_by_its_toolset(api: Api, stack: Running
     answer = json.loads(call["output"])
     assert (answer["status"], answer["reply"]) == ("completed", f"You said: {question}")
     assert [message["role"] for message in await api.messages(answer["session_id"])] == ["user", "assistant"]
-
-
-async def _asked(model: HeldModel, message: str) -> Any:
-    return model.asked(message) or None

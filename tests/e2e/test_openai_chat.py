@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import struct
 from collections.abc import AsyncIterator
@@ -14,8 +13,8 @@ from openai import AsyncOpenAI
 
 from libs.contracts.identifiers import new_id
 from services.gateway.domain.accounts import ALL_SCOPES
-from tests.e2e.api import Api, configuration, new_client, unique
-from tests.e2e.conftest import Caller, make_caller, make_company
+from tests.e2e.api import Api, configuration, unique
+from tests.e2e.conftest import Caller, make_caller
 from tests.e2e.running_stack import RunningStack
 from tests.servers.model_stub import TEXT
 from tests.support.scans import png
@@ -98,34 +97,6 @@ async def test_functions_of_the_client_are_called_and_answered(client: AsyncOpen
     assert "42" in (second.choices[0].message.content or "")
 
 
-async def test_an_agent_that_changes_is_another_one_at_once(api: Api, client: AsyncOpenAI) -> None:
-    made = await api.http.post("/agent/", json={**configuration("openai:stub"), "name": unique("changing agent")})
-    model, path = made.json()["agent_key"], f"/agent/{made.json()['id']}/"
-    hashes = set()
-    for prompt in ("One.", "Two.", "Three."):
-        changed = await api.http.patch(path, json={"system_prompt": prompt})
-        assert changed.status_code == 200, changed.text
-        raw = await client.chat.completions.with_raw_response.create(model=model, messages=HELLO)
-        session = (await api.http.get(f"/sessions/{raw.headers['x-session-id']}/")).json()
-        assert session["agent_config"]["system_prompt"] == prompt
-        hashes.add(session["config_hash"])
-    assert len(hashes) == 3
-    assert (await api.http.delete(path)).status_code == 204
-    with pytest.raises(openai.NotFoundError) as gone:
-        await client.chat.completions.create(model=model, messages=HELLO)
-    assert gone.value.code == "model_not_found"
-
-
-async def test_calls_at_once_are_each_their_own(client: AsyncOpenAI) -> None:
-    # Of many calls at once a busy gateway puts some off, which the client repeats when it is told to.
-    patient = client.with_options(max_retries=20)
-    replies = await asyncio.gather(
-        *(patient.chat.completions.create(model="openai:stub", messages=HELLO) for _ in range(24))
-    )
-    assert {reply.choices[0].message.content for reply in replies} == {TEXT}
-    assert len({reply.id for reply in replies}) == 24
-
-
 async def test_images_in_messages_reach_a_model_that_sees(api: Api, client: AsyncOpenAI) -> None:
     """They are artifacts of the session, the conversation's as well, and nothing of them is in the turn."""
     model = await agent(api, "openai:stub-echo")
@@ -150,73 +121,6 @@ async def test_images_in_messages_reach_a_model_that_sees(api: Api, client: Asyn
     assert f"data:image/png;base64,{scan}" in streamed
     with pytest.raises(openai.BadRequestError):
         await client.chat.completions.create(model=BUILTIN, messages=messages)
-
-
-async def test_a_response_takes_images_in_its_session(api: Api, client: AsyncOpenAI) -> None:
-    model = await agent(api, "openai:stub-echo")
-    url = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
-    parts: Any = [{"type": "input_text", "text": "And?"}, {"type": "input_image", "image_url": url, "detail": "auto"}]
-    first = await client.responses.create(model=model, input=[{"role": "user", "content": parts}])
-    assert url in first.output_text
-    second = await client.responses.create(
-        model=model, input=[{"role": "user", "content": parts}], previous_response_id=first.id
-    )
-    assert url in second.output_text
-    turn = second.id.removeprefix("resp_")
-    raw = await client.responses.with_raw_response.retrieve(second.id)
-    listed = (await api.http.get(f"/sessions/{raw.headers['X-Session-ID']}/artifacts/")).json()
-    assert listed["total"] == 1, f"the same image again is the same artifact ({turn})"
-
-
-async def test_bad_calls_raise_the_clients_own_errors(stack: RunningStack, client: AsyncOpenAI) -> None:
-    create = client.chat.completions.create
-    refusals: list[tuple[type[openai.APIStatusError], dict[str, Any]]] = [
-        (openai.NotFoundError, {"model": "nobody"}),
-        (openai.NotFoundError, {"model": "nothing:at-all"}),
-        (openai.BadRequestError, {"seed": 1}),
-        (openai.BadRequestError, {"n": 2}),
-        (openai.BadRequestError, {"extra_body": {"colour": "red"}}),
-        (openai.BadRequestError, {"messages": []}),
-        (openai.BadRequestError, {"messages": [{"role": "user", "content": "nul \0"}]}),
-        (openai.BadRequestError, {"tool_choice": "required"}),
-    ]
-    for error, fields in refusals:
-        with pytest.raises(error):
-            await create(**{"model": BUILTIN, "messages": HELLO, **fields})
-    for url in ("data:image/png;base64,AAAA", "http://127.0.0.1/a.png"):
-        with pytest.raises(openai.BadRequestError):
-            await create(model=BUILTIN, messages=[{"role": "user", "content": [picture(url)]}])
-    with pytest.raises(openai.APIStatusError) as large:
-        await create(model=BUILTIN, messages=[{"role": "user", "content": "x" * 2_000_000}])
-    assert large.value.status_code == 413
-    async with client_of(stack, "aes_" + "x" * 43) as stranger:
-        with pytest.raises(openai.AuthenticationError):
-            await stranger.chat.completions.create(model=BUILTIN, messages=HELLO)
-
-
-async def test_an_approval_is_a_conflict_until_it_is_given(api: Api, client: AsyncOpenAI) -> None:
-    model = await agent(
-        api,
-        "openai:stub-tool",
-        agent_type="react_agent",
-        tools=["calculator"],
-        tool_policies={"calculator": {"approval": "always"}},
-    )
-    with pytest.raises(openai.ConflictError) as waits:
-        await client.chat.completions.create(model=model, messages=HELLO)
-    assert waits.value.code == "requires_action"
-    headers = waits.value.response.headers
-    assert headers["x-should-retry"] == "false"
-    actions = (await api.http.get("/actions/", params={"limit": 50})).json()["actions"]
-    [action] = [each for each in actions if each["turn_id"] in waits.value.message]
-    path = f"/runtime/{action['session_id']}/turns/{action['turn_id']}/"
-    resolved = await api.http.post(f"{path}actions/{action['action_id']}/", json={"decision": "approve"})
-    assert resolved.status_code == 200, resolved.text
-
-    async def reply() -> Any:
-        return (await api.http.get(path)).json().get("reply")
-
-    assert (await until(reply))["response"]["content"] == TEXT
 
 
 async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI) -> None:
@@ -293,29 +197,3 @@ async def test_companies_do_not_see_each_other(
             await stranger.vector_stores.files.create(mine.id, file_id=stored.id)
         assert (await own.files.content(stored.id)).read() == b"A secret of the harbour."
         assert (await own.vector_stores.retrieve(store.id)).name == "secrets"
-
-
-@pytest.mark.slow(
-    covered_by="integration/runtime/test_budgets.py::test_64_turns_at_once_overrun_a_budget_by_themselves_alone_on_two_workers"
-)
-async def test_turns_at_once_overrun_a_budget_by_no_more_than_themselves(stack: RunningStack) -> None:
-    caller = make_caller(stack, make_company(stack), "ada", ALL_SCOPES)
-    async with new_client(stack.base_url, caller.secret) as http, client_of(stack, caller.secret) as client:
-        model = await agent(Api(http))
-
-        async def ask() -> int:
-            try:
-                completion = await client.chat.completions.create(model=model, messages=HELLO)
-            except openai.RateLimitError:
-                return 0
-            assert completion.usage is not None
-            return completion.usage.total_tokens
-
-        each = await ask()
-        limit = 10 * each
-        made = await http.post("/budgets/", json={"period": "total", "tokens": limit, "key_id": caller.key_id})
-        assert made.status_code == 201, made.text
-        used = each + sum(await asyncio.gather(*(ask() for _ in range(64))))
-        assert limit <= used <= limit + 64 * each
-        with pytest.raises(openai.RateLimitError, match="budget"):
-            await client.chat.completions.create(model=model, messages=HELLO)

@@ -85,22 +85,6 @@ async def test_a_turn_that_ends_while_kafka_is_away_is_answered(
     assert len(model.asked(text)) == 1
 
 
-async def test_keys_are_checked_while_kafka_is_away(
-    breakable: RunningStack, api: Api, anonymous: httpx.AsyncClient
-) -> None:
-    """A revocation that the bus cannot carry takes effect all the same."""
-    made = await api.http.post("/api-keys/", json={"name": "short"})
-    used = {"x-api-key": made.json()["secret"]}
-    assert (await anonymous.get("/me/", headers=used)).status_code == 200
-    with breakable.stopped("kafka"):
-        breakable.aes("keys", "revoke", made.json()["id"])
-
-        async def refused() -> bool:
-            return (await anonymous.get("/me/", headers=used)).status_code == 401
-
-        await until(refused)
-
-
 @pytest.mark.outage("runtime")
 async def test_the_runtime_is_away(breakable: RunningStack, api: Api, model: HeldModel) -> None:
     session, text = await api.session("openai:stub-echo"), unique("away")

@@ -1,18 +1,16 @@
 """The Python client against the stack: its tutorial, and what it does when the service or the connection fails."""
 
-import asyncio
 import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from aes_client import AsyncClient, Client, RetryPolicy, tool
+from aes_client import Client, RetryPolicy
 
 from tests.e2e.api import unique
 from tests.e2e.held_model import HeldModel
@@ -99,64 +97,3 @@ def test_a_request_whose_answer_was_lost_is_carried_out_once(
         assert [each.turn_id for each in client.session(session.session_id).messages()] == [reply.turn_id] * 2
         assert len(model.asked(name)) == 1
         assert len(list(client.files.list(name=name))) == 1
-
-
-async def test_both_clients_see_the_same_turn(stack: RunningStack, client: Client) -> None:
-    session = client.sessions.create(
-        config={**CONFIG, "llm_config": {"model": "openai:stub-tool"}, "tools": ["calculator"]}
-    )
-    turn = session.start("what is it?")
-    async with AsyncClient(stack.base_url, stack.api_key) as asynchronous:
-        handle = asynchronous.session(session.session_id).turn(turn.turn_id)
-        seen = [event async for event in handle.stream()]
-        reply = await handle.reply(timeout=60)
-    assert [(event.id, event.type) for event in turn.stream() if not event.text] == [
-        (event.id, event.type) for event in seen if not event.text
-    ]
-    assert seen[-1].reply().response == reply.response == turn.reply().response
-
-
-@pytest.mark.failover("a client's stream, by another replica")
-@pytest.mark.slow
-def test_a_stream_goes_on_when_the_gateway_is_killed(breakable: RunningStack, client: Client) -> None:
-    session = client.sessions.create(config=CONFIG)
-    seen, pid = [], breakable.pid("gateway")
-    for event in session.stream("tell me"):
-        seen.append(event)
-        if len(seen) == 4:
-            breakable.kill("gateway")
-    reply = seen[-1].reply()
-    assert "".join(each.text for each in seen) == reply.response.content
-    assert len({each.id for each in seen}) == len(seen)
-    breakable.wait_replaced("gateway", pid)
-    assert [each.turn_id for each in session.messages()] == [reply.turn_id] * 2
-
-
-@pytest.mark.crash("runtime")
-@pytest.mark.slow
-def test_a_client_tool_answers_through_a_restart_of_the_runtime(breakable: RunningStack, client: Client) -> None:
-    asked, killed = [], threading.Event()
-
-    @tool
-    def order_status(order: int) -> dict[str, str]:
-        """The state of an order."""
-        asked.append(order)
-        breakable.kill("runtime")
-        killed.set()
-        return {"state": "paid"}
-
-    config = {**CONFIG, "llm_config": {"model": "openai:stub-client"}}
-    reply = client.sessions.create(config=config, tools=[order_status]).execute("Where is it?", timeout=240)
-    assert killed.is_set()
-    assert asked == [4711]
-    [call] = reply.response.tool_calls
-    assert (call.name, call.output) == ("order_status", '{"state":"paid"}')
-
-
-async def test_turns_are_waited_for_together(stack: RunningStack) -> None:
-    async with AsyncClient(stack.base_url, stack.api_key) as client:
-        config = {**CONFIG, "llm_config": {"model": "openai:stub"}}
-        sessions = await asyncio.gather(*(client.sessions.create(config=config) for _ in range(20)))
-        turns = await asyncio.gather(*(session.start(unique()) for session in sessions))
-        ended = await asyncio.gather(*(turn.wait(timeout=120) for turn in turns))
-    assert {each.status for each in ended} == {"completed"}

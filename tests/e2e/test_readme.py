@@ -105,17 +105,3 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert [page["total"] for page in result["history"]] == [6, 6, 6, 2]
     ends = {event["subject"] for event in result["timeline"] if event["type"] == "turn.completed"}
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
-
-
-@pytest.mark.slow(covered_by="test_the_quickstart_with_curl")
-def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
-    environment = {name: value for name, value in stack.environment.items() if name != "COLUMNS"}
-    command = [sys.executable, str(ROOT / "aes"), "demo"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\x1b" not in done.stdout
-    told, by_hand = done.stdout.split("9  Try it yourself")
-    assert max(map(len, told.splitlines())) <= 80
-    assert stack.base_url in by_hand
-    assert stack.api_key not in done.stdout

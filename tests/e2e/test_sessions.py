@@ -2,7 +2,6 @@
 
 import re
 
-import httpx
 import pytest
 
 from tests.e2e.api import Api, check_error, configuration, unique
@@ -35,22 +34,6 @@ async def test_a_session_from_its_creation_to_its_end(api: Api, event_log: Event
         ("session.created", session_id),
         ("session.deleted", session_id),
     ]
-
-
-async def test_a_fork_goes_on_beside_the_session_that_it_comes_from(api: Api) -> None:
-    source = await api.session("openai:stub-count")
-    first = (await api.execute(source, "I keep bees.")).json()
-    await api.execute(source, "I live in Skarholm.")
-    reply = await api.http.post(f"/sessions/{source}/fork/", json={"up_to_turn_id": first["turn_id"]})
-    assert reply.status_code == 201, reply.text
-    fork = reply.json()["session_id"]
-    assert reply.headers["location"] == f"/api/v1/sessions/{fork}/"
-    copied, original = await api.messages(fork), await api.messages(source)
-    assert [(m["role"], m["content"]) for m in copied] == [(m["role"], m["content"]) for m in original[:2]]
-    answered = (await api.execute(fork, "What do I keep?")).json()
-    assert answered["response"]["content"] == "3 messages"
-    assert (await api.http.get(f"/sessions/{fork}/")).json()["forked_from"] == source
-    assert (len(await api.messages(fork)), len(await api.messages(source))) == (4, 4)
 
 
 async def test_the_same_configuration_has_the_same_hash_however_it_is_written(api: Api) -> None:
@@ -92,43 +75,6 @@ async def test_sessions_of_stored_agents(api: Api) -> None:
     check_error(await api.http.post("/sessions/", json=both), 422, "validation_error")
 
 
-async def test_blocks_of_text_and_images(api: Api) -> None:
-    session = await api.session("openai:stub-echo")
-    blocks = [
-        {"type": "text", "text": "one"},
-        {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
-        {"type": "text", "text": "two"},
-    ]
-    assert (await api.execute(session, blocks)).status_code == 200
-    question = (await api.messages(session))[0]
-    assert question["content"].split() == ["one", "two"]
-    assert question["content_blocks"] == blocks
-
-
-@pytest.mark.parametrize("place", ["body", "header", "both", "none"])
-async def test_the_correlation_id_comes_back(api: Api, event_log: EventLog, place: str) -> None:
-    session = await api.session()
-    in_body, in_header = unique("Body_1.2:3"), unique("header")
-    body, headers = {"content": "hello"}, {}
-    if place in ("body", "both"):
-        body["correlation_id"] = in_body
-    if place in ("header", "both"):
-        headers["x-correlation-id"] = in_header
-    reply = await api.http.post(f"/runtime/{session}/execute/", json=body, headers=headers)
-    label = reply.json()["correlation_id"]
-    expected = {"body": in_body, "both": in_body, "header": in_header, "none": label}[place]
-    assert label == reply.headers["x-correlation-id"] == expected
-    events = await event_log.ended([label])
-    assert {event.subject for event in events} == {reply.json()["turn_id"]}
-
-
-async def test_one_correlation_id_may_be_used_many_times(api: Api) -> None:
-    label = unique("shared")
-    sessions = await api.sessions(3, "openai:stub-echo")
-    replies = [await api.execute(session, f"to {session}", x_correlation_id=label) for session in sessions]
-    assert [reply.json()["response"]["content"] for reply in replies] == [f"You said: to {s}" for s in sessions]
-
-
 async def test_what_agents_can_be_built_from(api: Api) -> None:
     tools = (await api.http.get("/tools/")).json()["tools"]
     assert {"calculator", "current_time", "http_get"} <= {tool["name"] for tool in tools}
@@ -148,16 +94,3 @@ async def test_http_get_does_not_reach_this_machine(api: Api, model: HeldModel, 
     assert (call["name"], call["arguments"], call["status"]) == ("http_get", {"url": address}, "failed")
     assert "isn't public" in call["output"]
     assert model.visits == 0
-
-
-async def test_public_pages_need_no_key(anonymous: httpx.AsyncClient) -> None:
-    for path, media_type in {
-        "/docs/": "text/html",
-        "/openapi.json": "application/json",
-        "/asyncapi.json": "application/json",
-    }.items():
-        reply = await anonymous.get(path)
-        assert reply.status_code == 200
-        assert reply.headers["content-type"].startswith(media_type)
-        if media_type == "text/html":
-            assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", reply.text)

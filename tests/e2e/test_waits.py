@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import orjson
 import psutil
 import pytest
-from websockets.asyncio.client import connect
 
 from deploy.local.ports import choose_free
 from tests.e2e.api import Api, check_error, new_client, unique
@@ -130,62 +128,6 @@ async def replica(stack: RunningStack, elsewhere: str) -> AsyncIterator[Api]:
         yield Api(client)
 
 
-@pytest.mark.slow(covered_by="integration/runtime/test_waits.py::test_of_two_answers_at_the_same_instant_one_wins")
-async def test_of_two_different_answers_at_once_on_two_gateways_one_wins(
-    api: Api, replica: Api, model: HeldModel
-) -> None:
-    for number in range(5):
-        session, accepted = await waiting_turn(api)
-        turn = accepted["turn_id"]
-        approval, result = by_kind(accepted["required_actions"])
-        answers = await asyncio.gather(
-            api.http.post(path_of(session, turn, approval), json={"decision": "approve"}),
-            replica.http.post(path_of(session, turn, approval), json={"decision": "deny"}),
-            api.http.post(path_of(session, turn, result), json={"output": "one"}),
-            replica.http.post(path_of(session, turn, result), json={"error": "two"}),
-        )
-        for pair in (answers[:2], answers[2:]):
-            assert sorted(each.status_code for each in pair) == [200, 409], [each.text for each in pair]
-        ended = await replica.turn_ended(session, turn)
-        made = {call["name"]: call["status"] for call in ended["reply"]["response"]["tool_calls"]}
-        wins = ["completed" if pair[0].status_code == 200 else "failed" for pair in (answers[:2], answers[2:])]
-        assert [made["calculator"], made["order_status"]] == wins, number
-
-
-async def test_too_late_is_a_conflict(api: Api) -> None:
-    session, accepted = await waiting_turn(api)
-    turn, actions = accepted["turn_id"], by_kind(accepted["required_actions"])
-    assert (await api.http.post(f"/runtime/{session}/turns/{turn}/cancel/")).status_code == 200
-    for action, answer in zip(actions, ({"decision": "approve"}, {"output": 1}), strict=True):
-        check_error(await api.http.post(path_of(session, turn, action), json=answer), 409, "conflict_error")
-    assert (await api.http.get("/actions/", params={"session_id": session})).json()["total"] == 0
-
-    session, accepted = await waiting_turn(api)
-    approval, _ = by_kind(accepted["required_actions"])
-    assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
-    late = await api.http.post(path_of(session, accepted["turn_id"], approval), json={"decision": "approve"})
-    check_error(late, 409, "conflict_error")
-
-
-async def test_a_message_behind_a_waiting_turn_waits_with_it(api: Api) -> None:
-    session, accepted = await waiting_turn(api)
-    behind = await api.in_background(session, "and then?")
-    other = await api.session()
-    assert (await api.execute(other, "hello")).status_code == 200
-    assert (await api.turn(session, behind["turn_id"]))["status"] == "queued"
-    for action, answer in zip(
-        by_kind(accepted["required_actions"]), ({"decision": "deny", "reason": "no"}, {"error": "gone"}), strict=True
-    ):
-        answered = await api.http.post(path_of(session, accepted["turn_id"], action), json=answer)
-        assert answered.status_code == 200
-    assert (await api.turn_ended(session, accepted["turn_id"]))["status"] == "completed"
-
-    async def waiting() -> bool:
-        return (await api.turn(session, behind["turn_id"]))["status"] == "waiting"
-
-    await until(waiting)
-
-
 @pytest.mark.crash("gateway and runtime during a wait")
 async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_go_on(
     breakable: RunningStack, api: Api, replica: Api
@@ -217,56 +159,6 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
             "turn.started", *2 * ["turn.action_required"], *2 * ["turn.action_resolved"], "turn.completed",
         ]  # fmt: skip
         assert each.names.count("turn.tool_call.completed") == 2
-
-
-@pytest.mark.crash("gateway and runtime during a wait")
-@pytest.mark.slow
-async def test_a_wait_survives_the_death_of_everything(breakable: RunningStack, api: Api, model: HeldModel) -> None:
-    message = unique("refund")
-    session = await api.session(BOTH, **GUARDED)
-    accepted = (await api.execute(session, message)).json()
-    behind = await api.in_background(session, "and then?")
-    await asyncio.to_thread(breakable.kill_everything)
-    await asyncio.to_thread(breakable.up)
-    turn = await api.turn(session, accepted["turn_id"])
-    assert (turn["status"], turn["attempt"]) == ("waiting", 1)
-    assert turn["required_actions"] == accepted["required_actions"]
-    assert (await api.turn(session, behind["turn_id"]))["status"] == "queued"
-    for action, answer in zip(by_kind(turn["required_actions"]), ({"decision": "approve"}, {"output": 1}), strict=True):
-        answered = await api.http.post(path_of(session, accepted["turn_id"], action), json=answer)
-        assert answered.status_code == 200, answered.text
-    ended = await api.turn_ended(session, accepted["turn_id"])
-    assert (ended["status"], ended["attempt"]) == ("completed", 1)
-    assert [call["status"] for call in ended["reply"]["response"]["tool_calls"]] == ["completed", "completed"]
-    assert [tool_results(body) for body in model.asked(message)] == [0, 2], "asked once with the answers"
-
-
-async def test_a_websocket_shows_the_wait_and_resolves_it(stack: RunningStack, api: Api) -> None:
-    session = await api.session("openai:stub-client", **GUARDED)
-    url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
-    async with connect(url, additional_headers={"x-api-key": stack.api_key}, proxy=None, open_timeout=WITHIN) as socket:
-        await socket.send(orjson.dumps({"type": "execute", "content": "where is it?", "ref": "1"}).decode())
-        names = []
-        async with asyncio.timeout(WITHIN):
-            async for text in socket:
-                message = orjson.loads(text)
-                names.append(message["type"])
-                if message["type"] == "turn.action_required":
-                    wanted = {
-                        "turn_id": message["data"]["turn_id"],
-                        "action_id": message["data"]["action"]["action_id"],
-                    }
-                    answer = {"type": "resolve", **wanted, "output": "on its way", "ref": "2"}
-                    await socket.send(orjson.dumps(answer).decode())
-                if message["type"] == "turn.completed":
-                    break
-    assert "error" not in names
-    recorded = [name for name in names if name.startswith("turn.") and "output_text" not in name]
-    assert recorded == [
-        "turn.started", "turn.tool_call.started", "turn.action_required", "turn.action_resolved",
-        "turn.tool_call.completed", "turn.completed",
-    ]  # fmt: skip
-    assert message["data"]["response"]["tool_calls"][0]["output"] == "on its way"
 
 
 @pytest.mark.parametrize(("said", "outcome"), [("y", "3 * 245 = 735"), ("n", "The user denied the call.")])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from libs.contracts.errors import ServiceError
@@ -9,6 +10,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandContext, CommandRejected, Event, MessageContext
 from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner, Transaction
+from libs.service_defaults import UpstreamResponse
 from services.timeline.entrypoints.resources.events import serve_events
 from services.timeline.entrypoints.resources.usage import serve_usage
 from services.timeline.entrypoints.resources.webhooks import serve_webhooks
@@ -47,23 +49,32 @@ class TimelineService:
         self.events: list[Event] = []
         self.use_cases = Webhooks(webhooks, lambda _: webhooks, endpoints, now)
         self._now = now
-        self._handlers = _Handlers()
-        internal = InternalApi(IdentitySigner("k" * 40))
-        self.answer = internal.answer
-        serve_events(internal.app, timeline)
-        serve_usage(internal.app, usage)
-        serve_webhooks(self._handlers, internal.app, self.use_cases)  # type: ignore[arg-type]
+        self._timeline, self._usage = timeline, usage
+
+    @cached_property
+    def _served(self) -> tuple[InternalApi, _Handlers]:
+        """Made when it is first used: to make routes takes longer than all else of a gateway on fakes."""
+        internal, handlers = InternalApi(IdentitySigner("k" * 40)), _Handlers()
+        serve_events(internal.app, self._timeline)
+        serve_usage(internal.app, self._usage)
+        serve_webhooks(handlers, internal.app, self.use_cases)  # type: ignore[arg-type]
+        return internal, handlers
+
+    async def answer(self, *request: Any) -> UpstreamResponse:
+        internal, _ = self._served
+        return await internal.answer(*request)
 
     async def dispatch(self, command: Command, command_id: str, correlation_id: str, identity: Identity) -> Event:
         """Returns the command's terminal event."""
         message = MessageContext(identity.company_id, correlation_id, command_id)
         context = CommandContext(command_id, identity, message, format_time(self._now()))
         transaction = Transaction(None, message)  # type: ignore[arg-type]
+        _, handlers = self._served
         try:
             prepared: tuple[Any, ...] = ()
-            if (prepare := self._handlers.prepare.get(type(command))) is not None:
+            if (prepare := handlers.prepare.get(type(command))) is not None:
                 prepared = (await prepare(command, context),)
-            await self._handlers.dispatch[type(command)](transaction, command, context, *prepared)
+            await handlers.dispatch[type(command)](transaction, command, context, *prepared)
         except ServiceError as refusal:
             return CommandRejected(error=refusal.info())
         emitted = [draft.message for draft in transaction.drafts]

@@ -66,20 +66,7 @@ def test_a_conversation_with_a_tool_is_there_after_a_reload(open_page: Open, age
     expect(log.get_by_text("calculator")).to_have_count(2)
 
 
-def test_a_turn_can_be_stopped(open_page: Open, agent: Agent, model: HeldModel) -> None:
-    name = agent(model="openai:stub-hold")
-    page = open_page("chat/")
-    with model.held():
-        begin(page, name, "wait")
-        page.get_by_role("button", name="Stop").click()
-        expect(page.get_by_role("log")).to_contain_text("stopped")
-    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-    page.reload()
-    expect(page.get_by_role("log")).to_contain_text("stopped")
-
-
-@pytest.mark.parametrize(("button", "outcome"), [("Approve", "approved"), ("Deny", "denied")])
-def test_a_call_that_waits_is_decided_here(open_page: Open, agent: Agent, button: str, outcome: str) -> None:
+def test_a_call_that_waits_is_decided_here(open_page: Open, agent: Agent) -> None:
     careful = {"calculator": {"approval": "always"}}
     name = agent(model="builtin:extractive", tools=["calculator"], tool_policies=careful)
     page = open_page("chat/")
@@ -87,34 +74,25 @@ def test_a_call_that_waits_is_decided_here(open_page: Open, agent: Agent, button
     log = page.get_by_role("log")
     expect(log.get_by_label("Arguments")).to_contain_text("6 * 7")
     page.reload()
-    log.get_by_role("button", name=button).click()
-    expect(log.get_by_text(outcome).first).to_be_visible()
-    expect(log.get_by_role("button", name=button)).to_be_hidden()
+    log.get_by_role("button", name="Deny").click()
+    expect(log.get_by_text("denied").first).to_be_visible()
+    expect(log.get_by_role("button", name="Deny")).to_be_hidden()
     expect(log.get_by_role("link", name="Timeline")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("button", "written", "status", "told"),
-    [
-        ("Submit result", '{"status": "shipped"}', "done", "shipped"),
-        ("Report failure", "no such order", "failed", "no such order"),
-    ],
-)
-def test_a_client_tool_is_answered_here(
-    open_page: Open, agent: Agent, model: HeldModel, button: str, written: str, status: str, told: str
-) -> None:
+def test_a_client_tool_is_answered_here(open_page: Open, agent: Agent, model: HeldModel) -> None:
     name = agent(model="openai:stub-client", client_tools=[ORDER_STATUS])
     page = open_page("chat/")
     begin(page, name, question := unique("where"))
     log = page.get_by_role("log")
     expect(log).to_contain_text("waiting for its result")
-    expect(log.get_by_role("button", name=button)).to_be_disabled()
-    log.get_by_role("textbox", name="Result of the call").fill(written)
-    log.get_by_role("button", name=button).click()
+    expect(log.get_by_role("button", name="Submit result")).to_be_disabled()
+    log.get_by_role("textbox", name="Result of the call").fill("no such order")
+    log.get_by_role("button", name="Report failure").click()
     expect(log).to_contain_text("answers with this fixed text")
-    expect(log.locator("summary")).to_contain_text(f"order_status{status}")
+    expect(log.locator("summary")).to_contain_text("order_statusfailed")
     results = [message["content"] for message in model.asked(question)[-1]["messages"] if message["role"] == "tool"]
-    assert told in results[0]
+    assert "no such order" in results[0]
 
 
 def test_a_file_is_attached_and_cited(open_page: Open, agent: Agent) -> None:
@@ -222,35 +200,6 @@ def test_an_answer_goes_on_after_a_reload_in_the_middle_of_it(open_page: Open, a
     expect(page.locator("article[aria-busy=false]")).to_be_visible()
     expect(reply).to_have_count(1)
     expect(reply.locator("> p")).to_have_text([re.compile(f"Paragraph {n},") for n in range(12)])
-
-
-def test_what_is_being_written_outlasts_a_reload(open_page: Open, agent: Agent) -> None:
-    agent()
-    page = open_page("chat/")
-    field = page.get_by_role("textbox", name="Message")
-    field.fill("half a sent")
-    page.reload()
-    expect(field).to_have_value("half a sent")
-    page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_label("API key")).to_be_visible()
-    assert page.evaluate("sessionStorage.length") == 0
-
-
-def test_a_message_that_was_refused_is_sent_again(open_page: Open, agent: Agent) -> None:
-    name = agent(model="builtin:extractive", tools=["calculator"])
-    page = open_page("chat/")
-    begin(page, name, "What is 6 * 7?")
-    log = page.get_by_role("log")
-    expect(log).to_contain_text("6 * 7 = 42")
-    refusal = {"error": {"type": "budget_exceeded", "message": "a budget of the company is used up", "details": []}}
-    tomorrow = {"retry-after": "80000"}
-    page.route("**/execute/", lambda route: route.fulfill(status=429, headers=tomorrow, json=refusal), times=1)
-    say(page, "What is 6 * 8?")
-    expect(log.get_by_role("alert")).to_contain_text("used up")
-    log.get_by_role("button", name="Send again").click()
-    expect(log).to_contain_text("6 * 8 = 48")
-    expect(log.get_by_role("article")).to_have_count(2)
-    expect(log.get_by_role("alert")).to_have_count(0)
 
 
 def test_what_people_write_is_text(open_page: Open, agent: Agent) -> None:

@@ -3,11 +3,9 @@
 import re
 
 import httpx
-import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.api import configuration, unique
-from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations
 from tests.support.office_files import pdf
@@ -105,22 +103,6 @@ def test_a_collection_takes_files_and_they_get_tags(open_page: Open, http: httpx
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Files")
     assert http.get("/files/", params={"tag": mark}).json()["total"] == 0
-
-
-@pytest.mark.crash("gateway")
-@pytest.mark.slow
-def test_an_upload_outlasts_the_gateway(open_page: Open, http: httpx.Client, breakable: RunningStack) -> None:
-    name = f"late-{unique()}.txt"
-    page = open_page("files/")
-    expect(page.get_by_label("Upload files")).to_be_attached()
-    with breakable.nobody_restarts():
-        pid = breakable.kill("gateway")
-        page.get_by_label("Upload files").set_input_files([file(name, "whatever")])
-        expect(page.get_by_text("Reconnecting")).to_be_visible()
-    breakable.wait_replaced("gateway", pid)
-    expect(page.get_by_role("link", name=name)).to_be_visible()
-    expect(page.get_by_text("1 file was stored.")).to_be_visible()
-    assert http.get("/files/", params={"name": name}).json()["total"] == 1
 
 
 def test_a_document_is_shown_by_its_text(open_page: Open, http: httpx.Client) -> None:

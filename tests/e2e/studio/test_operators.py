@@ -56,19 +56,6 @@ def test_a_letter_is_looked_at_and_replayed(open_page: Open, stack: RunningStack
     expect(page.get_by_role("row").filter(has_text="agent.deleted").first).to_be_visible()
 
 
-def test_a_letter_that_was_replayed_meanwhile_is_said_to_be(
-    open_page: Open, stack: RunningStack, http: httpx.Client, company_id: str
-) -> None:
-    label = unique("letter")
-    letter = put_letter_now(stack.kafka, company_id, label)
-    page = open_page(f"operators/?correlation_id={label}")
-    expect(row_of(page, label)).to_be_visible()
-    assert http.post(f"/operations/dead-letters/{letter}/replay/").json()["repeated"] is False
-    row_of(page, label).get_by_role("button", name="Replay").click()
-    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
-    expect(page.get_by_role("status").filter(has_text="nothing was sent")).to_be_visible()
-
-
 def test_a_company_sees_services_in_short_and_its_own_letters(
     open_page: Open, stack: RunningStack, mallory: Caller, company_id: str
 ) -> None:

@@ -18,13 +18,6 @@ def test_the_base_address_leads_to_the_sign_in_form(open_page: Open, stack: Runn
     assert violations(page) == []
 
 
-def test_a_key_that_is_not_valid_is_said_to_be_none(open_page: Open) -> None:
-    page = open_page(key=None)
-    page.get_by_label("API key").fill("aes_unknown")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("Invalid")
-
-
 def test_a_session_survives_a_reload_and_ends_with_the_last_tab(open_page: Open, stack: RunningStack) -> None:
     page = open_page()
     page.reload()
@@ -64,13 +57,6 @@ def test_a_telephone_does_not_zoom_in_on_fields(browser: Browser, stack: Running
 def size_of(field: Locator) -> float:
     size: float = field.evaluate("(field) => parseFloat(getComputedStyle(field).fontSize)")
     return size
-
-
-def test_signing_out_forgets_the_key(open_page: Open) -> None:
-    page = open_page()
-    page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_label("API key")).to_be_visible()
-    assert page.evaluate("sessionStorage.length") == 0
 
 
 def test_a_link_signs_in_once_and_its_key_ends_with_the_session(

@@ -4,14 +4,12 @@ import json
 from collections.abc import Callable
 
 import httpx
-import pytest
 from playwright.sync_api import Route, expect
 
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
-from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
-from tests.support.browser import violations, violations_in_both_looks
+from tests.support.browser import violations
 
 MANY = 10_000
 
@@ -66,25 +64,6 @@ def test_new_rows_come_by_themselves(open_page: Open, http: httpx.Client, model:
     expect(page.get_by_role("row").filter(has_text="turn.completed")).to_have_count(2)
 
 
-@pytest.mark.crash("gateway")
-@pytest.mark.slow
-def test_the_stream_goes_on_when_the_gateway_was_killed(
-    open_page: Open, http: httpx.Client, breakable: RunningStack
-) -> None:
-    correlation = unique("killed")
-    session = session_of(http)
-    page = open_page(f"timeline/?session_id={session}")
-    expect(page.get_by_role("row").filter(has_text="session.created")).to_be_visible()
-    with breakable.nobody_restarts():
-        pid = breakable.kill("gateway")
-        expect(page.get_by_text("Reconnecting")).to_be_visible()
-    breakable.wait_replaced("gateway", pid)
-    assert execute(http, session, "after", correlation).status_code == 200
-    expect(page.get_by_role("row").filter(has_text="turn.completed")).to_be_visible()
-    expect(page.get_by_role("row").filter(has_text="session.created")).to_have_count(1)
-    expect(page.get_by_text("Reconnecting")).to_be_hidden()
-
-
 def test_rows_and_spans_are_reached_by_keyboard(open_page: Open, http: httpx.Client) -> None:
     correlation = unique("keys")
     execute(http, session_of(http), "hello", correlation)
@@ -101,35 +80,6 @@ def test_rows_and_spans_are_reached_by_keyboard(open_page: Open, http: httpx.Cli
     turn.focus()
     page.keyboard.press("ArrowLeft")
     expect(turn).to_have_attribute("aria-expanded", "false")
-
-
-def test_what_others_wrote_is_text(open_page: Open, http: httpx.Client) -> None:
-    correlation = unique("hostile")
-    hostile = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
-    agent = http.post("/agent/", json={**configuration(), "name": hostile}, headers={"x-correlation-id": correlation})
-    assert agent.status_code == 201
-    page = open_page(f"timeline/?correlation_id={correlation}")
-    row = page.get_by_role("row").filter(has_text="agent.created")
-    expect(row).to_contain_text("<img src=x")
-    row.click()
-    expect(page.get_by_role("complementary")).to_contain_text("<script>")
-    expect(page).to_have_title("Timeline · Development")
-
-
-@pytest.mark.slow(covered_by="e2e/studio/test_overview.py::test_it_fits_a_narrow_screen_in_both_looks")
-def test_the_feed_of_the_company_is_accessible_in_both_looks(open_page: Open, http: httpx.Client) -> None:
-    execute(http, session_of(http), "hello", unique())
-    page = open_page("timeline/")
-    expect(page.get_by_role("row").first).to_be_visible()
-    assert violations_in_both_looks(page) == []
-
-
-def test_it_fits_a_narrow_screen(open_page: Open, http: httpx.Client) -> None:
-    correlation = unique("narrow")
-    execute(http, session_of(http), "hello", correlation)
-    page = open_page(f"timeline/?correlation_id={correlation}", viewport={"width": 360, "height": 740})
-    expect(page.get_by_role("row").last).to_contain_text("turn.completed")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def _file(number: int) -> dict[str, object]:
@@ -158,19 +108,6 @@ def _of_a_session(number: int) -> dict[str, object]:
         kind, data = "turn.tool_call.started", {**call, "arguments": {"expression": f"n-{number + 1}"}}
     of_turn = {"turn_id": f"t-{turn}", "session_id": "s-1", "subject": f"t-{turn}", "source": "/aes/runtime"}
     return {**_file(number), **of_turn, "type": kind, "data": data}
-
-
-def test_of_ten_thousand_events_few_are_in_the_document(open_page: Open) -> None:
-    page = open_page()
-    page.route("**/api/v1/events/?*", lambda route: _many(route))
-    page.get_by_role("navigation").get_by_role("link", name="Timeline").click()
-    expect(page.get_by_text("10,000 events")).to_be_visible()
-    assert page.get_by_role("row").count() < 200
-    page.get_by_role("row").first.focus()
-    page.keyboard.press("End")
-    expect(page.get_by_role("row").last).to_have_attribute("aria-rowindex", str(MANY))
-    page.keyboard.press("Home")
-    expect(page.get_by_role("row").first).to_have_attribute("aria-rowindex", "1")
 
 
 def test_a_session_of_ten_thousand_events_is_a_small_document(open_page: Open) -> None:

@@ -204,17 +204,6 @@ def test_files_that_are_refused_say_why(open_page: Open) -> None:
         expect(row.get_by_role("button", name="Try again")).to_be_visible()
 
 
-def test_files_that_are_too_large_say_so(open_page: Open, http: httpx.Client, tmp_path: Path) -> None:
-    large = _file_of(50 * 1024 * 1024 + 1, tmp_path / "large.txt")
-    session = http.post("/sessions/", json=configuration()).json()["session_id"]
-    page = open_page("files/")
-    page.get_by_label("Upload files").set_input_files(large)
-    expect(page.get_by_role("listitem").filter(has_text="large.txt")).to_contain_text("larger than 52428800 bytes")
-    page.goto(page.url.replace("files/", f"chat/{session}/"))
-    page.locator("input[type=file]").set_input_files(large)
-    expect(page.get_by_label("Attached")).to_contain_text("larger than 52428800 bytes")
-
-
 def test_files_that_no_service_takes_are_not_sent(open_page: Open, tmp_path: Path) -> None:
     huge = _file_of(256 * 1024 * 1024 + 1, tmp_path / "huge.txt")
     page = open_page("files/")
@@ -232,18 +221,6 @@ def _file_of(size: int, path: Path) -> Path:
     with path.open("wb") as file:
         file.truncate(size)
     return path
-
-
-def test_back_and_forward_lead_through_pages(open_page: Open, http: httpx.Client) -> None:
-    session = http.post("/sessions/", json=configuration(model="builtin:extractive")).json()["session_id"]
-    http.post(f"/runtime/{session}/execute/", json={"content": "What is 6 * 7?"})
-    page = open_page(f"chat/{session}/")
-    page.get_by_role("article").get_by_role("link", name="Timeline").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Timeline")
-    page.go_back()
-    expect(page.get_by_role("article")).to_have_count(1)
-    page.go_forward()
-    expect(page.get_by_role("treeitem").first).to_be_visible()
 
 
 @pytest.mark.slow(covered_by="unit/web/test_markdown.py::test_a_long_text_is_read_part_by_part")

@@ -35,30 +35,6 @@ def test_budgets_are_made_changed_and_deleted(open_page: Open, http: httpx.Clien
     assert name not in http.get("/budgets/", params={"limit": 100}).text
 
 
-def test_a_budget_is_of_a_key_or_of_a_user(open_page: Open, http: httpx.Client) -> None:
-    key = http.post("/api-keys/", json={"name": (name := unique("limited"))}).json()
-    page = open_page("usage/", viewport={"width": 360, "height": 740})
-    dialog = page.get_by_role("dialog")
-    for kind, label, chosen in (("a key", "Key", f"{name} ({key['prefix']}…)"), ("a user", "User", None)):
-        page.get_by_role("button", name="New budget").click()
-        dialog.get_by_label("Description").fill(f"{kind} {name}")
-        dialog.get_by_label("Applies to").select_option(label=kind)
-        if chosen:
-            dialog.get_by_label(label, exact=True).select_option(label=chosen)
-        dialog.get_by_label("Limit", exact=True).fill("3")
-        assert violations(page) == []
-        dialog.get_by_role("button", name="Create").click()
-        expect(page.get_by_role("row").filter(has_text=f"{kind} {name}")).to_be_visible()
-    expect(page.get_by_role("row").filter(has_text=f"the key {name}")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    made = {each["description"]: each for each in http.get("/budgets/", params={"limit": 100}).json()["budgets"]}
-    of_key, of_user = made[f"a key {name}"], made[f"a user {name}"]
-    assert (of_key["key_id"], of_key["user_id"]) == (key["id"], None)
-    assert (of_user["key_id"], of_user["user_id"]) == (None, key["user_id"])
-    for each in (of_key, of_user):
-        assert http.delete(f"/budgets/{each['id']}/").status_code == 204
-
-
 MUCH = {
     "turns": 1_234_567,
     "input_tokens": 12_345_678_901,

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.servers.model_stub import TEXT
 from tests.support.browser import page_of_its_own, violations
 from tests.support.web_page import WebPage
 
@@ -110,31 +109,6 @@ def test_the_page_answers_client_tools(visit: Visit, model: HeldModel) -> None:
     assert "shipped" in results[0]
 
 
-def test_an_approval_is_not_for_visitors(visit: Visit) -> None:
-    page = visit(tools=["calculator"], tool_policies={"calculator": {"approval": "always"}})
-    page.get_by_role("button", name="Chat").click()
-    say(page, "What is 6 * 7?")
-    expect(page.get_by_role("log")).to_contain_text("Waiting for approval")
-    expect(page.get_by_role("button", name="Approve")).to_have_count(0)
-
-
-def test_a_file_is_attached(visit: Visit) -> None:
-    page = visit()
-    page.get_by_role("button", name="Chat").click()
-    text = b"# Harbour\n\nThe harbour master of Skarholm is Ingrid Solvang.\n"
-    notes = {"name": "notes.md", "mimeType": "text/markdown", "buffer": text}
-    page.get_by_label("Files", exact=True).set_input_files(notes)
-    expect(page.get_by_label("Attached")).to_contain_text("notes.md")
-    page.get_by_role("textbox", name="Message").fill("Who is the harbour master?")
-    expect(page.get_by_role("button", name="Send")).to_be_enabled()
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("log")).to_contain_text("Ingrid Solvang")
-    expect(page.get_by_text("1 source")).to_be_visible()
-    page.reload()
-    page.get_by_role("button", name="Chat").click()
-    expect(page.get_by_role("log")).to_contain_text("📎 notes.md")
-
-
 def test_files_are_offered_where_the_connection_allows_them(visit: Visit) -> None:
     page = visit(tag="data-open")
     expect(page.get_by_role("button", name="Attach files")).to_be_visible()
@@ -149,47 +123,6 @@ def test_files_are_offered_where_the_connection_allows_them(visit: Visit) -> Non
     assert field.evaluate("(field) => parseFloat(getComputedStyle(field).fontSize)") >= 16
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert violations(page) == []
-
-
-def test_the_chat_waits_for_a_gateway_that_is_away(visit: Visit) -> None:
-    page = visit(allowed=("ERR_INTERNET_DISCONNECTED",))
-    chat = page.get_by_role("button", name="Chat")
-    expect(chat).to_be_visible()
-    page.context.set_offline(True)
-    chat.click()
-    expect(page.get_by_role("alert")).to_contain_text("Retrying")
-    page.context.set_offline(False)
-    expect(page.get_by_role("alert")).to_be_hidden()
-    say(page, "hello")
-    expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
-
-
-@pytest.mark.crash("gateway")
-@pytest.mark.slow
-def test_a_turn_goes_on_when_the_gateway_was_killed(visit: Visit, model: HeldModel, breakable: RunningStack) -> None:
-    page = visit(model="openai:stub-hold", tag="data-open", allowed=("CORS", "ERR_"))
-    with model.held():
-        say(page, "wait")
-        expect(page.get_by_role("button", name="Stop")).to_be_visible()
-        with breakable.nobody_restarts():
-            pid = breakable.kill("gateway")
-            expect(page.get_by_text("Connection lost")).to_be_visible()
-        breakable.wait_replaced("gateway", pid)
-    log = page.get_by_role("log")
-    expect(log.locator(".reply > .markdown")).to_have_text(TEXT)
-    expect(log.get_by_role("article")).to_have_count(1)
-    expect(page.get_by_role("alert")).to_be_hidden()
-
-
-def test_what_a_model_writes_is_text(visit: Visit) -> None:
-    page = visit(model="openai:stub-echo")
-    page.get_by_role("button", name="Chat").click()
-    say(page, "**bold** <img src=x onerror=\"document.title='hacked'\"> [x](javascript:alert(1))")
-    log = page.get_by_role("log")
-    expect(log.locator("strong")).to_have_text("bold")
-    expect(log.locator(".markdown")).to_contain_text("<img src=x")
-    assert log.locator("img, a").count() == 0
-    assert page.title() == "Skarholm Line"
 
 
 def test_a_page_that_is_not_allowed_is_told_so(visit: Visit) -> None:

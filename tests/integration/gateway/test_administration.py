@@ -53,18 +53,6 @@ async def test_the_development_key_gets_the_scopes_of_a_newer_release(migrated: 
     assert narrow.scopes == {"agents:read"}
 
 
-async def test_a_company_with_a_user_with_a_key(gateway: Administration) -> None:
-    company = await gateway.create_company("Acme", rate_limit=100)
-    user = await gateway.create_user("Acme", "ada")
-    expires_at = datetime.now(UTC) + timedelta(days=1)
-    issued = await gateway.create_key(
-        company.id, user.id, scopes=frozenset({"agents:read"}), expires_at=expires_at, name="ci"
-    )
-    assert await gateway.keys("Acme") == [issued.key]
-    assert (issued.key.rate_limit, issued.key.expires_at) == (100, expires_at)
-    assert await gateway.is_valid(issued.secret)
-
-
 async def test_what_is_taken_unknown_or_nonsense_is_refused(gateway: Administration) -> None:
     await gateway.create_company("Acme")
     with pytest.raises(Conflict):

@@ -9,25 +9,11 @@ from psycopg import AsyncConnection
 from libs.contracts.identifiers import new_id
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.gateway import error_of
-from tests.support.gateway_upstream import HELD, UNKNOWN_SESSION
+from tests.support.gateway_upstream import HELD
 from tests.support.waiting import until
 
 pytestmark = IN_ONE_LOOP
-CONFIGURATION = "name: Support\nagent_type: llm_agent\n"
 EXECUTE = f"/runtime/{new_id()}/execute/"
-
-
-async def test_a_session_and_a_turn_from_end_to_end(replicas: Replicas) -> None:
-    client = replicas.clients[0]
-    created = await client.post("/sessions/", content=CONFIGURATION, headers={"Content-Type": "application/yaml"})
-    assert (created.status_code, created.json()["session_id"]) == (201, replicas.work.sessions[0])
-    reply = await client.post(EXECUTE, json={"content": "hello", "correlation_id": "mine"})
-    assert reply.status_code == 200
-    assert reply.json()["response"]["content"] == "You said: hello"
-    assert reply.json()["correlation_id"] == "mine"
-    assert (await client.get("/sessions/")).json()["total"] == 1
-    refused = await client.delete(f"/sessions/{UNKNOWN_SESSION}/")
-    assert (refused.status_code, error_of(refused)["type"]) == (404, "not_found_error")
 
 
 async def test_plain_executes_leave_nothing_in_the_gateways_database(replicas: Replicas) -> None:

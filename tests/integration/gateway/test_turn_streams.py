@@ -92,19 +92,6 @@ async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(inst
     assert ended.status_code == 204
 
 
-@pytest.mark.slow(covered_by="test_a_stream_goes_on_at_the_other_replica_after_every_few_events")
-async def test_a_turn_that_nobody_streamed_is_the_same_on_both_replicas(installation: Installation) -> None:
-    session = await installation.session("openai:stub-tool-slow-1500", tools=["calculator"])
-    begun = await installation.clients[0].post(
-        f"/runtime/{session}/execute/", json={"content": "hello"}, headers={"Prefer": "respond-async"}
-    )
-    readers = [Reader(session, begun.json()["turn_id"]) for _ in range(2)]
-    await asyncio.gather(*(reader.follow(client) for reader, client in zip(readers, installation.clients, strict=True)))
-    for reader in readers:
-        reader.check(*TOOL)
-    assert readers[0].end == readers[1].end
-
-
 async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_row(installation: Installation) -> None:
     session = await installation.session("openai:stub-tool", tools=["calculator"])
     first = Reader(session)
@@ -127,3 +114,27 @@ async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_ro
     assert from_row.names == ["turn.completed"]
     assert from_row.end == first.end
     assert list(from_row.texts.values()) == [TEXT]
+
+
+APPROVED: dict[str, Any] = {"tools": ["calculator"], "tool_policies": {"calculator": {"approval": "always"}}}
+MODEL = "openai:stub-tool"
+
+
+async def test_a_stream_goes_on_elsewhere_in_the_middle_of_a_wait(installation: Installation) -> None:
+    first, second = installation.clients
+    session = await installation.session(MODEL, **APPROVED)
+    reader, late = Reader(session), Reader(session)
+    await reader.execute(first, 3)
+    assert reader.names == ["turn.started", "turn.tool_call.started", "turn.action_required"]
+    late.turn_id = reader.turn_id
+    going_on = [asyncio.create_task(reader.follow(second)), asyncio.create_task(late.follow(first))]
+    [action] = (await second.get("/actions/", params={"session_id": session})).json()["actions"]
+    place = f"/runtime/{session}/turns/{reader.turn_id}/actions/{action['action_id']}/"
+    assert (await first.post(place, json={"decision": "deny", "reason": "not today"})).status_code == 200
+    await asyncio.gather(*going_on)
+    assert reader.names == late.names == [
+        "turn.started", "turn.tool_call.started", "turn.action_required", "turn.action_resolved",
+        "turn.tool_call.failed", "turn.completed",
+    ]  # fmt: skip
+    assert reader.texts[max(reader.texts)] == reader.end["response"]["content"]
+    assert "not today" in reader.end["response"]["tool_calls"][0]["output"]

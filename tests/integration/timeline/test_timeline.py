@@ -1,9 +1,6 @@
 """The timeline filled by its processes, on the real broker and database."""
 
 import asyncio
-import os
-import random
-import sys
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -55,18 +52,6 @@ class Installation:
         self._running[number] = (service, asyncio.create_task(service.run(frozenset({"log"}))))
         await until_ready(service)
         return number
-
-    def environment(self) -> dict[str, str]:
-        """Variables of a process of its own."""
-        kafka, prefix, url = self._given
-        return {
-            **os.environ,
-            "AES_KAFKA_BOOTSTRAP_SERVERS": kafka,
-            "AES_TOPIC_PREFIX": prefix,
-            "AES_SIGNING_KEY": SIGNING_KEY.get_secret_value(),
-            "AES_TIMELINE_DATABASE_URL": url,
-            "AES_TIMELINE_PORT": str(choose_free()),
-        }
 
     async def stop(self, number: int) -> None:
         service, running = self._running.pop(number)
@@ -204,56 +189,3 @@ async def test_what_cannot_be_read_does_not_stop_the_rest(installation: Installa
     await until_stored(installation, 2)
     found = await installation.ids(COMPANIES[0])
     assert [event_id for event_id in found if event_id in stored] == stored
-
-
-class KilledProcess:
-    """A process of role ``log`` that ends by SIGKILL only."""
-
-    def __init__(self, environment: dict[str, str]) -> None:
-        self._environment = environment
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.timeline", "log",
-            env=self._environment, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-
-    async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
-
-
-@pytest.mark.crash("the timeline's writer")
-@pytest.mark.slow
-async def test_kill_9_in_the_middle_of_batches_loses_and_doubles_nothing(installation: Installation) -> None:
-    """Two processes, one of which is killed and started again while events keep coming."""
-    members = [KilledProcess(installation.environment()) for _ in range(2)]
-    sent: dict[str, list[str]] = {company: [] for company in COMPANIES}
-    sequences = dict.fromkeys((f"turn-{number}" for number in range(24)), 0)
-    chance = random.Random(7)
-    try:
-        for member in members:
-            await member.start()
-        for number in range(1200):
-            subject = chance.choice(list(sequences))
-            company = COMPANIES[int(subject.removeprefix("turn-")) % len(COMPANIES)]
-            sequences[subject] += 1
-            sent[company].append(await installation.publish(company, subject, sequences[subject], turn(subject)))
-            if number % 150 == 149:
-                victim = chance.choice(members)
-                # In the middle of what is still to be stored.
-                await until_stored(installation, chance.randint(number - 149, number))
-                await victim.kill()
-                await victim.start()
-        await until_stored(installation, 1200)
-    finally:
-        for member in members:
-            await member.kill()
-    for company in COMPANIES:
-        assert sorted(await installation.ids(company)) == sorted(sent[company])
-        for subject, last in sequences.items():
-            events = await installation.timeline.turn(company, subject, after_sequence=0)
-            assert [event.sequence for event in events] in ([], list(range(1, last + 1)))
-            assert [event.position for event in events] == sorted(event.position for event in events)

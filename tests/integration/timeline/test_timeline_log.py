@@ -263,13 +263,6 @@ async def test_events_of_other_users_are_seen_by_the_company_only(log: TimelineL
     assert await found(timeline, replace(EVERYTHING, visible_to="ada")) == [everybodys.id, adas.id]
 
 
-async def test_pages_follow_each_other(log: TimelineLog, timeline: Timeline) -> None:
-    events = [event() for _ in range(7)]
-    await put(log, *events)
-    pages = [await found(timeline, after=after, limit=3) for after in (0, 3, 6, 7)]
-    assert pages == [[each.id for each in events[place : place + 3]] for place in (0, 3, 6, 7)]
-
-
 async def test_pages_from_the_end_follow_each_other(
     log: TimelineLog, timeline: Timeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,17 +6,13 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
-from aiohttp import web
 
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
-from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.webhooks import WebhookStatus
 from libs.eventing.administration import create_topics
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within
@@ -26,11 +22,10 @@ from services.timeline.domain.webhooks import Webhook
 from services.timeline.use_cases.delivering.attempts import WebhookAttempts
 from services.timeline.use_cases.delivering.delivery import DeliveryTools
 from services.timeline.use_cases.delivering.worker import WebhookWorker
-from tests.integration.timeline.conftest import Stores, secret_of
+from tests.integration.timeline.conftest import Stores
 from tests.support.waiting import WITHIN, until
 from tests.support.webhook_fakes import CIPHER, NoMetrics
 from tests.support.webhook_receiver import Receiver, receiving
-from tests.support.webhook_world import new_webhook_secret
 
 
 @pytest.fixture
@@ -95,23 +90,6 @@ async def test_events_are_delivered_in_order_and_recorded(real: Stores, receiver
     assert [body["data"]["id"] for body in bodies] == receiver.ids()
 
 
-async def test_secrets_rotate_while_events_are_delivered(real: Stores, receiver: Receiver) -> None:
-    ada = real.caller()
-    webhook = await real.webhook(ada, url=receiver.url())
-    new = new_webhook_secret()
-    async with working(real):
-        await real.happen(ada, times=3)
-        await settled(real, webhook, 3)
-        async with real.writer(ada) as writer:
-            secret, ends = secret_of(webhook, new, now()), now() + timedelta(hours=1)
-            assert await writer.replace_secret(secret, old_expires_at=ends, most=5)
-        await real.happen(ada, times=3)
-        await settled(real, webhook, 6)
-    receiver.verified("whsec_c2VjcmV0")
-    del receiver.received[:3]
-    receiver.verified(new)
-
-
 @pytest.mark.outage("a webhook's receiver")
 async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver: Receiver) -> None:
     ada, eve = real.caller(), real.caller("Other", "eve")
@@ -129,50 +107,6 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
         # Permits may all be held before the last events of a webhook are picked up.
         for each in hanging:
             assert len(await picked_up(real, each, 30)) == 30
-
-
-async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: Receiver) -> None:
-    ada = real.caller()
-    webhook = await real.webhook(ada, url=receiver.url())
-    statuses = [500, 200, 410]
-    receiver.answer = lambda _: web.Response(status=statuses.pop(0), text="no\0body")
-    ahead = timedelta()
-    async with working(real, lambda: now() + ahead):
-        await real.happen(ada)
-        await receiver.until(1)
-        ahead += timedelta(seconds=6)
-        (delivered,) = await settled(real, webhook, 1)
-        await real.happen(ada, "last", times=2)
-        found = await settled(real, webhook, 2)
-    assert (delivered.attempts, delivered.last_response) == (2, "nobody")
-    assert [each.status for each in found] == [
-        DeliveryStatus.DELIVERED,
-        DeliveryStatus.FAILED,
-        DeliveryStatus.PENDING,
-    ]
-    kept = await real.reader.webhook(ada.company_id, webhook.id)
-    assert (kept.status, kept.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
-    receiver.answer = lambda _: web.Response()
-    enabled = replace(kept, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now())
-    async with real.writer(ada) as writer:
-        await writer.save(kept, enabled)
-    async with working(real):
-        assert {each.status for each in (await settled(real, webhook, 3))[::2]} == {DeliveryStatus.DELIVERED}
-
-
-async def test_webhooks_get_what_their_makers_may_see(real: Stores, receiver: Receiver) -> None:
-    ada = real.caller()
-    bob, eve = real.caller("Acme", "bob", "webhooks:write"), real.caller("Other", "eve")
-    webhooks = {name: await real.webhook(who, url=receiver.url(name)) for name, who in (("/ada", ada), ("/bob", bob))}
-    await real.webhook(eve, url=receiver.url("/eve"))
-    owners = (None, ada.user_id, bob.user_id, "")
-    shared, of_ada, of_bob, unknown = [(await real.happen(ada, owner_id=owner))[0] for owner in owners]
-    async with working(real):
-        await settled(real, webhooks["/ada"], 4)
-        await settled(real, webhooks["/bob"], 2)
-    assert sorted(receiver.ids("/ada")) == sorted([shared, of_ada, of_bob, unknown])
-    assert sorted(receiver.ids("/bob")) == sorted([shared, of_bob])
-    assert receiver.ids("/eve") == []
 
 
 @asynccontextmanager

@@ -90,13 +90,6 @@ async def test_many_readers_leave_the_event_loop_to_others() -> None:
     await readers.leave()
 
 
-async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
-    _, feed, readers = await woken()
-    await until(lambda: feed._waking is not None, pause=0)
-    await readers.leave()
-    await until(lambda: feed._waking is None, pause=0)
-
-
 async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() -> None:
     _, feed, readers = await woken()
     stalled = FeedReader(WHERE, joined_at=0)
@@ -128,22 +121,7 @@ async def test_readers_of_much_get_it_in_pieces_and_each_what_it_wants() -> None
     assert not feed.has_readers
 
 
-async def test_a_few_readers_are_woken_at_once() -> None:
-    _, feed, readers = await woken(company_feed._AT_ONCE, 1)
-    await readers.complete(1)
-    assert feed._waking is None
-    await readers.leave()
-
-
-async def test_bursts_grow_by_a_factor_of_two_at_most() -> None:
-    _, _, readers = await woken(monotonic=lambda: 0.0)
-    await readers.complete(EVENTS)
-    first = company_feed._AT_ONCE
-    assert readers.bursts[:3] == [first, 2 * first, 4 * first]
-    await readers.leave()
-
-
-@pytest.mark.parametrize("number", [1, company_feed._AT_ONCE + 4, READERS])
+@pytest.mark.parametrize("number", [1, company_feed._AT_ONCE + 4])
 async def test_readers_of_a_feed_that_is_far_behind_get_everything(number: int) -> None:
     _, feed, readers = await woken(number, 2 * MOST_UNREAD)
     await readers.complete(2 * MOST_UNREAD)

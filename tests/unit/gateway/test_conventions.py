@@ -10,22 +10,23 @@ from pydantic import TypeAdapter, ValidationError
 from libs.contracts.identifiers import new_id
 from services.gateway.entrypoints.door.bodies import MAX_BODY, MAX_DRAIN
 from services.gateway.entrypoints.openai.vector_store_bodies import Nothing
-from tests.support.bad_bodies import INVALID, JSON, MALFORMED_JSON, MALFORMED_YAML, WRONG, YAML, Fault
+from tests.support.bad_bodies import INVALID, JSON, MALFORMED_JSON, MALFORMED_YAML, WRONG, YAML
+from tests.support.declared_operations import OPERATIONS
 from tests.support.gateway import Gateway, error_of
 
 EXECUTE = f"/runtime/{new_id()}/execute/"
 
 
-@pytest.mark.parametrize("path", ["/nothing/", "/agent/a/b/c/d/", "/", "//", "/agent//versions/", "/docs/assets/no.js"])
-async def test_unknown_paths_are_not_found(public: Gateway, path: str) -> None:
-    response = await public.client.get(f"http://gateway/api/v1{path}")
-    assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+async def test_unknown_paths_are_not_found(public: Gateway) -> None:
+    for path in ["/nothing/", "/agent/a/b/c/d/", "/", "//", "/agent//versions/", "/docs/assets/no.js"]:
+        response = await public.client.get(f"http://gateway/api/v1{path}")
+        assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
 
 
-@pytest.mark.parametrize("url", ["/api/v10/me/", "/api/v1me/", "/api/v1", "/api/v10/me"])
-async def test_only_this_version_is_served(public: Gateway, url: str) -> None:
-    response = await public.client.get(f"http://gateway{url}")
-    assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+async def test_only_this_version_is_served(public: Gateway) -> None:
+    for url in ["/api/v10/me/", "/api/v1me/", "/api/v1", "/api/v10/me"]:
+        response = await public.client.get(f"http://gateway{url}")
+        assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
 
 
 async def test_a_method_that_a_path_lacks_is_named(public: Gateway) -> None:
@@ -34,19 +35,20 @@ async def test_a_method_that_a_path_lacks_is_named(public: Gateway) -> None:
     assert response.headers["allow"] == "GET, HEAD, POST"
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("path", ["/me", "/api-keys", "/webhooks?limit=1", "/agent?limit=0", f"/webhooks/{new_id()}"])
-async def test_a_read_needs_no_slash(public: Gateway, path: str, method: str) -> None:
-    address, mark, query = path.partition("?")
-    bare = await public.client.request(method, path, headers={"X-Correlation-ID": "same"})
-    slashed = await public.client.request(method, f"{address}/{mark}{query}", headers={"X-Correlation-ID": "same"})
-    assert (bare.status_code, bare.content) == (slashed.status_code, slashed.content)
-    assert bare.headers == slashed.headers
+async def test_a_read_needs_no_slash(public: Gateway) -> None:
+    for path in ["/me", "/api-keys", "/webhooks?limit=1", "/agent?limit=0", f"/webhooks/{new_id()}"]:
+        for method in ["GET", "HEAD"]:
+            address, mark, query = path.partition("?")
+            bare = await public.client.request(method, path, headers={"X-Correlation-ID": "same"})
+            slashed = await public.client.request(
+                method, f"{address}/{mark}{query}", headers={"X-Correlation-ID": "same"}
+            )
+            assert (bare.status_code, bare.content) == (slashed.status_code, slashed.content)
+            assert bare.headers == slashed.headers
 
 
 async def test_no_read_is_redirected_or_unknown_without_its_slash(public: Gateway) -> None:
-    document = (await public.client.get("/openapi.json")).json()
-    paths = [path.removeprefix("/api/v1") for path, operations in document["paths"].items() if "get" in operations]
+    paths = [each.route.path_format.removeprefix("/api/v1") for each in OPERATIONS if each.method == "GET"]
     assert len(paths) > 40
     for path in paths:
         bare = path.rstrip("/").translate({ord(bracket): None for bracket in "{}"})
@@ -61,11 +63,11 @@ async def test_the_reference_without_its_slash_finds_its_assets(public: Gateway)
     assert "<base" not in (await public.client.get("/docs/")).text
 
 
-@pytest.mark.parametrize("path", ["/me", "/docs", f"/agent/{new_id()}"])
-async def test_a_missing_slash_is_added_by_a_redirect_that_keeps_the_method(public: Gateway, path: str) -> None:
-    response = await public.client.post(f"{path}?limit=1")
-    assert response.status_code == 308
-    assert response.headers["location"] == f"/api/v1{path}/?limit=1"
+async def test_a_missing_slash_is_added_by_a_redirect_that_keeps_the_method(public: Gateway) -> None:
+    for path in ["/me", "/docs", f"/agent/{new_id()}"]:
+        response = await public.client.post(f"{path}?limit=1")
+        assert response.status_code == 308
+        assert response.headers["location"] == f"/api/v1{path}/?limit=1"
 
 
 async def test_a_correlation_id_comes_back_and_one_is_made_when_absent(public: Gateway) -> None:
@@ -75,35 +77,28 @@ async def test_a_correlation_id_comes_back_and_one_is_made_when_absent(public: G
     assert made[0] != made[1]
 
 
-@pytest.mark.parametrize("label", ["", "a b", "x" * 129, "ümlaut", "a/b"])
-async def test_a_bad_correlation_id_is_refused(public: Gateway, label: str) -> None:
-    response = await public.client.get("/me/", headers={"X-Correlation-ID": label.encode()})
-    assert (response.status_code, error_of(response)["type"]) == (400, "invalid_request_error")
+async def test_a_bad_correlation_id_is_refused(public: Gateway) -> None:
+    for label in ["", "a b", "x" * 129, "ümlaut", "a/b"]:
+        response = await public.client.get("/me/", headers={"X-Correlation-ID": label.encode()})
+        assert (response.status_code, error_of(response)["type"]) == (400, "invalid_request_error")
 
 
-@pytest.mark.parametrize(
-    ("content", "media_type", "expected"),
-    [
-        pytest.param(content, media_type, expected, id=f"{media_type}: {name}")
-        for media_type, cases in ((JSON, MALFORMED_JSON), (YAML, MALFORMED_YAML))
-        for name, (content, expected) in cases.items()
-    ],
-)
-async def test_a_body_that_cannot_be_read_is_refused(
-    public: Gateway, content: bytes, media_type: str, expected: Fault
-) -> None:
-    response = await public.client.post(EXECUTE, content=content, headers={"Content-Type": media_type})
-    assert (response.status_code, error_of(response)["type"]) == expected
+async def test_a_body_that_cannot_be_read_is_refused(public: Gateway) -> None:
+    for media_type, faults in ((JSON, MALFORMED_JSON), (YAML, MALFORMED_YAML)):
+        for name, (content, expected) in faults.items():
+            response = await public.client.post(EXECUTE, content=content, headers={"Content-Type": media_type})
+            assert (response.status_code, error_of(response)["type"]) == expected, (media_type, name)
     assert public.bus.sent == []
 
 
-@pytest.mark.parametrize("media_type", [JSON, YAML])
-@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in WRONG.items()])
-async def test_a_message_that_makes_no_sense_is_refused(public: Gateway, body: Any, media_type: str) -> None:
-    # JSON is YAML, too.
-    response = await public.client.post(EXECUTE, content=orjson.dumps(body), headers={"Content-Type": media_type})
-    assert (response.status_code, error_of(response)["type"]) == INVALID
-    assert error_of(response)["details"]
+async def test_a_message_that_makes_no_sense_is_refused(public: Gateway) -> None:
+    for name, body in WRONG.items():
+        # JSON is YAML, too.
+        for media_type in (JSON, YAML):
+            headers = {"Content-Type": media_type}
+            response = await public.client.post(EXECUTE, content=orjson.dumps(body), headers=headers)
+            assert (response.status_code, error_of(response)["type"]) == INVALID, (media_type, name)
+            assert error_of(response)["details"]
     assert public.bus.sent == []
 
 
@@ -140,39 +135,6 @@ async def test_every_finding_is_told_with_its_place(public: Gateway) -> None:
     }
     assert details["sytem_prompt",]["hint"] == "did you mean 'system_prompt'?"
     assert all({"loc", "type", "message", "hint"} == set(detail) for detail in details.values())
-
-
-@pytest.mark.parametrize(
-    ("content", "place"),
-    [
-        ("", ["content"]),
-        ([], ["content"]),
-        (5, ["content"]),
-        ([{"type": "text", "text": ""}], ["content", 0, "text"]),
-        ([{"type": "text"}], ["content", 0, "text"]),
-        ([{"type": "film"}], ["content", 0]),
-    ],
-)
-async def test_the_place_is_one_of_the_document_not_of_the_model(
-    public: Gateway, content: Any, place: list[Any]
-) -> None:
-    response = await public.client.post(f"/runtime/{new_id()}/execute/", json={"content": content})
-    assert response.status_code == 422
-    assert place in [detail["loc"] for detail in error_of(response)["details"]]
-
-
-async def test_reads_are_the_owners_answers_byte_for_byte(public: Gateway) -> None:
-    session_id = new_id()
-    path = f"/internal/sessions/{session_id}/messages"
-    public.upstreams.answers["GET", "runtime", path] = (200, {"messages": [], "total": 0, "has_more": False})
-    response = await public.client.get(f"/runtime/{session_id}/messages/?limit=7&offset=3")
-    assert response.json() == {"messages": [], "total": 0, "has_more": False}
-    assert public.upstreams.asked == [("GET", "runtime", path, {"limit": 7, "offset": 3})]
-
-
-async def test_an_owners_refusal_is_passed_on(public: Gateway) -> None:
-    response = await public.client.get(f"/sessions/{new_id()}/")
-    assert (response.status_code, error_of(response)["message"]) == (404, "there is none")
 
 
 async def test_an_owner_that_is_down_is_unavailable(public: Gateway) -> None:
@@ -213,8 +175,8 @@ async def test_attributes_that_are_not_kept_are_refused_in_words() -> None:
     assert TypeAdapter(Nothing).validate_python({}) == {}
 
 
-@pytest.mark.parametrize("path", ["/me/", "/nothing/", "/agent/?limit=x", "/webhooks/"])
-async def test_an_answer_ends_with_a_line_break(public: Gateway, path: str) -> None:
-    answer = await public.client.get(path)
-    assert answer.content.endswith(b"}\n")
-    assert int(answer.headers["content-length"]) == len(answer.content)
+async def test_an_answer_ends_with_a_line_break(public: Gateway) -> None:
+    for path in ["/me/", "/nothing/", "/agent/?limit=x", "/webhooks/"]:
+        answer = await public.client.get(path)
+        assert answer.content.endswith(b"}\n")
+        assert int(answer.headers["content-length"]) == len(answer.content)

@@ -37,13 +37,13 @@ async def test_a_preflight_for_a_configured_origin_is_answered(public: Gateway) 
     assert "X-API-Key" in answer.headers["access-control-allow-headers"]
 
 
-@pytest.mark.parametrize("origin", [ELSEWHERE, "null", "https://console.example.evil.example", ""])
-@pytest.mark.parametrize("with_key", [True, False])
-async def test_other_origins_are_told_nothing(public: Gateway, origin: str, with_key: bool) -> None:
-    key = f"?connection_key={(await connect(public)).key}" if with_key else ""
-    answer = await preflight(public, f"/sessions/{key}", origin)
-    assert (answer.status_code, error_of(answer)["type"]) == (405, "method_not_allowed")
-    assert not [name for name in answer.headers if name.startswith("access-control-")]
+async def test_other_origins_are_told_nothing(public: Gateway) -> None:
+    for with_key in [True, False]:
+        for origin in [ELSEWHERE, "null", "https://console.example.evil.example", ""]:
+            key = f"?connection_key={(await connect(public)).key}" if with_key else ""
+            answer = await preflight(public, f"/sessions/{key}", origin)
+            assert (answer.status_code, error_of(answer)["type"]) == (405, "method_not_allowed")
+            assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
 async def test_a_key_that_is_none_opens_nothing(public: Gateway) -> None:
@@ -57,11 +57,6 @@ async def test_paths_that_public_keys_cannot_use_are_refused(public: Gateway) ->
     answer = await preflight(public, f"/files/?connection_key={connection.key}", SHOP, "GET")
     assert (answer.status_code, error_of(answer)["type"]) == (403, "permission_error")
     assert (await preflight(public, "/nothing/", CONSOLE)).status_code == 404
-
-
-async def test_options_without_a_preflights_headers_stay_what_they_are(public: Gateway) -> None:
-    for headers in ({}, {"Origin": CONSOLE}, {"Access-Control-Request-Method": "GET"}):
-        assert (await public.client.options("/sessions/", headers=headers)).status_code == 405
 
 
 async def test_answers_can_be_read_by_configured_origins_errors_as_well(public: Gateway) -> None:

@@ -1,12 +1,9 @@
 """Following a turn that somebody else began, or that a broken connection left."""
 
 import asyncio
-from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 
 from libs.contracts.errors import ServiceUnavailable
@@ -15,9 +12,6 @@ from libs.contracts.messages import Event, Received
 from libs.contracts.resources.turns import (
     CancelTurnAccepted,
     ExecuteTurn,
-    ToolCallCompleted,
-    ToolCallStarted,
-    TurnRestarted,
 )
 from tests.support.gateway import Gateway, Sent, error_of
 from tests.support.waiting import elapse, until
@@ -81,55 +75,6 @@ async def test_who_comes_late_sees_the_turn_from_its_start_to_its_end(public: Ga
         ("2.1.1.0", "turn.completed"),
     ]
     assert public.bus.waiters == {}
-
-
-async def test_a_stream_goes_on_after_every_one_of_its_events(public: Gateway) -> None:
-    def upstream(sent: Sent) -> Iterable[Event]:
-        yield started(sent)
-        yield delta(sent, 1, "old")
-        yield TurnRestarted(session_id=SESSION, turn_id=sent.command_id, attempt=2, resumed_from_step=0)
-        yield delta(sent, 2, "Hel")
-        yield completed(sent)
-
-    public.bus.upstream = upstream
-    executed = identified((await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)).text)
-    turn_id = public.bus.sent[0].command_id
-    everything = await public.client.get(events_path(turn_id))
-    assert [data["text"] for name, data in events_in(everything.text) if "delta" in name] == ["Hello."]
-    for place, (event_id, _, _) in enumerate(executed[:-1], start=1):
-        again = await public.client.get(events_path(turn_id), headers={"Last-Event-ID": event_id})
-        both = [*executed[:place], *identified(again.text)]
-        # Text of the attempt that was given up is stored nowhere, other text may be cut elsewhere.
-        text = "".join(data["text"] for _, name, data in both if "delta" in name and data["attempt"] == 2)
-        assert text == "Hello."
-        rest = [(event_id, name) for event_id, name, _ in both if "delta" not in name]
-        assert rest == [(event_id, name) for event_id, name, _ in executed if "delta" not in name]
-    end = await public.client.get(events_path(turn_id), headers={"Last-Event-ID": executed[-1][0]})
-    assert (end.status_code, end.content) == (204, b"")
-
-
-async def test_a_replayed_turn_has_the_texts_of_its_steps(public: Gateway) -> None:
-    def upstream(sent: Sent) -> Iterable[Event]:
-        call: dict[str, Any] = {
-            "session_id": SESSION,
-            "turn_id": sent.command_id,
-            "step": 1,
-            "call_id": "c",
-            "name": "x",
-        }
-        yield started(sent)
-        yield ToolCallStarted(**call, arguments={}, text_length=5)
-        yield ToolCallCompleted(**call, output="4")
-        yield completed(sent)
-
-    public.bus.upstream = upstream
-    assert (await public.client.post(PATH, json={"content": "Hi"})).status_code == 200
-    turn_id = public.bus.sent[0].command_id
-    public.bus.texts[turn_id] = {1: "I see"}
-    replayed = events_in((await public.client.get(events_path(turn_id))).text)
-    assert [(data["step"], data["text"]) for name, data in replayed if "delta" in name] == [(1, "I see"), (2, "Hello.")]
-    # Execute repeated as a stream is the same.
-    assert replayed[-1][1]["turn_id"] == turn_id
 
 
 @pytest.mark.parametrize("end", [failed, cancelled])
@@ -208,33 +153,6 @@ async def test_an_unknown_turn_is_not_found_and_an_empty_id_is_none(public: Gate
     sent = await begin(public, completed)
     replayed = await public.client.get(events_path(sent.command_id), headers={"Last-Event-ID": ""})
     assert len(events_in(replayed.text)) == 4
-
-
-async def test_reading_sessions_is_the_scope(public: Gateway) -> None:
-    sent = await begin(public, completed)
-    secret, _ = public.keys.issue(scopes=frozenset({"runtime:execute"}))
-    refused = await public.client.get(events_path(sent.command_id), headers={"x-api-key": secret})
-    assert refused.status_code == 403
-
-
-async def test_revoking_the_key_ends_the_streams_of_others_turns(public: Gateway) -> None:
-    sent = await begin(public)
-    following = await follow(public, sent)
-    public.api.credentials.revoked(public.key.id)
-    async with asyncio.timeout(60):
-        assert [name for name, _ in events_in((await following).text)] == ["turn.started"]
-    assert public.bus.waiters == {}
-
-
-async def test_a_turns_stream_ends_when_its_key_expires(public: Gateway) -> None:
-    secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=50))
-    sent = await begin(public)
-    async with asyncio.timeout(60):
-        followed = await public.client.get(events_path(sent.command_id), headers={"x-api-key": secret})
-    shown, told = followed.text.split("event: error\ndata: ")
-    assert [name for name, _ in events_in(shown)] == ["turn.started"]
-    assert orjson.loads(told)["error"]["type"] == "authentication_error"
-    assert public.bus.waiters == {}
 
 
 async def test_a_reader_who_falls_behind_is_told_and_dropped(public: Gateway) -> None:

@@ -153,13 +153,6 @@ async def test_a_completion_stores_each_image_of_its_conversation_once(
         assert base64.b64encode(PNG) not in sent.command.encode()
 
 
-async def test_a_completion_without_images_is_one_command_as_before(public: Gateway, client: AsyncOpenAI) -> None:
-    await client.chat.completions.create(model="support", messages=HELLO)  # type: ignore[arg-type]
-    [sent] = public.bus.sent
-    assert isinstance(sent.command, ExecuteTurn)
-    assert sent.command.begins is not None
-
-
 async def test_repeats_find_what_was_stored(public: Gateway, artifacts: Artifacts, client: AsyncOpenAI) -> None:
     messages = asking(picture(data_url(PNG)))
     replies = [
@@ -178,31 +171,20 @@ async def test_repeats_find_what_was_stored(public: Gateway, artifacts: Artifact
         )
 
 
-@pytest.mark.parametrize(
-    ("url", "reason"),
-    [
+async def test_what_is_no_image_is_refused_by_its_place(public: Gateway, client: AsyncOpenAI) -> None:
+    cases: list[Any] = [
         (data_url(b"<svg/>", "image/svg+xml"), "this isn't a PNG, JPEG, GIF, WebP or BMP image"),
         (data_url(b"%PDF-1.7", "image/png"), "this isn't a PNG, JPEG, GIF, WebP or BMP image"),
         ("data:image/png;base64,AA*A", "the image isn't valid Base64"),
         ("data:image/png,AAAA", "a data: URL needs ;base64, before the data"),
         (f"data:image/png;sha256,{'0' * 64}", "a data: URL needs ;base64, before the data"),
-    ],
-)
-async def test_what_is_no_image_is_refused_by_its_place(
-    public: Gateway, client: AsyncOpenAI, url: str, reason: str
-) -> None:
-    body = await refused(client, url)
-    assert body["param"] == "messages.0.content.1.image_url.url"
-    assert reason in body["message"]
-    assert public.bus.sent == []
-    assert public.upstreams.uploaded == []
-
-
-async def test_lines_of_base64_are_joined(artifacts: Artifacts, client: AsyncOpenAI) -> None:
-    lines = base64.encodebytes(PNG).decode().replace("\n", "\r\n")
-    messages = asking(picture(f"DATA:image/png;base64,{lines}"))
-    await client.chat.completions.create(model="support", messages=messages)
-    assert len(artifacts.sessions) == 1
+    ]
+    for url, reason in cases:
+        body = await refused(client, url)
+        assert body["param"] == "messages.0.content.1.image_url.url"
+        assert reason in body["message"]
+        assert public.bus.sent == []
+        assert public.upstreams.uploaded == []
 
 
 async def test_a_refused_upload_is_the_refusal_of_the_request(

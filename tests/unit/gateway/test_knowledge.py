@@ -1,43 +1,12 @@
 """Files, collections and knowledge bases: requests to the upstream, and its answers."""
 
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.collections import Collection, CollectionCreated, CreateCollection
 from libs.contracts.resources.files import BulkReply, ChangeFiles, FileResult, FilesChanged
-from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase, IngestionQueued
-from tests.support.gateway import Gateway, error_of, gateway
-
-TIME = "2030-01-01T00:00:00.000000Z"
-
-
-@pytest.fixture
-async def public() -> AsyncIterator[Gateway]:
-    async with gateway() as made:
-        yield made
-
-
-def collection(collection_id: str) -> Collection:
-    return Collection(
-        id=collection_id, name="Docs", description="", status="pending", progress=0, data_source_count=0,
-        total_size=0, created_at=TIME, updated_at=TIME,
-    )  # fmt: skip
-
-
-async def test_a_collection_is_made(public: Gateway) -> None:
-    public.bus.upstream = lambda sent: [CollectionCreated(collection=collection(sent.command_id))]
-
-    made = await public.client.post("/collections/", json={"name": "Docs"})
-
-    sent = public.bus.sent[0]
-    assert sent.command == CreateCollection(collection_id=sent.command_id, name="Docs", description="")
-    assert made.status_code == 201
-    assert made.json() == collection(sent.command_id).model_dump()
-    assert made.headers["location"] == f"/api/v1/collections/{sent.command_id}/"
+from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase
+from tests.support.gateway import Gateway, error_of
 
 
 async def test_results_of_single_files_name_an_error_only_where_there_is_one(public: Gateway) -> None:
@@ -74,9 +43,8 @@ async def test_results_of_single_files_name_an_error_only_where_there_is_one(pub
     }
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_bulk_bodies_that_are_refused(public: Gateway) -> None:
+    cases: list[Any] = [
         {"operation": "destroy", "file_ids": ["x"]},
         {"operation": "delete", "file_ids": []},
         {"operation": "delete", "file_ids": ["x"] * 1001},
@@ -85,26 +53,13 @@ async def test_results_of_single_files_name_an_error_only_where_there_is_one(pub
         {"operation": "update_tags", "file_ids": ["x"], "parameters": {"status": "active"}},
         {"operation": "change_status", "file_ids": ["x"], "parameters": {"status": "gone"}},
         {"operation": "delete", "file_ids": ["x"], "force": True},
-    ],
-)
-async def test_bulk_bodies_that_are_refused(public: Gateway, body: Any) -> None:
-    answer = await public.client.post("/files/bulk/", json=body)
-
-    assert answer.status_code == 422
-    assert error_of(answer)["type"] == "validation_error"
-    assert public.bus.sent == []
-
-
-async def test_an_ingestion_answers_the_knowledge_base_as_it_is_then(public: Gateway) -> None:
-    kb = new_id()
-    public.bus.upstream = lambda sent: [
-        IngestionQueued(knowledge_base_id=kb, ingestion_id=sent.command_id, total_datasources=3)
     ]
-    public.upstreams.answers["GET", "ingestion", f"/internal/knowledge-bases/{kb}"] = (200, {"id": kb})
+    for body in cases:
+        answer = await public.client.post("/files/bulk/", json=body)
 
-    begun = await public.client.post(f"/knowledge-bases/{kb}/ingest/")
-
-    assert (begun.status_code, begun.json()) == (200, {"id": kb})
+        assert answer.status_code == 422
+        assert error_of(answer)["type"] == "validation_error"
+        assert public.bus.sent == []
 
 
 async def test_only_what_was_given_of_a_knowledge_base_is_handed_over(public: Gateway) -> None:
@@ -116,16 +71,6 @@ async def test_only_what_was_given_of_a_knowledge_base_is_handed_over(public: Ga
     bad = {"name": "x", "chunking_strategy": {"chunk_size": 10, "chunk_overlap": 10}}
     assert (await public.client.post("/knowledge-bases/", json=bad)).status_code == 422
     assert not [sent for sent in public.bus.sent if isinstance(sent.command, CreateKnowledgeBase)]
-
-
-async def test_filters_of_the_list_reach_the_owner(public: Gateway) -> None:
-    public.upstreams.answers["GET", "ingestion", "/internal/files"] = (200, {"files": []})
-
-    await public.client.get("/files/", params={"tag": "x", "name": "a b", "limit": 7})
-
-    assert public.upstreams.asked == [
-        ("GET", "ingestion", "/internal/files", {"limit": 7, "offset": 0, "tag": "x", "name": "a b"})
-    ]
 
 
 async def test_a_part_of_a_files_text_is_asked_of_the_owner(public: Gateway) -> None:

@@ -57,10 +57,6 @@ def other(public: Gateway) -> Caller:
     return Caller(public, ALL_SCOPES, "company-2")
 
 
-def test_all_scopes_of_a_company_are_none_of_the_installation() -> None:
-    assert {"installation:read", "installation:write"} == OPERATOR_SCOPES - ALL_SCOPES
-
-
 async def test_a_company_cannot_make_an_operators_key(public: Gateway) -> None:
     answer = await public.client.post("/api-keys/", json={"name": "more", "scopes": ["installation:read"]})
 

@@ -1,7 +1,6 @@
-"""Bodies that protocols' doors refuse: each in the shape of its protocol, none with a 5xx."""
+"""Bodies and callers that protocols' doors refuse: each in the shape of its protocol, none with a 5xx."""
 
 from collections.abc import Callable, Mapping
-from itertools import product
 from typing import Any, NamedTuple
 
 import httpx
@@ -29,6 +28,8 @@ def _openai(status: int, body: Any) -> None:
     assert set(body["error"]) == {"message", "type", "param", "code"}
     assert (status, body["error"]["type"]) in {
         (400, "invalid_request_error"),
+        (401, "authentication_error"),
+        (403, "permission_error"),
         (413, "invalid_request_error"),
         (415, "invalid_request_error"),
     }
@@ -38,7 +39,7 @@ def _json_rpc(status: int, body: Any) -> None:
     """Refusals of a method come with status 200."""
     assert body["jsonrpc"] == "2.0"
     assert -32799 < body["error"]["code"] <= -32000
-    assert status in (200, 400, 413, 415, 422)
+    assert status in (200, 400, 401, 403, 413, 415, 422)
 
 
 def _google(status: int, body: Any) -> None:
@@ -49,8 +50,10 @@ def _google(status: int, body: Any) -> None:
 
 
 def _native(status: int, body: Any) -> None:
-    assert status in (400, 413, 415, 422)
+    assert status in (400, 401, 403, 413, 415, 422)
     assert body["error"]["type"] in {
+        "authentication_error",
+        "permission_error",
         "invalid_request_error",
         "validation_error",
         "request_too_large",
@@ -75,28 +78,26 @@ SIZES = {"one byte more": 1, "ten times": 9}
 OTHER_TYPES = ("", "text/plain", "application/json; charset=latin-1", "application/x-www-form-urlencoded")
 
 
-async def post(public: Gateway, door: Door, content: Any, content_type: str = "application/json") -> httpx.Response:
+async def post(
+    public: Gateway, door: Door, content: Any, content_type: str = "application/json", secret: str | None = None
+) -> httpx.Response:
     prefix = next(each for each in public.api.protocols if door.path.startswith(each.prefix))
     public.upstreams.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, AGENT)
-    headers = {"Authorization": f"Bearer {public.client.headers['x-api-key']}", "Content-Type": content_type}
-    headers["Accept"] = "application/json, text/event-stream"
+    headers = {"Authorization": f"Bearer {secret or public.client.headers['x-api-key']}", "Content-Type": content_type}
+    headers |= {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
     transport = httpx.ASGITransport(prefix)  # type: ignore[arg-type]
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
         return await client.post(door.path, content=content)
 
 
-# Every field of a vector store may be left out, and so may its body.
-@pytest.mark.parametrize(
-    ("door", "fault"),
-    [
-        case
-        for case in product(DOORS, MALFORMED_JSON)
-        if case not in (("vector stores", "empty"), ("vector stores", "no fields"))
-    ],
-)
-async def test_what_is_no_body_is_refused_in_the_protocols_own_shape(public: Gateway, door: str, fault: str) -> None:
-    response = await post(public, DOORS[door], MALFORMED_JSON[fault][0])
-    DOORS[door].shape(response.status_code, response.json())
+@pytest.mark.parametrize("door", DOORS)
+async def test_what_is_no_body_is_refused_in_the_protocols_own_shape(public: Gateway, door: str) -> None:
+    # Every field of a vector store may be left out, and so may its body.
+    taken = ("empty", "no fields") if door == "vector stores" else ()
+    for fault, (content, _) in MALFORMED_JSON.items():
+        if fault not in taken:
+            response = await post(public, DOORS[door], content)
+            DOORS[door].shape(response.status_code, response.json())
     assert not public.bus.sent
 
 
@@ -117,11 +118,26 @@ async def test_bodies_have_a_limit_however_they_are_sent(public: Gateway, door: 
         assert response.headers["connection"] == "close"
 
 
-@pytest.mark.parametrize("content_type", OTHER_TYPES)
 @pytest.mark.parametrize("door", [name for name in DOORS if name not in ("json-rpc", "http+json", "mcp")])
-async def test_other_types_of_bodies_are_refused(public: Gateway, door: str, content_type: str) -> None:
+async def test_other_types_of_bodies_are_refused(public: Gateway, door: str) -> None:
     """A2A takes JSON by any name; of MCP the SDK decides."""
-    response = await post(public, DOORS[door], orjson.dumps({"model": "support"}), content_type)
-    assert 400 <= response.status_code < 500
-    DOORS[door].shape(response.status_code, response.json())
+    for content_type in OTHER_TYPES:
+        response = await post(public, DOORS[door], orjson.dumps({"model": "support"}), content_type)
+        assert 400 <= response.status_code < 500, content_type
+        DOORS[door].shape(response.status_code, response.json())
+    assert not public.bus.sent
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_caller_without_a_key_or_its_scope_is_refused(public: Gateway, door: str) -> None:
+    """MCP shows a caller the tools that its key may call; methods of A2A have scopes of their own."""
+    message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
+    body = orjson.dumps({"json-rpc": call, "http+json": message}.get(door, {"model": "support"}))
+    bare, _ = public.keys.issue(scopes=frozenset({"usage:read"}))
+    refused = {401: "aes_" + "x" * 43} | ({} if door == "mcp" else {403: bare})
+    for status, secret in refused.items():
+        response = await post(public, DOORS[door], body, secret=secret)
+        assert response.status_code == status
+        DOORS[door].shape(status, response.json())
     assert not public.bus.sent

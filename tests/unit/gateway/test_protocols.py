@@ -7,7 +7,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from libs.contracts.errors import Conflict, ErrorKind, NotFound, ServiceError
+from libs.contracts.errors import Conflict, ErrorKind, ServiceError
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
@@ -16,9 +16,7 @@ from libs.contracts.timestamps import now_text
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.door.lifecycle import RequestLifecycleMiddleware
 from services.gateway.entrypoints.openai.conventions import SHAPE
-from services.gateway.entrypoints.public_api import PROTOCOLS
 from services.gateway.use_cases.sessions import Sessions, named_session_id
-from services.gateway.use_cases.turns import Turns
 from tests.support.gateway import Gateway, Sent, rejected
 
 AGENT = {
@@ -79,12 +77,6 @@ async def test_errors_have_the_shape_of_the_protocol(openai: httpx.AsyncClient) 
     assert (wrong_method.status_code, wrong_method.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_every_protocol_has_a_prefix_of_its_own(public: Gateway) -> None:
-    prefixes = [each.prefix for each in public.api.protocols]
-    assert len(set(prefixes)) == len(PROTOCOLS)
-    assert not any(one != other and other.startswith(one) for one in prefixes for other in prefixes)
-
-
 def write_of(public: Gateway) -> Write:
     key = public.key
     identity = Identity(company_id=key.company_id, user_id=key.user_id, key_id=key.id, scopes=key.scopes)
@@ -115,6 +107,7 @@ async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) 
         open_named(write, "support", "thread 2"),
     )
     assert first == second == named_session_id(write.identity, "support", "thread 1")
+    assert first != named_session_id(write.identity.model_copy(update={"user_id": "b"}), "support", "thread 1")
     assert is_id(first)
     assert other != first
     # The command's id follows from the session's: the runtime's inbox knows a repeat.
@@ -163,12 +156,6 @@ async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -
     public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this ID")]
     with pytest.raises(Conflict):
         await sessions_of(public).open_named(write_of(public), "support", "thread 1")
-
-
-async def test_an_id_that_is_none_is_nothing(public: Gateway) -> None:
-    turns: Turns = public.api.application.state.door.turns
-    with pytest.raises(NotFound):
-        await turns.read(write_of(public).identity, "../sessions")
 
 
 def test_parts_of_a_write_are_recorded_each_for_itself(public: Gateway) -> None:

@@ -53,8 +53,10 @@ def test_nothing_is_read_of_a_request_before_its_caller_is_known() -> None:
         assert max(bodies, default=0) <= min(writes, default=len(order)), f"{operation}: hashes no body"
 
 
-async def test_every_operation_documents_its_errors_and_is_in_the_reference(public: Gateway) -> None:
-    document = (await public.client.get("/openapi.json")).json()
+async def test_the_reference_is_public_and_documents_every_operation_with_its_errors(public: Gateway) -> None:
+    public.client.headers.pop("x-api-key")
+    response = await public.client.get("/openapi.json")
+    document = response.json()
     for operation in OPERATIONS:
         described = document["paths"][operation.route.path_format][operation.method.lower()]
         assert re.fullmatch(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*", described["operationId"]), operation
@@ -64,6 +66,23 @@ async def test_every_operation_documents_its_errors_and_is_in_the_reference(publ
         expected |= {403} if operation.scopes else set()
         assert {*ALWAYS, *expected} <= documented, operation
         assert any(status < 300 for status in documented), operation
+    for pointer in set(re.findall(r'"\$ref":"#/([^"]+)"', response.text)):
+        place = document
+        for part in pointer.split("/"):
+            place = place[part]
+
+
+async def test_the_page_of_the_reference_is_public_and_loads_only_what_the_gateway_serves(public: Gateway) -> None:
+    public.client.headers.pop("x-api-key")
+    page = await public.client.get("/docs/")
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert assets
+    for asset in assets:
+        loaded = await public.client.get(f"/docs/{asset}")
+        assert (loaded.status_code, asset.startswith("assets/")) == (200, True)
+    assert "'self'" in page.headers["content-security-policy"]
+    assert "http" not in page.headers["content-security-policy"]
+    assert (await public.client.get("/asyncapi.json")).status_code == 200
 
 
 def test_executing_is_the_first_of_all_routes() -> None:
@@ -71,22 +90,18 @@ def test_executing_is_the_first_of_all_routes() -> None:
     assert OPERATIONS[0].route.response_model is None
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "allowed"),
-    [
+async def test_a_fixed_name_goes_before_an_id_whatever_the_method(public: Gateway) -> None:
+    cases: list[Any] = [
         ("GET", "/agent/validate/", "POST"),
         ("DELETE", "/files/bulk/", "POST"),
         ("PATCH", "/knowledge-bases/available-collections/", "GET, HEAD"),
         ("PUT", "/files/bulk-of-it/", "DELETE, GET, HEAD"),
         ("PUT", "/agent/", "GET, HEAD, POST"),
         ("POST", "/docs/", "GET, HEAD"),
-    ],
-)
-async def test_a_fixed_name_goes_before_an_id_whatever_the_method(
-    public: Gateway, method: str, path: str, allowed: str
-) -> None:
-    response = await public.client.request(method, path)
-    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+    ]
+    for method, path, allowed in cases:
+        response = await public.client.request(method, path)
+        assert (response.status_code, response.headers["allow"]) == (405, allowed)
 
 
 async def test_nothing_stands_below_a_fixed_name(public: Gateway) -> None:

@@ -122,11 +122,11 @@ async def test_it_goes_on_where_the_reader_was(
         await stream.until(lambda it: it.ids == [*expected, 4])
 
 
-@pytest.mark.parametrize("header", ["x", "-1", "1.0", "9223372036854775808", "1 ", "\u00b2"])
-async def test_a_last_event_id_that_is_none_is_refused(public: Gateway, header: str) -> None:
-    headers = {"accept": "text/event-stream", "last-event-id": header.encode()}
-    refused = await public.client.get("/events/", headers=headers)  # type: ignore[arg-type]
-    assert (refused.status_code, error_of(refused)["type"]) == (400, "invalid_request_error")
+async def test_a_last_event_id_that_is_none_is_refused(public: Gateway) -> None:
+    for header in ["x", "-1", "1.0", "9223372036854775808", "1 ", "\u00b2"]:
+        headers = {"accept": "text/event-stream", "last-event-id": header.encode()}
+        refused = await public.client.get("/events/", headers=headers)  # type: ignore[arg-type]
+        assert (refused.status_code, error_of(refused)["type"]) == (400, "invalid_request_error")
 
 
 async def test_events_that_come_while_the_past_is_replayed_come_once(public: Gateway) -> None:
@@ -248,14 +248,6 @@ async def test_a_reader_that_leaves_too_much_unread_is_ended(public: Gateway, mo
         assert slow.blocks[-1]["event"] == "error"
         assert "too slowly" in orjson.loads(slow.blocks[-1]["data"])["error"]["message"]
         await other.until(lambda it: it.ids == [21])
-
-
-async def test_a_revoked_key_ends_its_streams(public: Gateway) -> None:
-    async with follow(public) as stream:
-        await stream.until(live)
-        public.api.credentials.revoked(public.key.id)
-        await stream.ended()
-    assert stream.blocks == []
 
 
 async def test_an_expired_key_ends_its_streams(public: Gateway) -> None:

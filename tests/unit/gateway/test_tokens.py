@@ -45,12 +45,10 @@ async def test_a_key_is_exchanged_for_a_token_of_an_hour(public: Gateway) -> Non
     assert principal.rate_limit == public.key.rate_limit
 
 
-@pytest.mark.parametrize(
-    "body", [{"expires_in": 3601}, {"expires_in": 59}, {"scopes": []}, {"scopes": ["x"]}, {"a": 1}]
-)
-async def test_what_makes_no_sense_is_refused(public: Gateway, body: dict[str, Any]) -> None:
-    refused = await make(public, **body)
-    assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
+async def test_what_makes_no_sense_is_refused(public: Gateway) -> None:
+    for body in [{"expires_in": 3601}, {"expires_in": 59}, {"scopes": []}, {"scopes": ["x"]}, {"a": 1}]:
+        refused = await make(public, **body)
+        assert (refused.status_code, error_of(refused)["type"]) == (422, "validation_error")
 
 
 async def test_a_token_has_no_scope_that_its_key_lacks(public: Gateway) -> None:
@@ -113,11 +111,11 @@ async def test_a_token_made_with_a_token_gives_neither_more_time_nor_more_rights
     assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
 
 
-@pytest.mark.parametrize("presented", ["Bearer", "Bearer ", "bearer x", "Bearer a.b.c"])
-async def test_what_is_no_token_is_refused(public: Gateway, presented: str) -> None:
+async def test_what_is_no_token_is_refused(public: Gateway) -> None:
     public.client.headers.pop("x-api-key")
-    refused = await public.client.get("/me/", headers={"Authorization": presented})
-    assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
+    for presented in ["Bearer", "Bearer ", "bearer x", "Bearer a.b.c"]:
+        refused = await public.client.get("/me/", headers={"Authorization": presented})
+        assert (refused.status_code, error_of(refused)["type"]) == (401, "authentication_error")
 
 
 async def test_tokens_keep_within_their_scopes_and_the_keys_rate_limit(public: Gateway) -> None:

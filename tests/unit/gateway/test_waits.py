@@ -126,19 +126,6 @@ async def test_a_call_behind_a_waiting_turn_is_answered_at_once_with_what_that_o
     assert first.json()["blocked_by"] == blocking
 
 
-async def test_a_call_whose_earlier_turn_goes_on_meanwhile_gets_its_reply(public: Gateway) -> None:
-    public.bus.upstream = lambda sent: [*behind(sent), started(sent), completed(sent)]
-    response = await public.client.post(PATH, json=BODY)
-    assert (response.status_code, response.content) == (200, completed(public.bus.sent[0]).encode() + b"\n")
-
-
-async def test_the_event_that_it_is_blocked_is_enough_when_the_runtime_cannot_be_asked(public: Gateway) -> None:
-    public.bus.upstream = behind
-    public.upstreams.down = True
-    response = await public.client.post(PATH, json=BODY)
-    assert (response.status_code, response.json()["blocked_by"]["turn_id"]) == (202, "earlier")
-
-
 async def test_an_action_that_was_resolved_meanwhile_ends_no_call(public: Gateway) -> None:
     public.bus.upstream = lambda sent: [*waiting(sent), resolved(sent), completed(sent)]
     response = await public.client.post(PATH, json=BODY)
@@ -209,20 +196,3 @@ async def test_an_event_that_was_lost_before_a_wait_is_found_in_the_silence(publ
     public.bus.publish(sent, completed(sent, ""))
     names = [name for name, _ in events_in((await streaming).text)]
     assert names == ["turn.started", "turn.tool_call.started", "turn.action_required", "turn.completed"]
-
-
-async def test_a_reader_goes_on_through_a_wait(public: Gateway) -> None:
-    public.bus.upstream = waiting
-    await public.client.post(PATH, json=BODY)
-    sent = public.bus.sent[0]
-    path = f"/runtime/{SESSION}/turns/{sent.command_id}/events/"
-    following = asyncio.create_task(public.client.get(path, headers={"Last-Event-ID": "2.1.2.0"}))
-    late = asyncio.create_task(public.client.get(path, headers={"Last-Event-ID": "3.1.2.0"}))
-    await elapse(5.5 * KEEP_ALIVE_SECONDS)
-    assert not following.done()
-    assert not late.done()
-    public.bus.publish(sent, resolved(sent))
-    public.bus.publish(sent, completed(sent, ""))
-    rest = ["turn.action_resolved", "turn.completed"]
-    assert [name for name, _ in events_in((await following).text)] == ["turn.action_required", *rest]
-    assert [name for name, _ in events_in((await late).text)] == rest

@@ -8,7 +8,6 @@ import pytest
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.messages import public_name
 from services.timeline.domain.deliveries import DeliveryStatus
-from services.timeline.domain.webhooks import MOST_WEBHOOKS
 from tests.support.gateway import Gateway, error_of, gateway
 from tests.support.timeline_service import TimelineService
 from tests.support.webhook_fakes import CIPHER
@@ -112,15 +111,6 @@ async def test_a_webhook_says_since_when_its_deliveries_fail(public: Gateway) ->
     paused = (await public.client.patch(place, json={"status": "disabled"})).json()
     assert paused["failing_since"] == made["created_at"]
     assert (await public.client.patch(place, json={"status": "enabled"})).json()["failing_since"] is None
-
-
-async def test_a_company_has_as_many_webhooks_as_it_may_have(public: Gateway) -> None:
-    for _ in range(MOST_WEBHOOKS):
-        assert (await make(public)).status_code == 201
-    refused = await make(public)
-    assert (refused.status_code, error_of(refused)["type"]) == (409, "conflict_error")
-    other, _ = public.keys.issue(company_id="company-2")
-    assert (await make(public, other)).status_code == 201
 
 
 async def test_secrets_rotate_within_bounds(public: Gateway) -> None:

@@ -134,13 +134,6 @@ def test_a_configuration_may_be_a_text_in_yaml(client: Any, service: FakeService
     assert (asked.headers["content-type"], asked.content) == ("application/yaml", b"name: Fare analyst")
 
 
-def test_many_uploads_end_with_what_would_meet_every_file(client: Any, service: FakeService, tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("a")
-    service.on("POST", "/files/", error(403, "permission_error"))
-    with pytest.raises(aes_client.PermissionDeniedError):
-        list(client.files.upload_many([tmp_path / "a.md"] * 3))
-
-
 def test_a_download_is_in_its_place_once_it_is_whole(client: Any, service: FakeService, tmp_path: Path) -> None:
     target = tmp_path / "a.md"
     broken = httpx.Response(200, stream=events(b"text", httpx.ReadError("reset")).stream)
@@ -206,17 +199,6 @@ def test_a_timeline_that_breaks_off_at_once_is_given_up(client: Any, service: Fa
     assert len(service.requests) == AT_ONCE.retries + 1
 
 
-def test_the_timeline_is_read_from_its_end(client: Any, service: FakeService) -> None:
-    service.on(
-        "GET",
-        "/events/",
-        {"events": [timeline_event(5)], "has_more": True, "next": 5},
-        {"events": [timeline_event(3)], "has_more": False, "next": 3},
-    )
-    assert [each.position for each in client.events.list(newest_first=True)] == [5, 3]
-    assert [each.url.params.get("before") for each in service.requests] == [None, "5"]
-
-
 def test_what_has_no_operation_can_be_called(client: Any, service: FakeService) -> None:
     service.on("POST", "/moons/", error(503, "service_unavailable"), {"id": "m"})
     service.on("DELETE", "/moons/m/", httpx.Response(204))
@@ -257,3 +239,10 @@ def test_webhooks_are_verified_like_the_standard_says() -> None:
         arguments: dict[str, Any] = {"secret": SECRET, "headers": headers, "body": body.encode(), "now": 1_800_000_100}
         with pytest.raises(aes_client.WebhookNotVerified):
             verify_webhook(**{**arguments, **changed})
+
+
+def test_many_uploads_end_with_what_would_meet_every_file(client: Any, service: FakeService, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    service.on("POST", "/files/", error(403, "permission_error"))
+    with pytest.raises(aes_client.PermissionDeniedError):
+        list(client.files.upload_many([tmp_path / "a.md"] * 3))

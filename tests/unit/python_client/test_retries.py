@@ -71,18 +71,6 @@ def test_every_error_of_the_service_has_a_class(client: Any, service: FakeServic
     assert str(found) == f"a {kind}\n  body.name: is missing"
 
 
-def test_a_detail_that_is_the_message_is_said_once(client: Any, service: FakeService) -> None:
-    details = [
-        {"loc": ["file"], "type": "file_empty", "message": "a validation_error", "hint": "send a file with content"},
-        {"loc": ["name"], "type": "missing", "message": "is missing", "hint": None},
-    ]
-    service.on("GET", "/collections/c1/", error(422, "validation_error", details=details))
-
-    with pytest.raises(aes_client.ValidationError) as raised:
-        client.collections.get("c1")
-    assert str(raised.value) == "a validation_error\n  name: is missing"
-
-
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(422, "validation_error"), (404, "not_found_error"), (409, "conflict_error"), (502, "model_error")],

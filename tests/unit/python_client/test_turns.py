@@ -86,12 +86,6 @@ def test_a_turn_that_takes_long_is_asked_for_again_with_the_same_key(client: Any
     assert [each.headers["idempotency-key"] for each in service.requests] == ["mine"] * 4
 
 
-def test_a_failed_turn_raises_its_error(client: Any, service: FakeService) -> None:
-    service.on("POST", EXECUTE, error(502, "model_error"))
-    with pytest.raises(aes_client.ModelError):
-        client.session("s").execute("hello")
-
-
 def test_a_time_limit_names_the_turn_that_goes_on(client: Any, service: FakeService) -> None:
     service.on("POST", EXECUTE, accepted("running"))
     with pytest.raises(aes_client.TimeLimitReached) as raised:
@@ -257,11 +251,6 @@ def test_a_stream_may_be_left_and_taken_up_by_its_id(client: Any, service: FakeS
     assert service.requests[0].headers["last-event-id"] == "0.1.1.0"
 
 
-def test_after_the_last_event_there_is_nothing(client: Any, service: FakeService) -> None:
-    service.on("GET", f"{TURN}events/", httpx.Response(204))
-    assert list(client.session("s").turn("t").stream(after="2.1.1.0")) == []
-
-
 def test_the_error_of_a_turn_that_failed_comes_with_its_reply(client: Any, service: FakeService) -> None:
     failed = event("2.1.1.0", "turn.failed", **OF_TURN, error={"type": "model_error", "message": "no model"})
     cancelled = event("2.1.1.0", "turn.cancelled", **OF_TURN, reason="asked to")
@@ -372,3 +361,8 @@ async def test_a_cancelled_reader_closes_its_connection() -> None:
     await series.aclose()  # type: ignore[attr-defined]
     with pytest.raises(StopAsyncIteration):
         await anext(series)
+
+
+def test_after_the_last_event_there_is_nothing(client: Any, service: FakeService) -> None:
+    service.on("GET", f"{TURN}events/", httpx.Response(204))
+    assert list(client.session("s").turn("t").stream(after="2.1.1.0")) == []

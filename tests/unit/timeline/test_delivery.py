@@ -42,17 +42,6 @@ async def test_an_event_is_sent_signed_as_the_standard_says(world: WebhookWorld)
     assert (delivery.status, delivery.attempts, delivery.last_status) == (DELIVERED, 1, 200)
 
 
-async def test_a_webhook_gets_what_happens_after_it_was_made_and_each_once(world: WebhookWorld) -> None:
-    await world.happen()
-    issued = await world.webhook()
-    expected = [(await world.happen())[0] for _ in range(450)]
-
-    await world.settle()
-    await world.settle()
-
-    assert sorted(world.received_ids(issued.webhook)) == sorted(expected)
-
-
 async def test_events_of_a_subject_come_in_order(world: WebhookWorld) -> None:
     issued = await world.webhook()
     first = await world.happen("a", times=30)
@@ -151,39 +140,6 @@ async def test_a_test_is_sent_though_calls_fail_that_were_under_way_when_it_was_
     assert world.received_ids(issued.webhook)[asked:] == [test.event_id], "everything else waits until it has rested"
 
 
-async def test_one_failing_subject_of_a_quiet_webhook_makes_no_other_wait(world: WebhookWorld) -> None:
-    issued = await world.webhook(url="https://slow/")
-    (poison,) = await world.happen("bad")
-    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
-    for pause in (5, 300, 1_800):
-        await world.settle()
-        world.clock.advance(pause)
-    await world.settle()
-    assert world.received_ids(issued.webhook) == [poison] * 4
-    (fine,) = await world.happen("good")
-    await world.settle()
-    assert world.received_ids(issued.webhook)[4:] == [fine]
-
-
-async def test_one_subject_that_hangs_again_makes_no_other_wait(world: WebhookWorld) -> None:
-    issued = await world.webhook(url="https://slow/")
-    (poison,) = await world.happen("bad")
-    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
-    await world.settle()
-    world.clock.advance(5)
-    world.endpoints.hanging.add("https://slow/")
-    await world.worker.poll()
-    await settled()
-    assert world.endpoints.under_way == 1
-    world.endpoints.hanging.clear()
-
-    (fine,) = await world.happen("good")
-    await until(lambda: fine in world.received_ids(issued.webhook))
-    assert world.endpoints.under_way == 1, "the other one still hangs"
-    world.endpoints.let_go.set()
-    await world.worker.idle()
-
-
 async def test_attempts_follow_the_schedule_and_end(world: WebhookWorld) -> None:
     issued = await world.webhook()
     other = await world.webhook()
@@ -257,18 +213,6 @@ async def test_a_webhook_that_got_nothing_for_five_days_is_disabled(world: Webho
     assert world.store.given_up == [(DisabledReason.UNREACHABLE, issued.webhook.id)]
 
 
-async def test_one_delivery_within_five_days_keeps_a_webhook(world: WebhookWorld) -> None:
-    issued = await world.webhook()
-    for day in range(12):
-        world.endpoints.answer = lambda _, day=day: 200 if day % 3 == 0 else None  # type: ignore[misc]
-        await world.happen()
-        await world.pass_time(DAY, step=HOUR)
-
-    found = await world.store.webhook("company-1", issued.webhook.id)
-    assert found is not None
-    assert found.status is WebhookStatus.ENABLED
-
-
 async def test_a_single_failure_long_after_another_one_disables_nothing(world: WebhookWorld) -> None:
     issued = await world.webhook()
     world.endpoints.answer = lambda _: 500
@@ -283,21 +227,6 @@ async def test_a_single_failure_long_after_another_one_disables_nothing(world: W
     found = await world.store.webhook("company-1", issued.webhook.id)
     assert found is not None
     assert found.status is WebhookStatus.ENABLED
-
-
-async def test_an_enabled_webhook_goes_on_where_it_was(world: WebhookWorld) -> None:
-    issued = await world.webhook()
-    world.endpoints.answer = lambda _: 410
-    first = await world.happen("a", times=2)
-    await world.settle()
-    missed = await world.happen("b", times=2)
-    await world.settle()
-    world.endpoints.answer = lambda _: 200
-
-    await world.change(issued.webhook, status=WebhookStatus.ENABLED)
-    await world.settle()
-
-    assert world.received_ids(issued.webhook) == [first[0], first[1], *missed]
 
 
 async def test_secrets_rotate_without_a_rejected_delivery(world: WebhookWorld) -> None:

@@ -256,20 +256,6 @@ def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it_which_we
     assert found == [[["calculator", "completed", "42"]], "origin", "42"]
 
 
-def test_an_answer_that_breaks_off_is_read_again(run: Run) -> None:
-    broken = """
-      let times = 0;
-      serve(() => {
-        times += 1;
-        if (times > 1) return Response.json({ whole: true });
-        return new Response(new ReadableStream({ pull: (control) => control.error(new TypeError("network error")) }));
-      });
-      const { signal } = new AbortController();
-      return { answer: await m.read("/me/", {}, { signal }), times };
-    """
-    assert run("api/client.js", in_world(broken)) == {"answer": {"whole": True}, "times": 2}
-
-
 def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> None:
     nameless = """
       const source = { artifact_id: "a" };

@@ -260,54 +260,6 @@ def test_a_webhook_that_delivers_nothing_is_not_called_enabled(run: Run) -> None
     assert run("studio/pages/webhooks.js", in_world(DRAWN + failing)) == ["enabled", "failing"]
 
 
-def test_a_delivery_that_waits_can_be_delivered_now(run: Run) -> None:
-    waiting = """
-      signIn("webhooks:read", "webhooks:write");
-      const created_at = "2026-01-01T00:00:00Z";
-      const webhook = { id: "w", url: "https://example.com/", event_types: [], status: "enabled", created_at };
-      const delivery = { id: "d", type: "turn.completed", event_id: "e", status: "pending", attempts: 3, created_at };
-      const deliveries = { deliveries: [delivery], total: 1 };
-      serve(({ path }) => Response.json(path.endsWith("/deliveries/") ? deliveries : webhook));
-      show(["w"]);
-      await until(() => button("Deliver now"));
-      button("Deliver now").click();
-      const sent = () => requests.filter(({ method }) => method === "POST").map(({ path }) => path);
-      await until(() => sent().length);
-      return end(sent());
-    """
-    sent = run("studio/pages/webhooks.js", in_world(DRAWN + waiting))
-    assert sent == ["/webhooks/w/deliveries/d/redeliver/"]
-
-
-def test_consumer_lag_says_that_it_is_read(run: Run) -> None:
-    slow = """
-      let answer;
-      serve(() => new Promise((resolve) => (answer = () => resolve(Response.json({ lag: 0, consumers: [] })))));
-      render(h(m.Lag), box);
-      await until(() => answer);
-      const meanwhile = box.textContent;
-      answer();
-      await until(() => box.textContent.includes("0 messages behind"));
-      return end({ meanwhile, afterwards: box.textContent });
-    """
-    found = run("studio/parts/operators/state.js", in_world(DRAWN + slow))
-    assert "Loading" in found["meanwhile"]
-    assert "Loading" not in found["afterwards"]
-
-
-def test_a_single_event_is_counted_as_one(run: Run) -> None:
-    counted = """
-      const figures = (shown) => {
-        render(h(m.Toolbar, { state: "live", all: [], shown, services: new Set(), view: [0, 1] }), box);
-        return box.querySelector(".figures").textContent;
-      };
-      return end([figures([{}]), figures([{}, {}])]);
-    """
-    one, two = run("studio/parts/timeline/toolbar.js", in_world(DRAWN + counted))
-    assert one.endswith("1 event")
-    assert two.endswith("2 events")
-
-
 def test_labels_of_an_axis_have_room(run: Run) -> None:
     drawn = """
       const series = [{ label: "in", values: [12_345_678, 23_456_789], colour: "gateway" }];
@@ -349,28 +301,3 @@ def test_a_change_made_elsewhere_is_not_overwritten_silently(run: Run) -> None:
       return end({ before, version: stored.version_number });
     """
     assert run("studio/pages/agents.js", in_world(DRAWN + conflict)) == {"before": 0, "version": "1.0.2"}
-
-
-def test_a_budget_that_is_used_up_is_told(run: Run) -> None:
-    told = """
-      signIn("budgets:write");
-      const budget = { id: "b", description: "", user_id: null, key_id: null, exceeded: true, renews_at: null };
-      const other = { ...budget, id: "c", description: "Other", exceeded: false };
-      serve(() => Response.json({ budgets: [budget, other], total: 2 }));
-      render(h(m.UsedUpBudgets), box);
-      await until(() => box.querySelector("[role=alert]"));
-      return end(box.querySelector("[role=alert]").textContent);
-    """
-    text = run("studio/parts/overview/activity.js", in_world(DRAWN + told))
-    assert "The budget of the company is used up" in text
-    assert "Other" not in text
-
-
-def test_times_of_other_days_have_their_date(run: Run) -> None:
-    times = "[m.whenText(given, given + 1000), m.whenText(given, given + 3 * 86_400_000), m.exactText(given)]"
-    today, earlier, exact = run("model/events.js", times, 1_767_225_600_123)
-    assert ":" in today
-    assert len(earlier) > len(today)
-    assert earlier.endswith(today)
-    assert exact.endswith(today)
-    assert "202" in exact

@@ -94,19 +94,6 @@ def test_an_artifact_shows_its_picture_or_its_table(run: Run) -> None:
     assert found["asked"] == [f"{artifact}p.png/download/", f"{artifact}t.csv/preview/"]
 
 
-def test_the_account_panel_names_the_user_and_the_scopes(run: Run) -> None:
-    panel = """
-      const scopes = ["agents:read", "events:read"];
-      const me = { user_name: "Ada", company_name: "Acme", rate_limit: 60, expires_at: null, scopes };
-      render(h(m.Account, { me }), box);
-      const [who, facts] = [".who", ".facts"].map((name) => box.querySelector(name).textContent);
-      return end({ who, codes: [...box.querySelectorAll("code")].map(({ textContent }) => textContent), facts });
-    """
-    found = run("studio/parts/frame.js", in_world(DRAWN + panel))
-    assert (found["who"], found["codes"]) == ("AdaAcme", ["agents:read", "events:read"])
-    assert "60 requests per minute" in found["facts"]
-
-
 APPROVALS = """
   const action = (id) => ({
     action_id: id, session_id: "s", turn_id: `t${id}`, tool_call: { name: "book_seats", arguments: {} },
@@ -162,19 +149,3 @@ def test_a_second_click_at_the_same_place_approves_no_other_call(run: Run) -> No
         "meanwhile": ["1"],
         "approved": ["1", "2"],
     }
-
-
-def test_what_moves_under_the_pointer_takes_no_click(run: Run) -> None:
-    moved = """
-      const height = cards()[1].getBoundingClientRect().top - cards()[0].getBoundingClientRect().top;
-      box.style.marginTop = `${-height}px`;
-      click();
-      await elapse(1_000);
-      const atOnce = [...approved];
-      await until(ready);
-      click();
-      await until(() => approved.length);
-      return end({ atOnce, approved });
-    """
-    found = run("studio/parts/overview/approvals.js", in_world(DRAWN + APPROVALS + moved))
-    assert found == {"atOnce": [], "approved": ["2"]}

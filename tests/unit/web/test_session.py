@@ -66,23 +66,6 @@ def test_a_tab_that_answers_late_is_heard(run: Run) -> None:
     }
 
 
-def test_a_late_answer_outlasts_a_service_that_is_away(run: Run) -> None:
-    asking = """
-      await m.resume();
-      await until(() => told.length);
-      let isAway = true;
-      const refusal = { error: { type: "service_unavailable" } };
-      serve(() => (isAway ? Response.json(refusal, { status: 503 }) : Response.json(me)));
-      channel.postMessage({ to: told[0].ask, given: { key: "aes_shared", keyId: null } });
-      await until(() => requests.length > 1);
-      const meanwhile = m.session.value.state;
-      isAway = false;
-      await until(() => m.session.value.state === "in");
-      return end(meanwhile);
-    """
-    assert run("api/client.js", in_world(TABS + asking)) == "resuming"
-
-
 def test_who_signs_in_while_other_tabs_are_asked_stays_so(run: Run) -> None:
     meanwhile = """
       const asking = m.resume();

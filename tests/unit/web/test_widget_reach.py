@@ -166,37 +166,6 @@ def test_a_stream_that_goes_on_takes_the_doubt_away(run: Run) -> None:
     assert run("widget/main.js", in_world(CHAT + replicas)) == ""
 
 
-def test_text_appears_while_an_answer_streams(run: Run) -> None:
-    streamed = """
-      serve(({ path }, signal) => {
-        if (path.endsWith("/execute/")) return stream(signal, { location: "/api/v1/runtime/s/turns/t/events/" });
-        return Response.json(path === "/me/" ? { scopes: [] } : { session_id: "s" });
-      });
-      const { root, say, left } = started();
-      await until(() => asked("/me/") === 1);
-      say("Hello");
-      await until(() => streams.length === 1);
-      const shown = [];
-      const log = () => root.querySelector(".turn .reply > .markdown")?.textContent ?? "";
-      let offset = 0;
-      for (const text of given) {
-        const delta = JSON.stringify({ attempt: 1, step: 1, offset, text });
-        streams[0].write(`event: turn.output_text.delta\\ndata: ${delta}\\n\\n`);
-        offset += text.length;
-        await until(() => log().length === offset);
-        shown.push([log(), root.querySelector(".turn").getAttribute("aria-busy")]);
-      }
-      const response = { content: given.join("") };
-      streams[0].write(`event: turn.completed\\ndata: ${JSON.stringify({ response })}\\n\\n`);
-      await until(() => root.querySelector(".turn").getAttribute("aria-busy") === "false");
-      shown.push(log());
-      left();
-      return shown;
-    """
-    found = run("widget/main.js", in_world(CHAT + streamed), ["One", " two", " three"])
-    assert found == [["One", "true"], ["One two", "true"], ["One two three", "true"], "One two three"]
-
-
 def test_theme_and_position_are_those_that_the_page_wants(run: Run) -> None:
     looks = """
       serve(() => Response.json({ scopes: [] }));

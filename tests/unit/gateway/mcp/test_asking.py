@@ -72,6 +72,17 @@ async def test_a_conversation_goes_on_in_its_session_and_with_its_agent_only(ser
     assert text_of(unknown).startswith("not_found_error")
 
 
+async def test_a_call_that_is_made_again_with_its_key_is_the_same_turn(served: Served) -> None:
+    served.turns(lambda sent: [started(sent), completed(sent)])
+    key: Any = {"Idempotency-Key": "turn-1.call-1"}
+    async with mcp_client(served.url, served.key) as client:
+        first, again = [await client.call_tool("ask_support", QUESTION, meta=key) for _ in range(2)]
+        other = await client.call_tool("ask_support", {"message": "Something else"}, meta=key)
+    assert first.structured_content == again.structured_content
+    assert [type(sent.command) for sent in served.public.bus.sent] == [CreateSession, ExecuteTurn]
+    assert text_of(other).startswith("validation_error")
+
+
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_waiting_turn_is_a_result_that_says_how_to_answer(served: Served, mode: str) -> None:
     served.turns(lambda sent: [started(sent), called(sent), required(sent), required(sent, "c2", "tool_result")])
@@ -101,17 +112,6 @@ async def test_failures_are_errors_of_the_tool_with_what_to_do_about_them(served
     assert "- message: " in text_of(wrong)
     assert "- colour: " in text_of(wrong)
     assert text_of(nobody).startswith("not_found_error")
-
-
-async def test_a_call_that_is_made_again_with_its_key_is_the_same_turn(served: Served) -> None:
-    served.turns(lambda sent: [started(sent), completed(sent)])
-    key: Any = {"Idempotency-Key": "turn-1.call-1"}
-    async with mcp_client(served.url, served.key) as client:
-        first, again = [await client.call_tool("ask_support", QUESTION, meta=key) for _ in range(2)]
-        other = await client.call_tool("ask_support", {"message": "Something else"}, meta=key)
-    assert first.structured_content == again.structured_content
-    assert [type(sent.command) for sent in served.public.bus.sent] == [CreateSession, ExecuteTurn]
-    assert text_of(other).startswith("validation_error")
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -60,12 +60,6 @@ async def test_refusals_are_json_rpc_errors(
         assert "Bearer" in answer.headers["www-authenticate"]
 
 
-async def test_pages_of_allowed_origins_may_use_it(served: Served) -> None:
-    answer = await post(served, INITIALIZE, **{"Origin": "https://console.example"})
-    assert answer.status_code == 200
-    assert answer.headers["access-control-allow-origin"] == "https://console.example"
-
-
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_there_is_no_stream_and_no_session_to_end(served: Served, method: str) -> None:
     async with httpx.AsyncClient(timeout=WITHIN, trust_env=False) as client:

@@ -1,20 +1,129 @@
-"""Responses made of turns: numbers, voided attempts, waits, and the place where a stream goes on."""
+"""OpenAI's responses: their fields, their events out of those of turns, and their copies of sessions."""
 
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, get_type_hints
 
-from libs.contracts.errors import ErrorInfo, ErrorKind
+import pytest
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+from pydantic import ValidationError
+
+from libs.contracts.errors import BudgetExceeded, Conflict, ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
 from libs.contracts.replies import ExecuteReply, Reply, Usage
 from libs.contracts.resources import turns
 from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import RequiredAction
+from libs.contracts.resources.turns import RequiredAction, TurnRequest
 from libs.contracts.timestamps import now_text
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, after, response_id
+from services.gateway.entrypoints.openai.response_request import (
+    UNSUPPORTED,
+    WITHOUT_EFFECT,
+    CreateResponse,
+    response_head,
+)
+from services.gateway.entrypoints.openai.response_turns import ResponseTurns
+from services.gateway.entrypoints.openai.said_before import is_instruction, said_in, with_question
+
+
+def test_every_field_of_the_client_is_honoured_or_refused() -> None:
+    known = {*get_type_hints(ResponseCreateParamsBase), "stream"}
+    honoured = set(CreateResponse.model_fields)
+    assert honoured | set(WITHOUT_EFFECT) | UNSUPPORTED == known
+    assert not honoured & (set(WITHOUT_EFFECT) | UNSUPPORTED)
+    assert not set(WITHOUT_EFFECT) & UNSUPPORTED
+
+
+@pytest.mark.parametrize("field", sorted({*UNSUPPORTED, *WITHOUT_EFFECT, "of_a_newer_client"}))
+def test_a_field_that_would_do_nothing_is_refused_by_name(field: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        CreateResponse.model_validate({"model": "m", "input": "Hello", field: "anything"}, strict=True)
+    assert [error["loc"] for error in refused.value.errors()] == [(field,)]
+
+
+@pytest.mark.parametrize("field", sorted({*UNSUPPORTED, *WITHOUT_EFFECT}))
+def test_null_asks_for_nothing(field: str) -> None:
+    assert CreateResponse.model_validate({"model": "m", field: None}, strict=True).model == "m"
+
+
+def test_the_response_says_again_what_was_asked_for() -> None:
+    asked: dict[str, Any] = {
+        "model": "m",
+        "input": "Hello",
+        "instructions": "Be brief.",
+        "background": True,
+        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+        "tool_choice": {"type": "function", "name": "f"},
+        "parallel_tool_calls": False,
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}},
+        "temperature": 1,
+        "top_p": 0.5,
+        "max_output_tokens": 5,
+        "metadata": {"a": "b"},
+        "user": "u",
+        "safety_identifier": "s",
+        "prompt_cache_key": "p",
+    }
+    body = CreateResponse.model_validate(asked, strict=True)
+    head = response_head(body.options("m", "And polite."), 1)
+    own = {name: head[name] for name in asked if name not in ("input", "tools", "text")}
+    assert own == {name: value for name, value in asked.items() if name in own}
+    assert head["tools"][0]["name"] == "f"
+    assert head["text"]["format"] == asked["text"]["format"]
+    assert head["metadata"] == {"a": "b"}
+
+
+def test_items_come_back_as_the_client_parsed_them() -> None:
+    text = {"type": "output_text", "text": "{}", "annotations": [], "logprobs": None, "parsed": {"zone": "UTC"}}
+    message = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+        "phase": None,
+    }
+    called = {
+        "type": "function_call", "id": "fc", "call_id": "c", "name": "clock", "arguments": "{}", "status": "completed",
+        "parsed_arguments": {"zone": "UTC"}, "namespace": None, "caller": None, "async": None,
+    }  # fmt: skip
+    output = {"type": "function_call_output", "call_id": "c", "output": "noon", "acknowledged": None}
+
+    items = CreateResponse.model_validate({"model": "m", "input": [message, called, output]}, strict=True).items
+
+    assert [type(item).__name__ for item in items] == ["MessageInput", "FunctionCall", "FunctionCallOutput"]
+    with pytest.raises(ValidationError) as refused:
+        CreateResponse.model_validate({"model": "m", "input": [{**message, "mood": "good"}]}, strict=True)
+    assert refused.value.errors()[-1]["loc"][-1] == "mood"
+
+
+def test_as_many_functions_are_taken_as_openai_takes() -> None:
+    tools = [{"type": "function", "name": f"f{number}"} for number in range(129)]
+    taken = CreateResponse.model_validate({"model": "m", "tools": tools[:128]}, strict=True)
+    assert len(taken.options("m", "").client_tools or ()) == 128
+    with pytest.raises(ValidationError):
+        CreateResponse.model_validate({"model": "m", "tools": tools}, strict=True)
+
+
+def test_without_a_message_of_the_user_the_last_instruction_is_the_question() -> None:
+    """AutoGen and others choose the next speaker with a single message of role ``system``."""
+    input_items = [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Who is next?"}]
+    asked = with_question(CreateResponse.model_validate({"input": input_items}).items)
+    assert said_in(asked).question == "Who is next?"
+    assert [item.text for item in asked if is_instruction(item)] == ["Be brief."]
+    kept = [*input_items, {"role": "user", "content": "Hello!"}]
+    asked = with_question(CreateResponse.model_validate({"input": kept}).items)
+    assert said_in(asked).question == "Hello!"
+    assert [item.text for item in asked if is_instruction(item)] == ["Be brief.", "Who is next?"]
+
 
 CUTS = random.Random(4711)
 TURN = new_id()
@@ -184,3 +293,84 @@ def test_a_failed_turn_is_a_failed_response() -> None:
     assert (events[-1]["type"], builder.status) == ("response.failed", "failed")
     assert builder.response()["error"] == {"code": "server_error", "message": "The model is gone."}
     assert [item["status"] for item in builder.response()["output"]] == ["incomplete"]
+
+
+IDENTITY = Identity(company_id="c", user_id="u", key_id="k", scopes=frozenset())
+CALLER = Principal(identity=IDENTITY, expires_at=None, rate_limit=None)
+PREVIOUS = new_id()
+MOVED_ON = Conflict("gone on", details=[ErrorDetail(loc=[], type="session_moved_on", message="gone on")])
+
+
+class Runtime:
+    """Refuses turns, which are ``asked`` for; ``forks`` are what sessions were copied for, ``deleted`` those that are
+    gone."""
+
+    def __init__(self, *refusals: Exception) -> None:
+        self.refusals = list(refusals)
+        self.asked: list[TurnRequest] = []
+        self.forks: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
+
+    async def fork(self, _: Write, __: str, **asked: Any) -> SimpleNamespace:
+        self.forks.append(asked)
+        return SimpleNamespace(session_id=f"fork-{len(self.forks)}")
+
+    async def delete(self, _: Write, session_id: str) -> None:
+        self.deleted.append(session_id)
+
+    @asynccontextmanager
+    async def submit(self, _write: object, _session: str, _content: object, asked: TurnRequest) -> AsyncIterator[Any]:
+        self.asked.append(asked)
+        raise self.refusals.pop(0)
+        yield
+
+    async def read(self, *_: object) -> SimpleNamespace:
+        """The previous turn, and its session."""
+        return SimpleNamespace(
+            session_id="source",
+            turn_id=PREVIOUS,
+            position=1,
+            status="completed",
+            options=None,
+            agent_config={"name": "shop"},
+            config_hash="hash",
+        )
+
+
+def request() -> IdempotentRequest:
+    named = {"company_id": "c", "principal_id": "u", "method": "POST", "path": "/", "key": "key"}
+    return IdempotentRequest(**named, body_hash=b"")
+
+
+async def refused(runtime: Runtime, *, store: bool, key: IdempotentRequest | None = None) -> None:
+    door: Any = SimpleNamespace(turns=runtime, sessions=runtime)
+    write = Write(identity=IDENTITY, correlation_id="label", request=key)
+    responses = ResponseTurns(door, CALLER, write)
+    body = CreateResponse(input="more", previous_response_id=f"resp_{PREVIOUS}", store=store)
+    begun = await responses.begin(body, stream=False)
+    with pytest.raises(BudgetExceeded):
+        async for _ in responses.follow(begun):
+            pass
+
+
+async def test_a_copy_for_what_is_not_stored_expires_whatever_becomes_of_the_turn() -> None:
+    runtime = Runtime(BudgetExceeded("used up"))
+    await refused(runtime, store=False)
+    assert [fork["expires_after"] for fork in runtime.forks] == [3600]
+
+
+@pytest.mark.parametrize(("key", "deleted"), [(None, ["fork-1"]), (request(), [])])
+async def test_a_copy_beside_a_session_that_went_on_goes_with_its_refused_turn(
+    key: IdempotentRequest | None, deleted: list[str]
+) -> None:
+    runtime = Runtime(MOVED_ON, BudgetExceeded("used up"))
+    await refused(runtime, store=True, key=key)
+    assert [fork["expires_after"] for fork in runtime.forks] == [None]
+    assert runtime.deleted == deleted
+
+
+async def test_no_turn_is_given_less_than_the_whole_conversation() -> None:
+    """`truncation` is "disabled": in the session itself, and in a copy of it."""
+    runtime = Runtime(MOVED_ON, BudgetExceeded("used up"))
+    await refused(runtime, store=True)
+    assert [(asked.position, asked.whole_history) for asked in runtime.asked] == [(2, True), (None, True)]
