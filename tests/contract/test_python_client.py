@@ -16,7 +16,7 @@ import aes_client
 import httpx
 import pytest
 from aes_client import AesError, AsyncClient, Client, RetryPolicy, models
-from aes_client.resource import Resource, iteration, operation
+from aes_client.resource import Method, Resource
 
 from libs.contracts.errors import ErrorKind
 from services.gateway.entrypoints.rest.application import openapi_document
@@ -85,7 +85,7 @@ def called_by(kind: type[Client | AsyncClient]) -> dict[str, set[str | None]]:
     http: Any = (httpx.Client if kind is Client else httpx.AsyncClient)(transport=httpx.MockTransport(note))
     client = kind("http://service", "key", retries=RetryPolicy(retries=0), http=http)
     for resource in resources(client):
-        for name, _ in inspect.getmembers(type(resource), lambda each: isinstance(each, operation | iteration)):
+        for name, _ in inspect.getmembers(type(resource), lambda each: isinstance(each, Method)):
             if name != "request":
                 call(getattr(resource, name))
     return seen

@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import httpx
 
 from aes_client import operations
 from aes_client.flows import Flow
 from aes_client.models import UsageItem, UsageReport
-from aes_client.requests import Request, document_or_none, given, one
+from aes_client.requests import Request, given, one, one_or_none
 from aes_client.resource import R, operation
-from aes_client.resources.actions import Actions
 from aes_client.resources.events import Events
 from aes_client.resources.files import Files
 from aes_client.resources.knowledge_bases import KnowledgeBases
 from aes_client.resources.sessions import SessionHandle, Sessions
-from aes_client.resources.toolsets import Toolsets
+from aes_client.resources.turns import Actions
 from aes_client.retries import RetryPolicy
-from aes_client.runners import Address, AsyncRunner, SyncRunner
+from aes_client.runners import AsyncRunner, Connection, SyncRunner
 from aes_client.tools import Tools
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_TIMEOUT_SECONDS = 60.0
+Http = TypeVar("Http")
 _USAGE_PAGE = 1000
-# Each open stream holds a connection.
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
-class _Service(operations.Service[R]):
+class _Service(operations.Service[R], Generic[R, Http]):
     """The attributes and methods that ``Client`` and ``AsyncClient`` share."""
 
-    def __init__(self, runner: R, policy: RetryPolicy) -> None:
-        super().__init__(runner, policy)
-        self.sessions = Sessions(runner, policy)
-        self.actions = Actions(runner, policy)
-        self.events = Events(runner, policy)
-        self.files = Files(runner, policy)
-        self.knowledge_bases = KnowledgeBases(runner, policy)
-        self.toolsets = Toolsets(runner, policy)
+    _runs: type[R]
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        token: str | None = None,
+        timeout: float = 60.0,
+        retries: RetryPolicy | None = None,
+        http: Http | None = None,
+    ) -> None:
+        connection = Connection.to(base_url, api_key, token, timeout, retries or RetryPolicy())
+        own: Any = http
+        runner = self._runs(connection, own)
+        super().__init__(runner)
+        self.sessions = Sessions(runner)
+        self.actions = Actions(runner)
+        self.events = Events(runner)
+        self.files = Files(runner)
+        self.knowledge_bases = KnowledgeBases(runner)
+        self._closes = http is None
 
     @operation
     def request(
@@ -58,7 +69,7 @@ class _Service(operations.Service[R]):
         ``path`` is relative to ``/api/v1``. Returns the parsed JSON response, or ``None`` if the response is empty.
         Temporary failures are retried with the same idempotency key.
         """
-        request: Request[Any] = Request(method.upper(), path, document_or_none, body=body, query=query or {})
+        request: Request[Any] = Request(method.upper(), path, one_or_none, body=body, query=query or {})
         return request.with_key(idempotency_key)
 
     @operation
@@ -84,10 +95,10 @@ class _Service(operations.Service[R]):
 
         ``tools`` are called when a turn of the session waits for their results.
         """
-        return SessionHandle(self._runner, self._policy, session_id, tools)
+        return SessionHandle(self._runner, session_id, tools)
 
 
-class Client(_Service[SyncRunner]):
+class Client(_Service[SyncRunner, httpx.Client]):
     """A blocking client that can be shared between threads.
 
     ``base_url`` and ``api_key`` default to the environment variables ``AES_BASE_URL`` and ``AES_API_KEY``. To
@@ -95,19 +106,7 @@ class Client(_Service[SyncRunner]):
     proxy or custom certificates, pass your own ``httpx`` client as ``http``; ``close`` doesn't close it.
     """
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        *,
-        token: str | None = None,
-        timeout: float = _TIMEOUT_SECONDS,
-        retries: RetryPolicy | None = None,
-        http: httpx.Client | None = None,
-    ) -> None:
-        address = Address.of(base_url, api_key, token, timeout)
-        self._closes = http is None
-        super().__init__(SyncRunner(address, http or httpx.Client(limits=_LIMITS)), retries or RetryPolicy())
+    _runs = SyncRunner
 
     def __enter__(self) -> Self:
         return self
@@ -121,25 +120,13 @@ class Client(_Service[SyncRunner]):
             self._runner.http.close()
 
 
-class AsyncClient(_Service[AsyncRunner]):
+class AsyncClient(_Service[AsyncRunner, httpx.AsyncClient]):
     """An asyncio client that accepts the same arguments as ``Client``.
 
     Await its operations, and iterate over lists with ``async for``.
     """
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        *,
-        token: str | None = None,
-        timeout: float = _TIMEOUT_SECONDS,
-        retries: RetryPolicy | None = None,
-        http: httpx.AsyncClient | None = None,
-    ) -> None:
-        address = Address.of(base_url, api_key, token, timeout)
-        self._closes = http is None
-        super().__init__(AsyncRunner(address, http or httpx.AsyncClient(limits=_LIMITS)), retries or RetryPolicy())
+    _runs = AsyncRunner
 
     async def __aenter__(self) -> Self:
         return self

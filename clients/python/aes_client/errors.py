@@ -1,13 +1,4 @@
-"""Exceptions that the client raises.
-
-AesError
-├── ApiError                 an error returned by the service; see ``aes_client.api_errors`` for its subclasses
-├── ConnectionFailed         the service didn't respond to any attempt
-├── TimeLimitReached         the caller's ``timeout`` passed
-├── ActionRequired           a turn waits for an action that the call can't resolve
-├── UnexpectedResponse       a response that isn't from the service
-└── NotConfigured            the address or the credential is missing; also a ``ValueError``
-"""
+"""Exceptions that the client raises. ``aes_client.api_errors`` defines one for each error of the service."""
 
 from __future__ import annotations
 

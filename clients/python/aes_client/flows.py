@@ -109,21 +109,17 @@ Emitting = Generator[Step | Emit[T], Any, None]
 class Deadline:
     """A time limit in seconds. ``None`` means that there's no limit."""
 
-    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
-        self._end = None if seconds is None else clock() + seconds
-
-    def now(self) -> float:
-        return self._clock()
+        self._end = None if seconds is None else time.monotonic() + seconds
 
     def left(self, longest: float) -> float:
         """Returns the remaining seconds, but at most ``longest``."""
-        return longest if self._end is None else max(0.0, min(longest, self._end - self._clock()))
+        return longest if self._end is None else max(0.0, min(longest, self._end - time.monotonic()))
 
     def check(self, what: str, **ids: str | None) -> None:
         """Raises ``TimeLimitReached`` if the time limit has passed. The message names ``what`` took too long."""
-        if self._end is not None and self._clock() >= self._end:
+        if self._end is not None and time.monotonic() >= self._end:
             raise TimeLimitReached(f"{what} took longer than {self._seconds:g} s", **ids)
 
 

@@ -4,21 +4,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from aes_client import models as schemas
-from aes_client.flows import Emit, Emitting
-from aes_client.requests import TRANSFER_SECONDS, Request, content, given, nothing, one, path_of
+from aes_client.downloads import saved
+from aes_client.flows import Emit, Emitting, Flow
+from aes_client.requests import TRANSFER_SECONDS, Content, Request, Upload, content, given, nothing, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
-from aes_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 class Sessions(Resource[R]):
-    session_id: str
+    def __init__(self, runner: R, session_id: str) -> None:
+        super().__init__(runner)
+        self.session_id = session_id
 
     @iteration
     def messages(self) -> Emitting[schemas.Message]:
@@ -50,9 +53,10 @@ class Sessions(Resource[R]):
 
 
 class Turns(Resource[R]):
-    session_id: str
-
-    turn_id: str
+    def __init__(self, runner: R, session_id: str, turn_id: str) -> None:
+        super().__init__(runner)
+        self.session_id = session_id
+        self.turn_id = turn_id
 
     @operation
     def get(self) -> Request[schemas.Turn]:
@@ -187,7 +191,9 @@ class Agents(Resource[R]):
 
 
 class Artifacts(Resource[R]):
-    session_id: str
+    def __init__(self, runner: R, session_id: str) -> None:
+        super().__init__(runner)
+        self.session_id = session_id
 
     @iteration
     def list(self) -> Emitting[schemas.Artifact]:
@@ -198,6 +204,19 @@ class Artifacts(Resource[R]):
         yield from self._pages(
             path_of("/sessions/{session_id}/artifacts/", self.session_id), "artifacts", schemas.Artifact, {}
         )
+
+    @operation
+    def upload(
+        self, file: Content, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Request[schemas.Artifact]:
+        """Upload a file of up to 50 MiB, given as a path, bytes or an open file."""
+        return Request(
+            "POST",
+            path_of("/sessions/{session_id}/artifacts/", self.session_id),
+            one(schemas.Artifact),
+            upload=Upload(file, name),
+            timeout=TRANSFER_SECONDS,
+        ).with_key(idempotency_key)
 
     @operation
     def get(self, artifact_id: str) -> Request[schemas.Artifact]:
@@ -267,6 +286,56 @@ class Artifacts(Resource[R]):
         )
 
     @operation
+    def save(self, artifact_id: str, path: str | os.PathLike[str], *, preview: str | None = None) -> Flow[int]:
+        """Download an artifact to `path`.
+
+        The file appears once it's complete. Returns its size in bytes.
+        """
+        return saved(
+            Request(
+                "GET",
+                path_of("/sessions/{session_id}/artifacts/{artifact_id}/download/", self.session_id, artifact_id),
+                content,
+                query=given(preview=preview),
+                timeout=TRANSFER_SECONDS,
+            ),
+            path,
+            self._runner.policy,
+        )
+
+    @operation
+    def download_all(self) -> Request[bytes]:
+        """Download all artifacts of a session.
+
+        Streams a ZIP archive. Duplicate names are numbered.
+
+        Requires the scope `artifacts:read`.
+        """
+        return Request(
+            "GET",
+            path_of("/sessions/{session_id}/artifacts/download-all/", self.session_id),
+            content,
+            timeout=TRANSFER_SECONDS,
+        )
+
+    @operation
+    def save_all(self, path: str | os.PathLike[str]) -> Flow[int]:
+        """Download all artifacts of a session to `path`.
+
+        The file appears once it's complete. Returns its size in bytes.
+        """
+        return saved(
+            Request(
+                "GET",
+                path_of("/sessions/{session_id}/artifacts/download-all/", self.session_id),
+                content,
+                timeout=TRANSFER_SECONDS,
+            ),
+            path,
+            self._runner.policy,
+        )
+
+    @operation
     def copy_to_platform(
         self, artifact_id: str, *, idempotency_key: str | None = None
     ) -> Request[schemas.PlatformCopy]:
@@ -324,6 +393,15 @@ class Files(Resource[R]):
         )
 
     @operation
+    def upload(
+        self, file: Content, *, name: str | None = None, idempotency_key: str | None = None
+    ) -> Request[schemas.File]:
+        """Upload a file of up to 50 MiB, given as a path, bytes or an open file."""
+        return Request(
+            "POST", "/files/", one(schemas.File), upload=Upload(file, name), timeout=TRANSFER_SECONDS
+        ).with_key(idempotency_key)
+
+    @operation
     def get(self, file_id: str) -> Request[schemas.File]:
         """Get a file.
 
@@ -366,6 +444,18 @@ class Files(Resource[R]):
         Requires the scope `files:read`.
         """
         return Request("GET", path_of("/files/{file_id}/download/", file_id), content, timeout=TRANSFER_SECONDS)
+
+    @operation
+    def save(self, file_id: str, path: str | os.PathLike[str]) -> Flow[int]:
+        """Download a file to `path`.
+
+        The file appears once it's complete. Returns its size in bytes.
+        """
+        return saved(
+            Request("GET", path_of("/files/{file_id}/download/", file_id), content, timeout=TRANSFER_SECONDS),
+            path,
+            self._runner.policy,
+        )
 
     @operation
     def bulk(
@@ -689,6 +779,24 @@ class Toolsets(Resource[R]):
             one(schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset),
         ).with_key(idempotency_key)
 
+    @operation
+    def call(self, name: str, tool: str, arguments: dict[str, Any] | None = None) -> Request[schemas.CallToolReply]:
+        """Try a tool.
+
+        Calls a tool immediately, outside any session and without retries or approval. A failed call returns
+        `status: failed`. The timeout is two minutes.
+
+        Requires the scope `toolsets:write`.
+        """
+        return Request(
+            "POST",
+            path_of("/toolsets/{name}/tools/{tool}/call/", name, tool),
+            one(schemas.CallToolReply),
+            body=given(arguments=arguments),
+            repeat="unless_sent",
+            timeout=180.0,
+        )
+
 
 class Secrets(Resource[R]):
     @iteration
@@ -894,7 +1002,7 @@ class Webhooks(Resource[R]):
 
     @operation
     def rotate(
-        self, webhook_id: str, *, idempotency_key: str | None = None, **body: Unpack[schemas.RotateWebhookBody]
+        self, webhook_id: str, grace_seconds: int | None = None, *, idempotency_key: str | None = None
     ) -> Request[schemas.IssuedWebhookReply]:
         """Rotate a webhook's secret.
 
@@ -907,7 +1015,7 @@ class Webhooks(Resource[R]):
             "POST",
             path_of("/webhooks/{webhook_id}/rotate/", webhook_id),
             one(schemas.IssuedWebhookReply),
-            body=dict(body),
+            body=given(grace_seconds=grace_seconds),
         ).with_key(idempotency_key)
 
     @operation
@@ -1136,19 +1244,20 @@ class DeadLetters(Resource[R]):
 class Service(Resource[R]):
     """The resources without handwritten methods. A read-only resource is a method."""
 
-    def __init__(self, runner: R, policy: RetryPolicy) -> None:
-        super().__init__(runner, policy)
-        self.agents = Agents(runner, policy)
-        self.collections = Collections(runner, policy)
-        self.secrets = Secrets(runner, policy)
-        self.api_keys = ApiKeys(runner, policy)
-        self.tokens = Tokens(runner, policy)
-        self.connections = Connections(runner, policy)
-        self.webhooks = Webhooks(runner, policy)
-        self.budgets = Budgets(runner, policy)
-        self.retention = Retention(runner, policy)
-        self.operations = Operations(runner, policy)
-        self.dead_letters = DeadLetters(runner, policy)
+    def __init__(self, runner: R) -> None:
+        super().__init__(runner)
+        self.agents = Agents(runner)
+        self.collections = Collections(runner)
+        self.toolsets = Toolsets(runner)
+        self.secrets = Secrets(runner)
+        self.api_keys = ApiKeys(runner)
+        self.tokens = Tokens(runner)
+        self.connections = Connections(runner)
+        self.webhooks = Webhooks(runner)
+        self.budgets = Budgets(runner)
+        self.retention = Retention(runner)
+        self.operations = Operations(runner)
+        self.dead_letters = DeadLetters(runner)
 
     @iteration
     def models(self) -> Emitting[dict[str, Any]]:

@@ -107,18 +107,6 @@ def content(response: httpx.Response) -> bytes:
     return response.content
 
 
-def document(response: httpx.Response) -> Any:
-    """Returns a response's parsed JSON. Raises ``UnexpectedResponse`` if the body isn't JSON."""
-    try:
-        return response.json()
-    except ValueError:
-        raise UnexpectedResponse(f"{response.request.url} returned {response.status_code} but not JSON") from None
-
-
-def document_or_none(response: httpx.Response) -> Any:
-    return document(response) if response.content else None
-
-
 @cache
 def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(kind)
@@ -143,23 +131,13 @@ def one(kind: Any) -> Answer[Any]:
     return read
 
 
-@dataclass(frozen=True)
-class Page(Generic[T]):
-    """A page of a list. ``next`` is the cursor of the following page."""
-
-    items: list[T]
-    has_more: bool
-    next: Any = None
+def one_or_none(response: httpx.Response) -> Any:
+    """Returns a response's JSON, or ``None`` if the response is empty."""
+    return one(Any)(response) if response.content else None
 
 
-def page(kind: Any, name: str) -> Answer[Page[Any]]:
-    """Returns a function that parses a page of a list. The page's items are in the field ``name``."""
-
-    def read(response: httpx.Response) -> Page[Any]:
-        found = document(response)
-        try:
-            return Page(_adapter(list[kind]).validate_python(found[name]), bool(found["has_more"]), found.get("next"))
-        except (KeyError, TypeError, pydantic.ValidationError) as problem:
-            raise UnexpectedResponse(f"{response.request.url} didn't return a page of {name}") from problem
-
-    return read
+@cache
+def page(kind: Any, name: str) -> Answer[Any]:
+    """Returns a function that parses a page of a list. Its ``items`` are in the response's field ``name``."""
+    items = (list[kind], pydantic.Field(alias=name))
+    return one(pydantic.create_model("Page", items=items, has_more=(bool, ...), next=(Any, None)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import httpx
 
@@ -55,8 +56,16 @@ class RetryPolicy:
         return None if isinstance(problem, _HOPELESS) else self.pause(failures)
 
 
-def attempts(request: Request[T], policy: RetryPolicy) -> Flow[T]:
-    """Sends a request and retries temporary failures, always with the same idempotency key. Returns the response.
+def sent(request: Request[T]) -> Flow[T]:
+    """Sends a request once and returns its response. Raises ``ApiError`` if the service returns an error."""
+    response: httpx.Response = yield Send(request)
+    if response.status_code >= 400:
+        raise refusal(response, response.content)
+    return request.answer(response)
+
+
+def attempts(request: Request[Any], policy: RetryPolicy, once: Callable[[Request[Any]], Flow[T]]) -> Flow[T]:
+    """Returns the result of ``once``, which sends the request. Retries temporary failures with one idempotency key.
 
     Raises ``ApiError`` if the service returns an error, and ``ConnectionFailed`` if it doesn't respond.
     """
@@ -65,33 +74,25 @@ def attempts(request: Request[T], policy: RetryPolicy) -> Flow[T]:
     while True:
         failures += 1
         try:
-            response: httpx.Response = yield Send(request)
+            return (yield from once(request))
         except httpx.TransportError as problem:
             was_sent = not isinstance(problem, _NEVER_SENT)
             pause = policy.pause_after(failures, problem)
             if pause is None or (was_sent and request.repeat == "unless_sent"):
                 raise ConnectionFailed(_explained(request, problem, failures)) from problem
             may_be_done = may_be_done or was_sent
-        else:
-            if response.status_code < 400:
-                return request.answer(response)
-            if response.status_code == 404 and may_be_done and request.repeat == "gone_is_done":
-                return request.answer(response)
-            error = refusal(response, response.content)
-            pause = _pause_after_refusal(request, error, failures, policy)
-            if pause is None:
-                raise error
+        except ApiError as error:
+            if error.status == 404 and may_be_done and request.repeat == "gone_is_done":
+                # A deletion has no result.
+                return cast("T", None)
+            pause = policy.pause_after(failures, error)
+            if pause is None or (request.repeat == "unless_sent" and not isinstance(error, RateLimitError)):
+                raise
             may_be_done = may_be_done or isinstance(error, ServiceTimeoutError)
         yield Pause(pause)
 
 
-def _pause_after_refusal(request: Request[T], error: ApiError, failures: int, policy: RetryPolicy) -> float | None:
-    if request.repeat == "unless_sent" and not isinstance(error, RateLimitError):
-        return None
-    return policy.pause_after(failures, error)
-
-
-def _explained(request: Request[T], problem: httpx.TransportError, attempts: int) -> str:
+def _explained(request: Request[Any], problem: httpx.TransportError, attempts: int) -> str:
     times = "once" if attempts == 1 else f"{attempts} times"
     url = problem.request.url
     # Omits the user and password that the URL may contain.

@@ -31,21 +31,31 @@ from aes_client.flows import (
     Together,
 )
 from aes_client.requests import Request
+from aes_client.retries import RetryPolicy
 
 T = TypeVar("T")
+# Each open stream holds a connection.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)
 
 
-@dataclass(frozen=True)
-class Address:
-    """The service's address and the credential. ``timeout`` is in seconds per attempt."""
+@dataclass
+class Connection:
+    """The service's address, the credential and the retry policy. ``timeout`` is in seconds per attempt.
+
+    ``is_made`` is true once the service has responded.
+    """
 
     base_url: str
     headers: dict[str, str] = field(repr=False)
     timeout: float
+    policy: RetryPolicy
+    is_made: bool = False
 
     @classmethod
-    def of(cls, base_url: str | None, api_key: str | None, token: str | None, timeout: float) -> Address:
-        """Returns the address. Missing values default to ``AES_BASE_URL`` and ``AES_API_KEY``.
+    def to(
+        cls, base_url: str | None, api_key: str | None, token: str | None, timeout: float, policy: RetryPolicy
+    ) -> Connection:
+        """Returns a connection. Missing values default to ``AES_BASE_URL`` and ``AES_API_KEY``.
 
         Raises ``NotConfigured`` if a value is missing or the URL is invalid.
         """
@@ -62,56 +72,47 @@ class Address:
                 "the development company and stores it in .aes/development-key."
             )
         headers = {"Authorization": f"Bearer {token}"} if token else {"x-api-key": str(key)}
-        return cls(url.rstrip("/").removesuffix("/api/v1") + "/api/v1", headers, timeout)
+        return cls(url.rstrip("/").removesuffix("/api/v1") + "/api/v1", headers, timeout, policy)
 
-    def arguments(self, request: Request[Any], files: list[Any] | None) -> dict[str, Any]:
-        """Returns the arguments for ``httpx.Client.build_request``."""
+    @contextmanager
+    def attempt(self, http: httpx.Client | httpx.AsyncClient, request: Request[Any]) -> Iterator[httpx.Request]:
+        """Yields the ``httpx`` request to send.
+
+        Raises ``NeverConnected`` if connecting fails and the service has never responded.
+        """
         seconds = request.timeout or self.timeout
         is_yaml = isinstance(request.body, str)
         headers = {**self.headers, **request.headers}
-        return {
-            "method": request.method,
-            "url": self.base_url + request.path,
-            "params": dict(request.query) or None,
-            "headers": {**headers, "Content-Type": "application/yaml"} if is_yaml else headers,
-            "content": request.body.encode() if is_yaml else None,
-            "json": None if is_yaml else request.body,
-            "files": files,
-            "timeout": httpx.Timeout(seconds, connect=min(seconds, 10.0)),
-        }
-
-
-class _Contact:
-    """Remembers whether the service has ever responded to this client."""
-
-    def __init__(self) -> None:
-        self._made = False
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watches an attempt. Raises ``NeverConnected`` if connecting fails and the service has never responded."""
-        try:
-            yield
-        except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
-            if self._made:
-                raise
-            raise NeverConnected(problem) from problem
-        self._made = True
-
-
-@dataclass(frozen=True)
-class _End:
-    """The end of a flow, with its result."""
-
-    value: Any
+        with ExitStack() as files:
+            built = http.build_request(
+                request.method,
+                self.base_url + request.path,
+                params=dict(request.query) or None,
+                headers={**headers, "Content-Type": "application/yaml"} if is_yaml else headers,
+                content=request.body.encode() if is_yaml else None,
+                json=None if is_yaml else request.body,
+                files={"file": files.enter_context(request.upload.opened())} if request.upload else None,
+                timeout=httpx.Timeout(seconds, connect=min(seconds, 10.0)),
+            )
+            try:
+                yield built
+            except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
+                if self.is_made:
+                    raise
+                raise NeverConnected(problem) from problem
+            self.is_made = True
 
 
 def _resumed(flow: Generator[Any, Any, Any], outcome: Any = None, *, problem: Exception | None = None) -> Any:
-    """Resumes a flow with a step's outcome or exception. Returns the next step, or ``_End``."""
+    """Resumes a flow with a step's outcome or exception. Returns the next step, or ``None`` at the end."""
     try:
         return flow.send(outcome) if problem is None else flow.throw(problem)
-    except StopIteration as end:
-        return _End(end.value)
+    except StopIteration:
+        return None
+
+
+def _emitting(flow: Flow[T]) -> Emitting[T]:
+    yield Emit((yield from flow))
 
 
 class SyncRunner:
@@ -119,37 +120,30 @@ class SyncRunner:
 
     awaits = False
 
-    def __init__(self, address: Address, http: httpx.Client) -> None:
-        self.address = address
-        self.http = http
-        self._contact = _Contact()
+    def __init__(self, connection: Connection, http: httpx.Client | None) -> None:
+        self.policy = connection.policy
+        self.http = http or httpx.Client(limits=_LIMITS)
+        self._connection = connection
 
     def run(self, flow: Flow[T]) -> T:
-        with ExitStack() as opened:
-            opened.callback(flow.close)
-            step = _resumed(flow)
-            while not isinstance(step, _End):
-                step = self._advance(flow, step, opened)
-            result: T = step.value
-            return result
+        [result] = self.iterate(_emitting(flow))
+        return result
 
     def iterate(self, flow: Emitting[T]) -> Iterator[T]:
         with ExitStack() as opened:
             opened.callback(flow.close)
             step = _resumed(flow)
-            while not isinstance(step, _End):
+            while step is not None:
                 if isinstance(step, Emit):
                     yield step.item
                     step = _resumed(flow)
+                    continue
+                try:
+                    outcome = self._perform(step, opened)
+                except Exception as problem:
+                    step = _resumed(flow, problem=problem)
                 else:
-                    step = self._advance(flow, step, opened)
-
-    def _advance(self, flow: Generator[Any, Any, Any], step: Step, opened: ExitStack) -> Any:
-        try:
-            outcome = self._perform(step, opened)
-        except Exception as problem:
-            return _resumed(flow, problem=problem)
-        return _resumed(flow, outcome)
+                    step = _resumed(flow, outcome)
 
     def _perform(self, step: Step, opened: ExitStack) -> Any:
         if isinstance(step, Send):
@@ -169,11 +163,8 @@ class SyncRunner:
         return self._together(step)
 
     def _send(self, request: Request[Any], *, stream: bool) -> httpx.Response:
-        with ExitStack() as files:
-            parts = [("file", files.enter_context(request.upload.opened()))] if request.upload else None
-            built = self.http.build_request(**self.address.arguments(request, parts))
-            with self._contact.watched():
-                return self.http.send(built, stream=stream)
+        with self._connection.attempt(self.http, request) as built:
+            return self.http.send(built, stream=stream)
 
     def _together(self, step: Together) -> list[Any]:
         with ThreadPoolExecutor(max(1, len(step.flows))) as threads:
@@ -186,37 +177,30 @@ class AsyncRunner:
 
     awaits = True
 
-    def __init__(self, address: Address, http: httpx.AsyncClient) -> None:
-        self.address = address
-        self.http = http
-        self._contact = _Contact()
+    def __init__(self, connection: Connection, http: httpx.AsyncClient | None) -> None:
+        self.policy = connection.policy
+        self.http = http or httpx.AsyncClient(limits=_LIMITS)
+        self._connection = connection
 
     async def run(self, flow: Flow[T]) -> T:
-        async with AsyncExitStack() as opened:
-            opened.callback(flow.close)
-            step = _resumed(flow)
-            while not isinstance(step, _End):
-                step = await self._advance(flow, step, opened)
-            result: T = step.value
-            return result
+        [result] = [each async for each in self.iterate(_emitting(flow))]
+        return result
 
     async def iterate(self, flow: Emitting[T]) -> AsyncIterator[T]:
         async with AsyncExitStack() as opened:
             opened.callback(flow.close)
             step = _resumed(flow)
-            while not isinstance(step, _End):
+            while step is not None:
                 if isinstance(step, Emit):
                     yield step.item
                     step = _resumed(flow)
+                    continue
+                try:
+                    outcome = await self._perform(step, opened)
+                except Exception as problem:
+                    step = _resumed(flow, problem=problem)
                 else:
-                    step = await self._advance(flow, step, opened)
-
-    async def _advance(self, flow: Generator[Any, Any, Any], step: Step, opened: AsyncExitStack) -> Any:
-        try:
-            outcome = await self._perform(step, opened)
-        except Exception as problem:
-            return _resumed(flow, problem=problem)
-        return _resumed(flow, outcome)
+                    step = _resumed(flow, outcome)
 
     async def _perform(self, step: Step, opened: AsyncExitStack) -> Any:
         if isinstance(step, Send):
@@ -238,8 +222,5 @@ class AsyncRunner:
         return await asyncio.gather(*map(self.run, step.flows), return_exceptions=True)
 
     async def _send(self, request: Request[Any], *, stream: bool) -> httpx.Response:
-        with ExitStack() as files:
-            parts = [("file", files.enter_context(request.upload.opened()))] if request.upload else None
-            built = self.http.build_request(**self.address.arguments(request, parts))
-            with self._contact.watched():
-                return await self.http.send(built, stream=stream)
+        with self._connection.attempt(self.http, request) as built:
+            return await self.http.send(built, stream=stream)

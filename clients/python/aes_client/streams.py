@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -103,9 +104,9 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         yield from _refused(opened)
     source.opened(response)
-    parser, began = EventParser(), deadline.now()
+    parser, began = EventParser(), time.monotonic()
     while piece := (yield from _kept(Read(opened))):
-        source.stayed = deadline.now() - began >= LASTING_SECONDS
+        source.stayed = time.monotonic() - began >= LASTING_SECONDS
         for event in parser.feed(piece):
             if event.name == "error":
                 raise _Lost(error_in(event.data))

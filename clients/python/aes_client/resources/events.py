@@ -7,8 +7,8 @@ from typing import Any
 
 from aes_client.flows import Deadline, Emit, Emitting
 from aes_client.models import TimelineEventView
-from aes_client.requests import Request, given, nothing, page
-from aes_client.resource import PAGE, R, Resource, iteration
+from aes_client.requests import Request, given, nothing
+from aes_client.resource import R, Resource, iteration
 from aes_client.sse import ServerEvent
 from aes_client.streams import Source, follow
 
@@ -37,15 +37,8 @@ class Events(Resource[R]):
         ``after`` is a position in the timeline. Only later events are returned.
         """
         query = given(type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id, after=after)
-        query = {**query, "limit": PAGE, **({"order": "desc"} if newest_first else {})}
-        while True:
-            found = yield from self._send(Request("GET", _PATH, page(TimelineEventView, "events"), query=query))
-            for event in found.items:
-                yield Emit(event)
-            # A page can be short or even empty although more events follow.
-            if not found.has_more:
-                return
-            query["before" if newest_first else "after"] = found.next
+        order = {"order": "desc"} if newest_first else {}
+        yield from self._pages(_PATH, "events", TimelineEventView, {**query, **order})
 
     @iteration
     def follow(
@@ -66,7 +59,7 @@ class Events(Resource[R]):
         """
         query = given(after=after, type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id)
         source = Source(Request("GET", _PATH, nothing, query=query))
-        yield from follow(source, _take, self._policy, Deadline(timeout), on_lost)
+        yield from follow(source, _take, self._runner.policy, Deadline(timeout), on_lost)
 
 
 def _take(event: ServerEvent) -> Generator[Any, Any, bool]:

@@ -9,7 +9,6 @@ from typing import Any
 from aes_client import operations
 from aes_client.flows import Call, Deadline, Emit, Emitting, Flow, Pause
 from aes_client.models import KnowledgeBase
-from aes_client.requests import Request, one, path_of
 from aes_client.resource import R, iteration, operation
 
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.25, 2.0
@@ -27,11 +26,7 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
 
         Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
-
-        def emitted(seen: KnowledgeBase) -> Generator[Any, Any, None]:
-            yield Emit(seen)
-
-        yield from self._ingested(knowledge_base_id, Deadline(timeout), emitted)
+        yield from self._ingested(knowledge_base_id, timeout, Emit)
 
     @operation
     def wait(
@@ -46,29 +41,25 @@ class KnowledgeBases(operations.KnowledgeBases[R]):
         ``failed_datasources`` and ``datasource_errors`` list the documents that couldn't be ingested. Raises
         ``TimeLimitReached`` after ``timeout`` seconds.
         """
-
-        def told(seen: KnowledgeBase) -> Flow[None]:
-            if on_progress is not None:
-                yield Call(on_progress, (seen,))
-
-        return self._ingested(knowledge_base_id, Deadline(timeout), told)
+        step_of = None if on_progress is None else lambda seen: Call(on_progress, (seen,))
+        return self._ingested(knowledge_base_id, timeout, step_of)
 
     def _ingested(
-        self, knowledge_base_id: str, deadline: Deadline, tell: Callable[[KnowledgeBase], Generator[Any, Any, None]]
+        self, knowledge_base_id: str, timeout: float | None, step_of: Callable[[KnowledgeBase], Any] | None
     ) -> Generator[Any, Any, KnowledgeBase]:
-        """Polls the knowledge base until its ingestion ends. Passes it to ``tell`` after each change, and returns it.
+        """Polls the knowledge base until its ingestion ends. Yields the step ``step_of(base)`` after each change.
 
         The interval grows, because responses grow with the number of documents. Each change resets it.
         """
-        path = path_of("/knowledge-bases/{knowledge_base_id}/", knowledge_base_id)
-        seen, pause = None, _SHORTEST_LOOK
+        deadline, seen, pause = Deadline(timeout), None, _SHORTEST_LOOK
         while True:
             asked = time.monotonic()
-            base = yield from self._send(Request("GET", path, one(KnowledgeBase)))
+            base = yield from self._send(KnowledgeBases.get.request(self, knowledge_base_id))
             took = time.monotonic() - asked
             mark = base.status, base.progress, base.datasource_count, base.datasource_errors, base.processing_metadata
             if mark != seen:
-                yield from tell(base)
+                if step_of is not None:
+                    yield step_of(base)
                 seen, pause = mark, _SHORTEST_LOOK
             if base.status in ("completed", "failed"):
                 return base

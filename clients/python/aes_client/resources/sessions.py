@@ -11,11 +11,10 @@ from aes_client import operations
 from aes_client.errors import ActionRequired
 from aes_client.flows import Deadline, Emitting, Flow
 from aes_client.models import ExecuteReply, Session, SessionCreatedReply, SessionStatus, TurnAccepted
-from aes_client.requests import Request, given, nothing, one, path_of
+from aes_client.requests import Request, given, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
 from aes_client.resources.artifacts import Artifacts
 from aes_client.resources.turns import StreamedEvent, TurnHandle, taking
-from aes_client.retries import RetryPolicy
 from aes_client.streams import Source, follow
 from aes_client.tools import Answers, Approval, Tools
 
@@ -45,10 +44,9 @@ class SessionHandle(operations.Sessions[R]):
     ``tools`` are functions for the agent's ``client_tools``. They're called when a turn waits for their results.
     """
 
-    def __init__(self, runner: R, policy: RetryPolicy, session_id: str, tools: Tools = ()) -> None:
-        super().__init__(runner, policy)
-        self.session_id = session_id
-        self.artifacts: Artifacts[R] = Artifacts(runner, policy, session_id)
+    def __init__(self, runner: R, session_id: str, tools: Tools = ()) -> None:
+        super().__init__(runner, session_id)
+        self.artifacts: Artifacts[R] = Artifacts(runner, session_id)
         self._tools = tuple(tools)
 
     def __repr__(self) -> str:
@@ -56,7 +54,7 @@ class SessionHandle(operations.Sessions[R]):
 
     def turn(self, turn_id: str) -> TurnHandle[R]:
         """Returns a handle for a turn without sending a request."""
-        return TurnHandle(self._runner, self._policy, self.session_id, turn_id)
+        return TurnHandle(self._runner, self.session_id, turn_id)
 
     @operation
     def fork(
@@ -71,7 +69,7 @@ class SessionHandle(operations.Sessions[R]):
         path = path_of("/sessions/{session_id}/fork/", self.session_id)
         request = Request("POST", path, one(SessionCreatedReply), body=body).with_key(idempotency_key)
         made = yield from self._send(request)
-        return SessionHandle(self._runner, self._policy, made.session_id, self._tools)
+        return SessionHandle(self._runner, made.session_id, self._tools)
 
     @operation
     def execute(
@@ -132,7 +130,7 @@ class SessionHandle(operations.Sessions[R]):
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
         source, deadline = Source(request), Deadline(timeout)
         answers = self._answers(tools, approve)
-        yield from follow(source, taking(answers, self.turn), self._policy, deadline)
+        yield from follow(source, taking(answers, self.turn), self._runner.policy, deadline)
 
     def _executed(
         self, request: Request[ExecuteReply | TurnAccepted], answers: Answers, deadline: Deadline
@@ -177,8 +175,8 @@ class SessionRecord(SessionHandle[R]):
     forked_from: str | None
     metadata: dict[str, str] | None
 
-    def __init__(self, runner: R, policy: RetryPolicy, record: Session) -> None:
-        super().__init__(runner, policy, record.session_id)
+    def __init__(self, runner: R, record: Session) -> None:
+        super().__init__(runner, record.session_id)
         vars(self).update(record)
 
 
@@ -208,13 +206,13 @@ class Sessions(Resource[R]):
             body["client_tools"] = [*body.get("client_tools", ()), *Answers.by(tools).definitions]
         request = Request("POST", "/sessions/", one(SessionCreatedReply), body=body).with_key(idempotency_key)
         made = yield from self._send(request)
-        return SessionHandle(self._runner, self._policy, made.session_id, tools)
+        return SessionHandle(self._runner, made.session_id, tools)
 
     @operation
     def get(self, session_id: str) -> Flow[SessionRecord[R]]:
         """Returns a session with its data. For a handle without a request, call ``client.session`` instead."""
-        path = path_of("/sessions/{session_id}/", session_id)
-        return self._acting((yield from self._send(Request("GET", path, one(Session)))))
+        handle = SessionHandle(self._runner, session_id)
+        return self._acting((yield from self._send(SessionHandle.get.request(handle))))
 
     @iteration
     def list(self) -> Emitting[SessionRecord[R]]:
@@ -223,10 +221,11 @@ class Sessions(Resource[R]):
 
     @operation
     def delete(self, session_id: str, *, idempotency_key: str | None = None) -> Request[None]:
-        return Request("DELETE", path_of("/sessions/{session_id}/", session_id), nothing).with_key(idempotency_key)
+        handle = SessionHandle(self._runner, session_id)
+        return SessionHandle.delete.request(handle, idempotency_key=idempotency_key)
 
     def _acting(self, record: Session) -> SessionRecord[R]:
-        return SessionRecord(self._runner, self._policy, record)
+        return SessionRecord(self._runner, record)
 
 
 def _preferring(

@@ -15,6 +15,7 @@ from aes_client.flows import Deadline, Emit, Emitting, Flow
 from aes_client.models import (
     TURN_EVENTS,
     ExecuteReply,
+    OpenAction,
     OutputTextDelta,
     RequiredAction,
     Turn,
@@ -25,7 +26,6 @@ from aes_client.models import (
 from aes_client.refusals import error_of
 from aes_client.requests import Request, nothing, one, path_of
 from aes_client.resource import R, iteration, operation
-from aes_client.retries import RetryPolicy
 from aes_client.sse import ServerEvent
 from aes_client.streams import Source, Taking, follow
 from aes_client.tools import Answers, Approval, Tools
@@ -86,12 +86,6 @@ def reply_of(turn: Turn) -> ExecuteReply:
 class TurnHandle(operations.Turns[R]):
     """The operations of one turn."""
 
-    def __init__(self, runner: R, policy: RetryPolicy, session_id: str, turn_id: str) -> None:
-        super().__init__(runner, policy)
-        self.session_id = session_id
-        self.turn_id = turn_id
-        self._path = path_of("/runtime/{session_id}/turns/{turn_id}/", session_id, turn_id)
-
     def __repr__(self) -> str:
         return f"<turn {self.turn_id} of session {self.session_id}>"
 
@@ -142,14 +136,16 @@ class TurnHandle(operations.Turns[R]):
         """
         source = Source(self._events(), last_id=after)
         take = taking(self._answers(tools, approve), lambda _: self)
-        yield from follow(source, take, self._policy, Deadline(timeout))
+        yield from follow(source, take, self._runner.policy, Deadline(timeout))
 
     def _events(self) -> Request[None]:
-        return Request("GET", f"{self._path}events/", nothing)
+        path = "/runtime/{session_id}/turns/{turn_id}/events/"
+        return Request("GET", path_of(path, self.session_id, self.turn_id), nothing)
 
     def _resolution(self, action: RequiredAction | str, answer: ResolveActionBody) -> Request[Turn]:
         action_id = action if isinstance(action, str) else action.action_id
-        path = self._path + path_of("actions/{action_id}/", action_id)
+        template = "/runtime/{session_id}/turns/{turn_id}/actions/{action_id}/"
+        path = path_of(template, self.session_id, self.turn_id, action_id)
         return Request("POST", path, one(Turn), body=dict(answer))
 
     def _answers(self, tools: Tools, approve: Approval | None) -> Answers:
@@ -175,14 +171,14 @@ class TurnHandle(operations.Turns[R]):
 
     def _answered_if_open(self, required: TurnActionRequired, answers: Answers) -> Flow[None]:
         """Resolves a streamed action if it's still open, so that a replayed event doesn't run its tool again."""
-        turn = yield from self._send(Request("GET", self._path, one(Turn)))
+        turn = yield from self._send(TurnHandle.get.request(self))
         is_this = [each for each in turn.required_actions if each.action_id == required.action.action_id]
         yield from self._answered(is_this, answers)
 
     def _waited(self, answers: Answers, deadline: Deadline) -> Flow[Turn]:
         source = Source(self._events())
         while True:
-            turn = yield from self._send(Request("GET", self._path, one(Turn)))
+            turn = yield from self._send(TurnHandle.get.request(self))
             if turn.status in _ENDED:
                 return turn
             if turn.status == "waiting":
@@ -190,7 +186,19 @@ class TurnHandle(operations.Turns[R]):
                 if left:
                     return turn.model_copy(update={"required_actions": left})
             deadline.check("The turn", session_id=self.session_id, turn_id=self.turn_id)
-            yield from follow(source, _until_something_to_do, self._policy, deadline)
+            yield from follow(source, _until_something_to_do, self._runner.policy, deadline)
+
+
+class Actions(operations.Actions[R]):
+    """The operations of ``client.actions``."""
+
+    @operation
+    def resolve(
+        self, action: OpenAction, *, idempotency_key: str | None = None, **answer: Unpack[ResolveActionBody]
+    ) -> Request[Turn]:
+        """Resolves an action like ``TurnHandle.resolve``, and returns its turn."""
+        turn = TurnHandle(self._runner, action.session_id, action.turn_id)
+        return turn._resolution(action.action_id, answer).with_key(idempotency_key)
 
 
 def taking(answers: Answers, turn_of: Callable[[str], TurnHandle[Any]]) -> Taking:

@@ -1,0 +1,44 @@
+"""Downloads responses to files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import uuid4
+
+from aes_client.flows import Flow, Open, OpenResponse, Read
+from aes_client.refusals import refusal
+from aes_client.requests import Request
+from aes_client.retries import RetryPolicy, attempts
+
+
+def saved(request: Request[Any], path: str | os.PathLike[str], policy: RetryPolicy) -> Flow[int]:
+    """Downloads a response to a temporary file, then moves the file to ``path``. Returns its size in bytes.
+
+    An interrupted download starts over. Raises the same errors as ``attempts``.
+    """
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{uuid4()}.part")
+    try:
+        with beside.open("xb") as file:
+            size = yield from attempts(request, policy, lambda each: _read_into(file, each))
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return size
+
+
+def _read_into(file: BinaryIO, request: Request[Any]) -> Flow[int]:
+    file.seek(0)
+    file.truncate()
+    opened: OpenResponse = yield Open(request)
+    response, body = opened.response, b""
+    while piece := (yield Read(opened)):
+        if response.status_code < 400:
+            file.write(piece)
+        else:
+            body += piece
+    if response.status_code >= 400:
+        raise refusal(response, body)
+    return file.tell()
