@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
 
 from libs.contracts.topics import events_topic
@@ -15,7 +14,7 @@ from libs.eventing.administration import create_topics
 from libs.persistence import Presence
 from libs.service_defaults._consumers import DeadMemberReaper
 from tests.support.bus_members import Member
-from tests.support.presence import Clock, end_connections, is_locked, looked, present
+from tests.support.presence import Clock, is_locked, looked, present
 from tests.support.waiting import until
 
 THINGS = events_topic("things", 4, ())
@@ -102,53 +101,6 @@ def clock() -> Clock:
 async def presence(database_url: str, clock: Clock) -> AsyncIterator[Presence]:
     async with present(database_url, name="observer", clock=clock) as presence:
         yield presence
-
-
-@pytest.mark.slow(covered_by="test_the_reaper_removes_members_of_dead_processes")
-async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
-    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
-) -> None:
-    producer = bus(kafka, topic_prefix, 3).producer()
-    await producer.start()
-    await until(lambda: producer.healthy)
-    async with present(database_url, clock=Clock()) as other:
-        tasks = []
-        for each in (presence, other):
-            reaper = DeadMemberReaper(bus(kafka, topic_prefix, each.number), each)
-            reaper.watch(GROUP)
-            tasks.append(asyncio.create_task(reaper.run()))
-        members = [
-            await Member(bus(kafka, topic_prefix, each.number), GROUP, [THINGS.name]).start()
-            for each in (presence, other)
-        ]
-        await until(lambda: all(len(member.held) == 2 for member in members))
-        before = [len(member.assignments) for member in members]
-
-        async def all_is_read(value: bytes) -> None:
-            for number in range(8):
-                await (await producer.send(THINGS.name, f"key {number}", value, ()))
-            await until(lambda: sum(member.values.count(value) for member in members) == 8)
-
-        for value in (b"first", b"second"):
-            with psycopg.connect(database_url) as connection:
-                # The loop is busy for longer than several heartbeats and looks.
-                connection.execute("SELECT pg_sleep(2.5)")
-            back = asyncio.Event()
-            other.on_change(back.set)
-            end_connections(database_url, other.number)
-            await until(back.is_set)
-            await looked(database_url)
-            # If its lock was missing in a look, then for long enough now.
-            clock.now += 60.0
-            await looked(database_url)
-            await all_is_read(value)
-        assert [len(member.assignments) for member in members] == before
-        for member in members:
-            await member.stop()
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    await producer.stop()
 
 
 async def test_the_reaper_removes_members_of_dead_processes(

@@ -31,12 +31,6 @@ async def test_the_output_is_part_of_the_reply_wherever_it_is_shown(node: Node, 
     assert turn.reply.response.output == {"price": None}
 
 
-async def test_other_turns_have_no_output(node: Node) -> None:
-    turn_id = await node.execute(await node.create_session(), "hello")
-    await node.ended(turn_id)
-    assert "output" not in (await node.events(turn_id))[-1][1]["response"]
-
-
 async def test_answers_that_are_refused_are_steps_with_events(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.scripts = {"much?": [BAD], RETRY: [GOOD]}
@@ -53,14 +47,6 @@ async def test_answers_that_are_refused_are_steps_with_events(node: Node, model:
     )
     assert watched == [(1, True)]
     assert await node.history(session) == [("user", "much?"), ("assistant", GOOD.text)]
-
-
-async def test_after_two_repeats_the_turn_fails(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(output_schema=PRICE)
-    model.scripts = {"much?": [BAD], RETRY: [BAD, BAD]}
-    [turn] = await node.ended(await node.execute(session, "much?"))
-    assert (turn["status"], turn["error"]["type"]) == ("failed", "model_error")
-    assert model.asked == ["much?", RETRY, RETRY]
 
 
 async def test_after_a_crash_only_what_is_not_recorded_is_done_again(

@@ -1,4 +1,4 @@
-"""What the command line connects to, and what it is with nothing but the files that its image has."""
+"""Connections of the command line: the address and key that it uses, and what it says without any."""
 
 import os
 import re

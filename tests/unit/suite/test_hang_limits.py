@@ -51,30 +51,6 @@ def test_that_passes():
 def test_that_leaves_a_thread():
     threading.Thread(target=time.sleep, args=(600,)).start()
 """
-STOPPED = """
-import os, signal, time
-import pytest
-
-@pytest.fixture(scope="session")
-def server():
-    yield
-    print("the server was stopped")
-
-def test_before():
-    assert 1 == 2
-
-def test_it(server):
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(600)
-"""
-DEAF = """
-import signal, time
-
-def test_it():
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
-    time.sleep(4)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
-"""
 
 
 @pytest.fixture
@@ -102,19 +78,3 @@ def test_whatever_hangs_is_ended_and_the_others_go_on(run) -> None:
     assert "the process does not end" in done.stderr
     again = run(HANGS, "--last-failed", "-k", "after_a_failure")
     assert "1 failed, 2 deselected, 1 error" in again.stdout, again.stdout
-
-
-def test_a_test_that_hears_no_timer_is_shown(run) -> None:
-    done = run(DEAF)
-
-    assert "1 failed" in done.stdout, done.stdout
-    assert "Timeout (0:00:02)!" in done.stderr
-    assert "in test_it" in done.stderr
-
-
-def test_a_run_that_is_asked_to_end_stops_its_servers_and_shows_what_has_failed(run) -> None:
-    done = run(STOPPED)
-
-    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
-    assert "the server was stopped" in done.stdout
-    assert "assert 1 == 2" in done.stdout

@@ -1,7 +1,5 @@
 """A company sees its own knowledge bases and none of other companies."""
 
-from typing import Any
-
 import pytest
 
 from libs.contracts.identifiers import new_id
@@ -29,38 +27,6 @@ async def test_a_name_is_enough(bases: KnowledgeBases) -> None:
         "recursive_separators": ["\n\n", "\n", ". ", " "],
     }  # fmt: skip
     assert (made["created_by_name"], made["company_name"]) == (identity().user_name, identity().company_name)
-
-
-async def test_lists_are_paged_and_newest_first(ingestion: Ingestion, bases: KnowledgeBases) -> None:
-    files = await bases.upload(documents(3))
-    made = [await bases.create(files) for _ in range(3)]
-    path = "/internal/knowledge-bases"
-
-    page = (await ingestion.get(path, limit=2)).json()
-    last = (await ingestion.get(path, limit=2, offset=2)).json()
-    sources = (await ingestion.get(f"{path}/{made[0]}/datasources", limit=1, offset=1)).json()
-
-    assert ([each["id"] for each in page["knowledge_bases"]], page["total"], page["has_more"]) == (made[:0:-1], 3, True)
-    assert ([each["id"] for each in last["knowledge_bases"]], last["has_more"]) == (made[:1], False)
-    assert ([each["id"] for each in sources["datasources"]], sources["total"]) == ([sorted(files)[1]], 3)
-
-
-async def test_lists_go_on_after_an_entry_in_either_order(ingestion: Ingestion, bases: KnowledgeBases) -> None:
-    files = await bases.upload(documents(3))
-    made = [await bases.create(files) for _ in range(3)]
-
-    async def listed(what: str, **params: Any) -> tuple[list[str], bool]:
-        page = (await ingestion.get(f"/internal/{what}", limit=1, **params)).json()
-        return [each["id"] for each in page[what.replace("-", "_")]], page["has_more"]
-
-    for what, ids in (("knowledge-bases", made), ("files", files)):
-        assert await listed(what, after=ids[2]) == ([ids[1]], True)
-        assert await listed(what, after=ids[1]) == ([ids[0]], False)
-        assert await listed(what, order="asc") == ([ids[0]], True)
-        assert await listed(what, order="asc", after=ids[1]) == ([ids[2]], False)
-        assert await listed(what, after=new_id()) == ([], False)
-        page = (await ingestion.get(f"/internal/{what}", STRANGER, after=ids[2])).json()
-        assert page["total"] == 0
 
 
 @pytest.mark.parametrize("whose", ["nobody's", "another company's"])
