@@ -1,4 +1,4 @@
-"""Members of ended processes leave their groups at the word of the others; living ones do not flap."""
+"""Groups of consumers: members of ended processes leave at the word of the others; living ones do not flap."""
 
 import asyncio
 import signal
@@ -6,16 +6,20 @@ import sys
 from collections.abc import AsyncIterator
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
 
-from libs.contracts.topics import events_topic
-from libs.eventing import KafkaBus, KafkaConnection
+from libs.contracts.topics import RUNTIME_COMMANDS, events_topic
+from libs.eventing import KafkaBus, KafkaConnection, _kafka_consumer
 from libs.eventing._kafka_groups import KafkaGroups
 from libs.eventing.administration import create_topics
+from libs.eventing.bus import BusUnavailable
+from libs.eventing.lag import read_consumer_lag
 from libs.persistence import Presence
 from libs.service_defaults._consumers import DeadMemberReaper
 from tests.support.bus_members import Member
 from tests.support.presence import Clock, is_locked, looked, present
-from tests.support.waiting import until
+from tests.support.waiting import WITHIN, until
 
 THINGS = events_topic("things", 4, ())
 GROUP = "things-readers"
@@ -121,3 +125,71 @@ async def test_the_reaper_removes_members_of_dead_processes(
     await member.stop()
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_a_member_that_comes_before_its_topic_is_assigned_all_of_it(
+    kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_kafka_consumer, "_TOPICS_SECONDS", WITHIN)
+    member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
+    looked = asyncio.Event()
+    topics = AIOKafkaConsumer.topics
+
+    async def look(client: AIOKafkaConsumer) -> set[str]:
+        found = await topics(client)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(AIOKafkaConsumer, "topics", look)
+    starting = asyncio.create_task(member.start())
+    await until(looked.is_set)
+    await create_topics(kafka, topic_prefix, topics=(THINGS,))
+    await starting
+    assert len(member.assignments[0]) == THINGS.partitions
+    await member.stop()
+
+
+async def test_a_topic_that_stays_away_is_named(kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kafka_consumer, "_TOPICS_SECONDS", 0.3)
+    member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
+    with pytest.raises(BusUnavailable, match=f"{topic_prefix}things-events"):
+        await member.start()
+    await member.close()
+
+
+async def test_lag_is_what_is_not_committed_yet(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(RUNTIME_COMMANDS,))
+    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
+    await producer.start()
+    await until(lambda: producer.healthy)
+    for _ in range(5):
+        await (await producer.send(RUNTIME_COMMANDS.name, "one key", b"{}", []))
+    await producer.stop()
+    connection = KafkaConnection(servers=kafka)
+    assert await read_consumer_lag(connection, topic_prefix, client_id="test") == []
+
+    partition = await _commit(kafka, topic_prefix, "runtime-commands", behind=2)
+    await _commit(kafka, topic_prefix, "somebody-else", behind=0)
+
+    [found] = await read_consumer_lag(connection, topic_prefix, client_id="test")
+    assert (found.group, found.topic, found.lag, found.members) == ("runtime-commands", "runtime-commands", 2, 0)
+    assert len(found.partitions) == RUNTIME_COMMANDS.partitions
+    by_number = {each.partition: each for each in found.partitions}
+    assert (by_number[partition].committed, by_number[partition].end) == (3, 5)
+    assert {each.committed for number, each in by_number.items() if number != partition} == {None}
+
+
+async def _commit(kafka: str, prefix: str, group: str, *, behind: int) -> int:
+    """Commits as a member of the group would, and returns the partition that has the messages."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka, group_id=prefix + group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        name = prefix + RUNTIME_COMMANDS.name
+        every = [TopicPartition(name, number) for number in range(RUNTIME_COMMANDS.partitions)]
+        consumer.assign(every)
+        ends = await consumer.end_offsets(every)
+        [partition] = [each for each, end in ends.items() if end]
+        await consumer.commit({partition: OffsetAndMetadata(ends[partition] - behind, "")})
+        return int(partition.partition)
+    finally:
+        await consumer.stop()

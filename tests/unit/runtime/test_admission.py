@@ -1,10 +1,14 @@
-"""Admission of a batch."""
+"""Admission of sessions and turns: limits, shares of the worker, and new sessions."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from libs.contracts.errors import Conflict, NotFound, QuotaExceeded, RateLimited, quota_exceeded
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.resources.sessions import CreateSession as Creation
 from libs.contracts.resources.turns import SESSION_MOVED_ON, TurnRequest
 from libs.quotas import Excess
 from services.runtime.domain.admission import (
@@ -20,7 +24,9 @@ from services.runtime.domain.admission import (
 )
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
+from services.runtime.domain.sessions import SessionCreation
 from services.runtime.domain.turns import Submission
+from services.runtime.use_cases.sessions.create import CreateSession
 from tests.support.runtime_turns import submission
 
 
@@ -116,3 +122,64 @@ def test_of_new_sessions_that_are_too_many_all_turns_are_refused_and_of_others_n
     kept = [d.submission.session_id for d in decisions if isinstance(d, Admitted)]
     assert kept == ["c"]
     assert kinds(decisions).count(QuotaExceeded) == 5
+
+
+def test_a_company_takes_all_but_what_is_kept_for_others() -> None:
+    slots = WorkerSlots(16)
+    assert sum(slots.take("flooding") for _ in range(100)) == 16
+    assert [slots.take("quiet") for _ in range(3)] == [True, True, False]
+    assert not slots.take("third")
+
+
+def test_a_worker_of_one_place_has_one_for_another_company() -> None:
+    slots = WorkerSlots(1, {"flooding": 1})
+    assert [slots.take("flooding"), slots.take("quiet"), slots.take("quiet")] == [False, True, False]
+
+
+def test_a_worker_that_drains_has_no_place() -> None:
+    assert not WorkerSlots(0).take("any")
+
+
+def test_more_running_turns_than_places_leave_none() -> None:
+    assert not WorkerSlots(2, {"a": 5}).take("b")
+
+
+def test_waiting_companies_are_served_in_turn() -> None:
+    waiting = [("a", f"a{n}") for n in range(9)] + [("b", f"b{n}") for n in range(2)] + [("c", "c0")]
+    assert WorkerSlots(6).assign_slots(waiting) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
+def test_whoever_runs_fewest_is_served_first() -> None:
+    waiting = [("a", "a0"), ("b", "b0"), ("b", "b1")]
+    assert WorkerSlots(8, {"a": 2, "b": 5}).assign_slots(waiting) == ["a0", "b0"]
+    assert WorkerSlots(8, {"a": 5, "b": 2}).assign_slots(waiting) == ["b0", "b1"]
+
+
+def test_a_company_at_its_most_keeps_none_behind_it_waiting() -> None:
+    assert WorkerSlots(2, {"a": 2}).assign_slots([("a", "a0"), ("b", "b0")]) == ["b0"]
+
+
+def test_nobody_waits() -> None:
+    assert WorkerSlots(2).assign_slots([]) == []
+
+
+class MemoryCreations:
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    async def add(self, creations: Sequence[SessionCreation]) -> None:
+        self.batches.append([creation.session.company_id for creation in creations])
+
+
+async def test_a_company_that_creates_many_sessions_leaves_others_a_place_in_the_first_transaction() -> None:
+    creations = MemoryCreations()
+    create = CreateSession(creations, lambda _: None)
+
+    async def created(company_id: str) -> None:
+        caller = Identity(company_id=company_id, user_id="user", key_id="key", scopes=frozenset())
+        context = CommandContext(new_id(), caller, MessageContext(company_id, "correlation"), "2026-01-01T00:00:00Z")
+        agent = {"agent_type": "llm_agent", "model": "openai:gpt-5"}
+        await create(Creation(session_id=new_id(), agent_config=agent, config_hash="x"), context)
+
+    await asyncio.gather(*[created(company_id) for company_id in ["busy"] * 100 + ["quiet"]])
+    assert [(len(batch), "quiet" in batch) for batch in creations.batches] == [(64, True), (37, False)]
