@@ -29,7 +29,6 @@ _EXCEPTED_SCRIPTS: Final[Mapping[str, str]] = {
     "tests/integration/deploy_local/test_process_supervisor.py": _STAYS_ALIVE,
     "tests/integration/objects/test_object_stores.py": _STAYS_ALIVE,
     "tests/unit/lint/test_code.py": "examples of this rule's findings",
-    "tests/unit/suite/test_hang_limits.py": "pytest must stop this script",
 }
 
 

@@ -17,20 +17,6 @@ ALICE = person("alice", "company-1", "runtime:execute")
 LOCATE = ClientTool(name="locate", description="Where the user is.", parameters={"type": "object"})
 
 
-async def test_the_output_is_part_of_the_reply_wherever_it_is_shown(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(output_schema=PRICE)
-    model.scripts["much?"] = [GOOD]
-    turn_id = await node.execute(session, "much?")
-    await node.ended(turn_id)
-    _, completed = (await node.events(turn_id))[-1]
-    assert completed["response"]["output"] == {"price": None}
-    assert completed["response"]["content"] == GOOD.text
-    turn = await node.reads.turn(session, turn_id, person())
-    assert turn is not None
-    assert turn.reply is not None
-    assert turn.reply.response.output == {"price": None}
-
-
 async def test_answers_that_are_refused_are_steps_with_events(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.scripts = {"much?": [BAD], RETRY: [GOOD]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.go import PROGRAMS, VERSITYGW, build_missing, cached
+from tests.servers.go import PROGRAMS, build_missing, cached
 
 GO = """#!/bin/sh
 name=$(basename "${2%/v[0-9]*}")
@@ -53,16 +53,3 @@ def test_all_that_are_missing_are_built_at_once_and_never_again(go: Go) -> None:
     assert go() == ["kustomize", "versitygw", "weaviate-server"]
     assert len(said) == 1 + len(PROGRAMS)
     assert all(cached(program).is_file() for program in PROGRAMS)
-
-
-def test_a_build_that_fails_leaves_no_program(go: Go, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOGETHER", "1")
-    monkeypatch.setenv("STATUS", "2")
-    said: list[str] = []
-
-    assert not build_missing([VERSITYGW], said.append)
-
-    assert go() == ["versitygw"]
-    assert "couldn't be built" in said[-1]
-    with pytest.raises(pytest.skip.Exception, match="has not been built"):
-        cached(VERSITYGW)

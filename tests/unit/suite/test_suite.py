@@ -127,15 +127,3 @@ def test_a_seed_that_fails_is_told_and_runs_alone(run: Run, tmp_path: Path) -> N
     assert "= 1 failed, 1 passed, 5 deselected in " in run("-k", "test_seeds"), "the last ones are slow"
     assert "= 1 failed in " in run("test_seeds.py", "--seed", "33")
     assert "= 1 passed in " in run("test_seeds.py", "--seed", "7000")
-
-
-def test_workers_run_everything_and_what_failed_runs_again_alone(run: Run) -> None:
-    said = run("--all")
-    assert "created: " in said
-    assert "slowest 10 durations" in said
-    assert "= 2 failed, 2 passed in " in said, said
-
-    again = run("--last-failed")
-    assert "created: " not in again
-    assert "= 2 failed in " in again, again
-    assert "test_fails[ID]" in again

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -15,8 +14,6 @@ from services.runtime.adapters.models.extractive.sentences import sentences
 from services.runtime.adapters.models.extractive.tables import tables_in, wanted_query
 from services.runtime.adapters.models.extractive.tool_rules import wanted_calls
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
-from services.runtime.adapters.tools.artifacts.artifact_reading import ArtifactSearch
-from services.runtime.adapters.tools.artifacts.table_query import TableQuery
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.adapters.tools.current_time import CurrentTime
@@ -71,37 +68,30 @@ async def ask(*messages: Message, system: str = "", **more: object) -> ModelAnsw
     return await ExtractiveModel().answer(request)
 
 
-ASKED = [
-    ("Who built the lighthouse?", "Elena Marchetti"),
-    ("When did the lamp become electric, by what year?", "1954"),
-    ("How tall is it?", "38 metres"),
-    ("How far away can the light be seen?", "24 nautical miles"),
-    ("Why was the station automated?", "too expensive"),
-    ("How much does a ticket cost?", "4 euros"),
-    ("Can I bring my dog?", "Dogs are not allowed"),
-    ("Who was the last keeper?", "Tomas Rey"),
-    ("What did the first lamp burn?", "olive oil"),
-]
-
-
-@pytest.mark.parametrize(("question", "expected"), ASKED)
-async def test_it_answers_over_a_document_pasted_earlier(question: str, expected: str) -> None:
-    answer = await ask(said(f"Here is a text.\n\n{DOCUMENT}"), AssistantMessage("Thank you."), said(question))
-    assert expected in answer.text.partition("[1]")[0]
-    assert NOTE in answer.text
-    assert expected in answer.citations[0].passage
-
-
-@pytest.mark.parametrize(("question", "expected"), ASKED)
-async def test_it_answers_over_a_document_in_the_same_message_or_the_system_prompt(
-    question: str, expected: str
-) -> None:
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who built the lighthouse?", "Elena Marchetti"),
+        ("When did the lamp become electric, by what year?", "1954"),
+        ("How tall is it?", "38 metres"),
+        ("How far away can the light be seen?", "24 nautical miles"),
+        ("Why was the station automated?", "too expensive"),
+        ("How much does a ticket cost?", "4 euros"),
+        ("Can I bring my dog?", "Dogs are not allowed"),
+        ("Who was the last keeper?", "Tomas Rey"),
+        ("What did the first lamp burn?", "olive oil"),
+    ],
+)
+async def test_it_answers_over_a_document_wherever_it_was_pasted(question: str, expected: str) -> None:
     for answer in (
+        await ask(said(f"Here is a text.\n\n{DOCUMENT}"), AssistantMessage("Thank you."), said(question)),
         await ask(said(f"{DOCUMENT}\n\n{question}")),
         await ask(said(f"{question}\n\n{DOCUMENT}")),
         await ask(said(question), system=f"You are a guide.\n\n{DOCUMENT}"),
     ):
         assert expected in answer.text.partition("[1]")[0]
+        assert NOTE in answer.text
+        assert expected in answer.citations[0].passage
 
 
 async def test_a_summary_quotes_the_beginnings_of_parts() -> None:
@@ -206,17 +196,6 @@ async def test_the_same_request_has_the_same_answer_streamed_or_not() -> None:
     assert len(pieces) > 10
 
 
-async def test_a_long_text_does_not_hold_up_the_loop() -> None:
-    long = "\n\n".join(DOCUMENT.replace("Elena", f"Elena{n}") for n in range(60))
-    asked = asyncio.create_task(ask(said(f"{long}\n\nWho built the lighthouse?")))
-    turns = 0
-    while not asked.done():
-        await asyncio.sleep(0)
-        turns += 1
-    assert turns > 3
-    assert "Marchetti" in (await asked).text
-
-
 def test_a_document_alone_has_no_question() -> None:
     assert split_question(DOCUMENT) == (DOCUMENT, "")
 
@@ -227,16 +206,6 @@ def test_rows_of_tables_are_sentences_of_their_own() -> None:
     sheet = "month: May, crossings: 434, cancelled: 4\nmonth: June, crossings: 420, cancelled: 2"
     assert [sentence.text for sentence in sentences(sheet)] == sheet.splitlines()
     assert len(sentences("A line that goes on\nin the next: here, there and\neverywhere.")) == 1
-
-
-def test_sentences_know_abbreviations_lists_and_years() -> None:
-    text = "Dr. Rey came in 1987. He met J. Smith, e.g. at 5 p.m.\n\n1. First item\n2. Second item."
-    assert [s.text for s in sentences(text)] == [
-        "Dr. Rey came in 1987.",
-        "He met J. Smith, e.g. at 5 p.m.",
-        "First item",
-        "Second item.",
-    ]
 
 
 async def test_it_stops_where_it_is_told_to_and_makes_one_call_at_a_time() -> None:
@@ -380,7 +349,7 @@ async def test_a_session_whose_files_are_not_shown_is_searched() -> None:
     assert [(call.name, call.arguments) for call in calls] == [("artifact_search", {"query": "What about dogs?"})]
 
 
-@pytest.mark.parametrize("name", ["out.xlsx", "out.csv", "out.md", "out.html", "out.json", "out.txt"])
+@pytest.mark.parametrize("name", ["out.xlsx", "out.csv", "out.html"])
 async def test_findings_are_saved_under_the_requested_name(name: str) -> None:
     question = asked(f"What was the net income per month? Save it as {name}.", TextPart(DESCRIBED, SHEET))
     [query] = (await answer(question)).tool_calls
@@ -413,16 +382,6 @@ async def test_quotes_are_saved_when_there_is_no_table() -> None:
     assert "Solveig Haugen" in make.arguments["content"]
     failed = ToolMessage(ToolResult(make.id, "artifact_create", "too large", "failed"))
     assert (await answer(question, AssistantMessage("", (make,)), failed)).tool_calls == ()
-
-
-async def test_without_tools_nothing_is_called() -> None:
-    question = asked("What was the income? Save it as a.xlsx.", TextPart(DESCRIBED, SHEET))
-    assert (await answer(question, tools=False)).tool_calls == ()
-
-
-def test_its_tools_are_offered_to_agents() -> None:
-    names = {tool.name for tool in FILE_TOOLS}
-    assert {each.definition.name for each in (TableQuery, ArtifactSearch, ArtifactCreate)} <= names
 
 
 async def _make(artifacts: FakeArtifacts, arguments: JsonObject) -> str:
