@@ -48,7 +48,7 @@ RUN_BY: Final = {
     ("docs/how-to/migrating/from-openai-assistants.md", "bash"): f"{PROGRAMS}test_moving_an_export",
     ("docs/how-to/openai.md", "python"): f"{PROGRAMS}test_a_client_of_a_protocol",
     ("docs/how-to/tools.md", "bash"): f"{PROGRAMS}test_the_toolset_of_the_ticket_office",
-    ("docs/operate/kubernetes.md", "resources:"): "tests/contract/kubernetes/test_page.py::own",
+    ("docs/operate/kubernetes.md", "resources:"): "tests/contract/kubernetes/test_rendering.py::own",
     ("docs/tutorials/chat-product.md", "bash"): f"{PROGRAMS}test_the_chat_product",
     ("docs/tutorials/chat-product.md", "js"): f"{PROGRAMS}test_the_chat_product",
     ("docs/tutorials/chat-product.md", "python"): f"{PROGRAMS}test_the_chat_product",

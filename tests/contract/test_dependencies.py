@@ -1,6 +1,7 @@
-"""A service's imports are declared for it: an image holds the base dependencies and the service's extra alone."""
+"""Dependencies: licences, imports, and vendored files."""
 
 import ast
+import hashlib
 import json
 import re
 import sys
@@ -11,6 +12,8 @@ from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+
+from web.assets import FOLDER, vendored
 
 ROOT = Path(__file__).parents[2]
 _PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -181,3 +184,40 @@ def test_the_javascript_clients_of_the_tests_are_locked_by_their_hashes_alone() 
     lock = json.loads((ROOT / "tests/support/javascript/package-lock.json").read_text())
     assert lock["packages"].pop("")["dependencies"] == declared["dependencies"]
     assert all(each["integrity"] and "resolved" not in each for each in lock["packages"].values())
+
+
+_ROOT = Path(__file__).parents[2]
+
+
+def test_every_package_is_type_checked() -> None:
+    places = [*_ROOT.glob("*/__init__.py"), *_ROOT.glob("clients/*/*/__init__.py")]
+    packages = {place.parent.name for place in places} - {"tests"}
+    checked = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["packages"]
+
+    assert packages == set(checked)
+
+
+VENDOR = FOLDER / "vendor"
+FREE = {"MIT", "Apache-2.0"}
+
+
+def test_every_vendored_file_is_the_one_of_the_manifest() -> None:
+    known = {path: file["sha256"] for package in vendored() for path, file in package["files"].items()}
+    there = {
+        file.relative_to(VENDOR).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in VENDOR.rglob("*")
+        if file.is_file() and file.name not in ("manifest.json", "README.md")
+    }
+    assert there == known
+
+
+def test_every_package_has_a_version_and_comes_with_its_licence() -> None:
+    for package in vendored():
+        assert package["version"][0].isdigit()
+        assert package["licence"] in FREE
+        assert f"{package['name']}/LICENSE" in package["files"]
+
+
+def test_modules_are_imported_by_the_names_of_the_manifest() -> None:
+    files = {path for package in vendored() for path in package["files"]}
+    assert {path for package in vendored() for path in package["imports"].values()} <= files

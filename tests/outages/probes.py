@@ -7,19 +7,13 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import cycle
-from typing import Any, Final
+from typing import Final
 
 from tests.rolling_restart.client import Client, Lost, unique
+from tests.rolling_restart.load import AGENT
 
-AGENT: Final[dict[str, Any]] = {
-    "name": "Outages",
-    "agent_type": "llm_agent",
-    "llm_config": {"model": "builtin:extractive"},
-}
 # So many that turns seldom wait for another one of their session.
 _SESSIONS: Final = 48
-_INGESTED_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 0.1
 Operation = Callable[[], Awaitable[None]]
 
@@ -63,7 +57,7 @@ class Probes:
         }
 
     async def start(self) -> None:
-        self._sessions = [await self._new_session() for _ in range(_SESSIONS)]
+        self._sessions = [await self._client.session(AGENT) for _ in range(_SESSIONS)]
         self._pacing = [
             asyncio.create_task(self._pace(kind, seconds, operation))
             for kind, (seconds, operation) in self.kinds.items()
@@ -87,7 +81,7 @@ class Probes:
             accepted = await self._client.call("POST", path, expect=202, key=label, json=body, headers=headers)
             return str(accepted.json()["turn_id"])
 
-        sessions = [await self._new_session() for _ in range(count)]
+        sessions = [await self._client.session(AGENT) for _ in range(count)]
         return await asyncio.gather(*map(begin, sessions))
 
     async def _pace(self, kind: str, seconds: float, operation: Operation) -> None:
@@ -116,12 +110,7 @@ class Probes:
         await self._client.call("GET", f"/sessions/{random.choice(self._sessions)}/", expect=200)
 
     async def _session(self) -> None:
-        await self._new_session()
-
-    async def _new_session(self) -> str:
-        headers = {"x-correlation-id": unique("session")}
-        made = await self._client.call("POST", "/sessions/", expect=201, json=AGENT, headers=headers)
-        return str(made.json()["session_id"])
+        await self._client.session(AGENT)
 
     async def _turn(self) -> None:
         label = unique("turn")
@@ -141,21 +130,7 @@ class Probes:
         await self._client.call("POST", "/agent/", expect=201, json=body, headers={"x-correlation-id": unique("agent")})
 
     async def _upload(self) -> None:
-        files = {"file": (f"{unique('notes')}.txt", random.randbytes(5_000).hex().encode())}
-        path = f"/sessions/{random.choice(self._sessions)}/artifacts/"
-        await self._client.call("POST", path, expect=201, files=files)
+        await self._client.upload(random.choice(self._sessions), random.randbytes(5_000).hex().encode())
 
     async def _knowledge_base(self) -> None:
-        words = [unique("word").replace("-", "") for _ in range(2)]
-        files = [("file", (f"{word}.md", f"# About {word}\n\nThe {word} is kept here.\n")) for word in words]
-        stored = (await self._client.call("POST", "/files/", expect=201, files=files)).json()
-        body = {"name": unique("base"), "file_ids": [file["id"] for file in stored["files"]]}
-        base = (await self._client.call("POST", "/knowledge-bases/", expect=201, json=body)).json()["id"]
-        deadline = time.monotonic() + _INGESTED_SECONDS
-        for pause in cycle((0.2,)):
-            found = (await self._client.call("GET", f"/knowledge-bases/{base}/", expect=200)).json()
-            if found["status"] == "completed":
-                return
-            if found["status"] == "failed" or time.monotonic() > deadline:
-                raise Lost(f"{base} is {found['status']}: {found['datasource_errors']}")
-            await asyncio.sleep(pause)
+        await self._client.knowledge_base([unique("word").replace("-", "") for _ in range(2)])

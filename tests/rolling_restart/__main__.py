@@ -1,11 +1,9 @@
-"""Rolling restarts under load, against any installation of this machine.
+"""Rolling restarts under load, against a stack of its own or the containers of a Compose project.
 
     python -m tests.rolling_restart --embedded                      a stack of its own, two replicas each
     python -m tests.rolling_restart --embedded --kill --rounds 2    kill -9 instead of restarts
     python -m tests.rolling_restart --embedded --drain --rounds 25  as a node is drained, while two loops take the cores
     python -m tests.rolling_restart --compose "docker compose" --api-key KEY --base-url http://127.0.0.1:8080
-    python -m tests.rolling_restart --base-url URL --base-url URL --api-key KEY \\
-        --restart "systemctl restart aes-{process}" --process gateway --process gateway-2 --process runtime …
 
 Ends with 1 when anything was lost, done twice or answered as it must not be.
 """
@@ -24,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.rolling_restart.run import Plan, Say, roll
-from tests.rolling_restart.targets import REPLICAS, SERVICES, Commands, Compose, Target, stack_with_replicas
+from tests.rolling_restart.targets import REPLICAS, SERVICES, Compose, Target, stack_with_replicas
 
 
 def main() -> int:
@@ -63,10 +61,8 @@ def _target(options: argparse.Namespace, say: Say) -> Iterator[Target]:
         say(f"starting a stack with {replicas}")
         with stack_with_replicas(options.logs, replicas=replicas) as target:
             yield target
-    elif options.compose:
-        yield Compose(shlex.split(options.compose), options.api_key, options.base_url, options.kafka)
     else:
-        yield Commands(options.base_url, options.api_key, options.restart, options.process, options.kafka)
+        yield Compose(shlex.split(options.compose), options.api_key, options.base_url, options.kafka)
 
 
 def _options() -> argparse.Namespace:
@@ -76,8 +72,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--base-url", action="append", default=[], help="of a gateway; several may be named")
     parser.add_argument("--api-key", default=os.environ.get("AES_API_KEY", ""))
     parser.add_argument("--kafka", help="bootstrap servers, to look at the events themselves")
-    parser.add_argument("--restart", help="a command that restarts {process} and returns when it is ready")
-    parser.add_argument("--process", action="append", default=[], help="a process to restart, named after its service")
     parser.add_argument("--services", default=",".join(SERVICES), help="which are restarted, in this order")
     parser.add_argument("--rounds", type=int, default=1, choices=range(1, 51), metavar="1-50")
     parser.add_argument("--most-minutes", type=float, default=math.inf, help="after these no further round begins")
@@ -87,8 +81,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--drain", action="store_true", help="all services at once, as a node's drain, on busy cores")
     parser.add_argument("--logs", help="directory in which the logs of the stack are kept")
     options = parser.parse_args()
-    if not options.embedded and not (options.api_key and options.base_url and (options.compose or options.restart)):
-        parser.error("name --embedded, or an installation: --base-url, --api-key and --compose or --restart")
+    if not options.embedded and not (options.api_key and options.base_url and options.compose):
+        parser.error("name --embedded, or an installation: --base-url, --api-key and --compose")
     return options
 
 

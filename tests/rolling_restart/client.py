@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -104,6 +104,33 @@ class Client:
                 if name in _TERMINAL:
                     return {"event": name, **data}
         return None
+
+    async def session(self, agent: dict[str, Any]) -> str:
+        headers = {"x-correlation-id": unique("session")}
+        made = await self.call("POST", "/sessions/", expect=201, json=agent, headers=headers)
+        return str(made.json()["session_id"])
+
+    async def upload(self, session: str, content: bytes) -> str:
+        """The id of the artifact."""
+        files = {"file": (f"{unique('notes')}.txt", content)}
+        made = await self.call("POST", f"/sessions/{session}/artifacts/", expect=201, files=files)
+        return str(made.json()["artifact_id"])
+
+    async def knowledge_base(self, words: Sequence[str]) -> str:
+        """The id of a new one, when it is complete; each word is in a document of its own."""
+        files = [("file", (f"{word}.md", f"# About {word}\n\nThe {word} is kept here.\n")) for word in words]
+        stored = (await self.call("POST", "/files/", expect=201, files=files)).json()["files"]
+        body = {"name": unique("base"), "file_ids": [file["id"] for file in stored]}
+        base = str((await self.call("POST", "/knowledge-bases/", expect=201, json=body)).json()["id"])
+        deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            found = (await self.call("GET", f"/knowledge-bases/{base}/", expect=200)).json()
+            if found["status"] == "completed":
+                return base
+            if found["status"] == "failed":
+                raise Lost(f"the ingestion of {base} failed: {found['datasource_errors']}")
+            await asyncio.sleep(0.2)
+        raise Lost(f"the ingestion of {base} did not end: {found['status']} at {found['progress']} %")
 
     def _next(self) -> str:
         return self._urls[next(self._turns) % len(self._urls)]

@@ -13,6 +13,7 @@ from typing import Any, Final
 from tests.rolling_restart.client import TIMEOUT_SECONDS, Client, Lost, unique
 
 MODEL: Final = "builtin:extractive"
+AGENT: Final[dict[str, Any]] = {"name": "Rolling", "agent_type": "llm_agent", "llm_config": {"model": MODEL}}
 FILES_AT_ONCE: Final = 6
 _ENDED: Final = ("completed", "failed", "cancelled")
 
@@ -76,11 +77,8 @@ class Load:
 
     async def _talk(self, number: int) -> None:
         """A conversation; every second one with an agent that has tools."""
-        with_tools = number % 2 == 1
-        agent: dict[str, Any] = {"name": "Rolling", "agent_type": "llm_agent", "llm_config": {"model": MODEL}}
-        if with_tools:
-            agent |= {"agent_type": "react_agent", "tools": ["calculator"]}
-        session = (await self.client.call("POST", "/sessions/", expect=201, json=agent)).json()["session_id"]
+        with_tools = {"agent_type": "react_agent", "tools": ["calculator"]}
+        session = await self.client.session(AGENT | with_tools if number % 2 else AGENT)
         manners = cycle(("blocking", "background", "streamed"))
         while not self._stop.is_set():
             label = unique("turn")
@@ -134,36 +132,18 @@ class Load:
         raise Lost(f"it did not end within {TIMEOUT_SECONDS:g} s: {turn}")
 
     async def _upload(self) -> None:
-        agent = {"name": "Rolling", "agent_type": "llm_agent", "llm_config": {"model": MODEL}}
-        session = (await self.client.call("POST", "/sessions/", expect=201, json=agent)).json()["session_id"]
+        session = await self.client.session(AGENT)
         while not self._stop.is_set():
             content = random.randbytes(random.randint(50_000, 400_000)).hex().encode()
-            files = {"file": (f"{unique('notes')}.txt", content)}
-            made = await self.client.call("POST", f"/sessions/{session}/artifacts/", expect=201, files=files)
-            self.uploads.append(Upload(session, made.json()["artifact_id"], hashlib.sha256(content).hexdigest()))
+            artifact = await self.client.upload(session, content)
+            self.uploads.append(Upload(session, artifact, hashlib.sha256(content).hexdigest()))
             await self._rest(self.pause * 2)
 
     async def _ingest(self) -> None:
         while not self._stop.is_set():
             words = tuple(unique("word").replace("-", "") for _ in range(FILES_AT_ONCE))
-            files = [("file", (f"{word}.md", f"# About {word}\n\nThe {word} is kept here.\n")) for word in words]
-            made = (await self.client.call("POST", "/files/", expect=201, files=files)).json()
-            body = {"name": unique("base"), "file_ids": [file["id"] for file in made["files"]]}
-            base = (await self.client.call("POST", "/knowledge-bases/", expect=201, json=body)).json()["id"]
-            await self._ingested(base)
-            self.ingestions.append(Ingestion(base, words))
+            self.ingestions.append(Ingestion(await self.client.knowledge_base(words), words))
             await self._rest(self.pause * 3)
-
-    async def _ingested(self, base: str) -> None:
-        deadline = time.monotonic() + 2 * TIMEOUT_SECONDS
-        while time.monotonic() < deadline:
-            found = (await self.client.call("GET", f"/knowledge-bases/{base}/", expect=200)).json()
-            if found["status"] == "completed":
-                return
-            if found["status"] == "failed":
-                raise Lost(f"the ingestion of {base} failed: {found['datasource_errors']}")
-            await asyncio.sleep(0.2)
-        raise Lost(f"the ingestion of {base} did not end: {found['status']} at {found['progress']} %")
 
     async def _rest(self, seconds: float) -> None:
         try:

@@ -205,36 +205,6 @@ class Compose:
         return _lines(["docker", "inspect", "--format", form, container])[0] in ("healthy", "running")
 
 
-@dataclass
-class Commands:
-    """Any other installation: a command restarts a process, whose name stands for ``{process}`` in it."""
-
-    base_urls: list[str]
-    api_key: str
-    restart_command: str
-    names: Sequence[str]
-    kafka: KafkaConnection | str | None = None
-
-    def processes(self) -> list[tuple[str, str]]:
-        return [(name.split("-")[0], name) for name in self.names]
-
-    def restart(self, process: str) -> None:
-        _run(shlex.split(self.restart_command.replace("{process}", process)))
-        _until(lambda: any(_read(f"{url}/health/ready") for url in self.base_urls), "a gateway is ready")
-
-    def kill(self, process: str) -> None:
-        raise SystemExit(f"{process} can only be restarted: the target is a command")
-
-    def drain(self, process: str, grace: float) -> None:
-        self.kill(process)
-
-    def metrics(self, process: str) -> str | None:
-        return None
-
-    def errors_logged(self) -> list[str]:
-        return []
-
-
 def _errors(log: str) -> Iterator[str]:
     """Exceptions that were logged as errors, in the logs of services in JSON.
 

@@ -19,14 +19,16 @@ def path(artifact: dict[str, Any], last: str) -> str:
     return f"/sessions/{artifact['session_id']}/artifacts/{artifact['artifact_id']}/{last}"
 
 
-async def test_bytes_in_whole_and_in_part(each_store: World) -> None:
-    artifact = await each_store.artifact(each_store.session(), "Grüße.txt", b"0123456789")
+async def test_bytes_in_whole_and_in_part(world: World) -> None:
+    artifact = await world.artifact(world.session(), "Grüße.txt", b"0123456789")
 
-    whole = await each_store.call("GET", path(artifact, "download"))
-    part = await each_store.call("GET", path(artifact, "download"), headers={"Range": "bytes=2-4"})
-    last = await each_store.call("GET", path(artifact, "download"), headers={"Range": "bytes=-3"})
-    beyond = await each_store.call("GET", path(artifact, "download"), headers={"Range": "bytes=10-"})
-    known = await each_store.call("GET", path(artifact, "download"), headers={"If-None-Match": whole.headers["ETag"]})
+    whole = await world.call("GET", path(artifact, "download"))
+    part = await world.call("GET", path(artifact, "download"), headers={"Range": "bytes=2-4"})
+    last = await world.call("GET", path(artifact, "download"), headers={"Range": "bytes=-3"})
+    beyond = await world.call("GET", path(artifact, "download"), headers={"Range": "bytes=10-"})
+    known = await world.call("GET", path(artifact, "download"), headers={"If-None-Match": whole.headers["ETag"]})
+    of_an_old_one = {"Range": "bytes=0-3", "If-Range": '"old"'}
+    stale = await world.call("GET", path(artifact, "download"), headers=of_an_old_one)
 
     assert (whole.status_code, whole.content) == (200, b"0123456789")
     assert (whole.headers["Content-Type"], whole.headers["Content-Length"]) == ("text/plain", "10")
@@ -35,6 +37,7 @@ async def test_bytes_in_whole_and_in_part(each_store: World) -> None:
     assert (part.status_code, part.content, part.headers["Content-Range"]) == (206, b"234", "bytes 2-4/10")
     assert (last.status_code, last.content) == (206, b"789")
     assert (beyond.status_code, known.status_code, known.content) == (416, 304, b"")
+    assert (stale.status_code, stale.content) == (200, b"0123456789")
 
 
 async def test_only_what_no_browser_runs_is_shown_in_place(world: World) -> None:

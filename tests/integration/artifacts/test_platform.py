@@ -40,28 +40,28 @@ async def files(world: World) -> list[dict[str, Any]]:
     return await world.rows("ingestion", "SELECT * FROM files WHERE deleted_at IS NULL")
 
 
-async def test_there_and_back(each_store: World) -> None:
-    session = each_store.session()
-    artifact = await each_store.generated(session, "report.md", REPORT)
+async def test_there_and_back(world: World) -> None:
+    session = world.session()
+    artifact = await world.generated(session, "report.md", REPORT)
 
-    copied = await each_store.dispatch(copy_of(artifact))
-    assert await ended(each_store, copied) is None, "it ends when the file is there"
-    await each_store.settle()
+    copied = await world.dispatch(copy_of(artifact))
+    assert await ended(world, copied) is None, "it ends when the file is there"
+    await world.settle()
 
-    assert await ended(each_store, copied) == "artifact.copied"
-    (file,) = await files(each_store)
-    assert (await each_store.record(artifact))["platform_file_id"] == file["id"]
+    assert await ended(world, copied) == "artifact.copied"
+    (file,) = await files(world)
+    assert (await world.record(artifact))["platform_file_id"] == file["id"]
     assert (file["name"], file["created_by"], file["company_id"]) == ("report.md", "alice", "company-1")
     assert file["sha256"] == hashlib.sha256(REPORT).hexdigest()
-    again = await each_store.dispatch(copy_of(artifact))
-    assert await ended(each_store, again) == "artifact.copied", "at once"
+    again = await world.dispatch(copy_of(artifact))
+    assert await ended(world, again) == "artifact.copied", "at once"
 
-    removed = await each_store.dispatch(removal_of(artifact))
-    await each_store.settle()
-    assert await ended(each_store, removed) == "artifact.removed"
-    assert await files(each_store) == []
-    assert (await each_store.record(artifact))["platform_file_id"] is None
-    assert await ended(each_store, await each_store.dispatch(removal_of(artifact))) == "artifact.removed"
+    removed = await world.dispatch(removal_of(artifact))
+    await world.settle()
+    assert await ended(world, removed) == "artifact.removed"
+    assert await files(world) == []
+    assert (await world.record(artifact))["platform_file_id"] is None
+    assert await ended(world, await world.dispatch(removal_of(artifact))) == "artifact.removed"
 
 
 async def test_what_cannot_be_copied_or_removed(world: World) -> None:
@@ -111,19 +111,6 @@ async def test_it_is_right_after_a_crash_at_any_step(world: World) -> None:
         assert (await world.told(artifact)).count(outcome) == 1
         assert len(await files(world)) == count
     assert len(await world.rows("ingestion", "SELECT id FROM blobs WHERE state = 'uploading'")) == 0
-
-
-async def test_a_copy_waits_for_the_bus_and_the_other_service(world: World) -> None:
-    artifact = await world.generated(world.session(), "report.md", REPORT)
-    command = await world.dispatch(copy_of(artifact))
-    world.producer.down = True
-    assert await world.send_commands() == 0
-    assert await ended(world, command) is None
-
-    world.producer.down = False
-    await world.settle()
-
-    assert await ended(world, command) == "artifact.copied"
 
 
 async def test_a_refusal_of_the_other_service_ends_it_for_everybody_who_waits(world: World) -> None:

@@ -41,17 +41,17 @@ async def preview(world: World, artifact: dict[str, Any], **parameters: Any) -> 
     return await world.call("GET", path, params=parameters)
 
 
-async def test_tables_are_found_in_every_format(each_store: World) -> None:
-    session = each_store.session()
-    book = await each_store.artifact(session, "fares.xlsx", xlsx({"Fares": FARES, "Empty": []}))
-    old = await each_store.artifact(session, "fares.xls", xls(FARES))
-    plain = await each_store.artifact(session, "fares.csv", CSV.encode("latin-1"))
+async def test_tables_are_found_in_every_format(world: World) -> None:
+    session = world.session()
+    book = await world.artifact(session, "fares.xlsx", xlsx({"Fares": FARES, "Empty": []}))
+    old = await world.artifact(session, "fares.xls", xls(FARES))
+    plain = await world.artifact(session, "fares.csv", CSV.encode("latin-1"))
     objects = [{"port": "Aberdeen", "price": 12.5}, {"port": "Kirkwall", "stops": [1, 2]}]
-    listed = await each_store.artifact(session, "fares.json", json.dumps(objects).encode())
+    listed = await world.artifact(session, "fares.json", json.dumps(objects).encode())
 
-    await each_store.settle()
+    await world.settle()
 
-    assert (await preview(each_store, book)).json() == {
+    assert (await preview(world, book)).json() == {
         "sheets": [
             {
                 "name": "Fares",
@@ -63,15 +63,15 @@ async def test_tables_are_found_in_every_format(each_store: World) -> None:
             {"name": "Empty", "headers": [], "types": [], "rows": [], "row_count": 0},
         ]
     }
-    assert (await preview(each_store, old)).json()["sheets"][0]["row_count"] == 2
-    sheet = (await preview(each_store, plain, rows=2)).json()["sheets"][0]
+    assert (await preview(world, old)).json()["sheets"][0]["row_count"] == 2
+    sheet = (await preview(world, plain, rows=2)).json()["sheets"][0]
     assert (sheet["headers"], sheet["types"]) == (["port", "price", "code"], ["text", "number", "text"])
     assert (sheet["rows"], sheet["row_count"]) == ([["Aberdeen", 12.5, "007"], ["Kirkwall", 30, None]], 3)
-    sheet = (await preview(each_store, listed)).json()["sheets"][0]
+    sheet = (await preview(world, listed)).json()["sheets"][0]
     assert (sheet["headers"], sheet["types"]) == (["port", "price", "stops"], ["text", "number", "json"])
-    record = await each_store.record(book)
+    record = await world.record(book)
     assert (record["processing_status"], record["metadata"]) == ("ready", {"sheets": 2, "rows": 2})
-    assert await each_store.told(book) == ["artifact.uploaded", "artifact.progress", "artifact.ready"]
+    assert await world.told(book) == ["artifact.uploaded", "artifact.progress", "artifact.ready"]
 
 
 async def test_tables_of_equal_bytes_are_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,22 +127,6 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
     record = await world.record(bomb)
     assert record["processing_status"] == "failed"
     assert "took longer than" in record["error"]["message"]
-
-
-async def test_another_process_goes_on_after_one_that_died(world: World) -> None:
-    artifact = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
-    jobs = _tables(world).jobs
-    died = await jobs.claim(Capacity(5, 5), 60)
-    assert [job.artifact.id for job in died] == [artifact["artifact_id"]]
-    assert await world.maintain("tables.read") == 0, "it is in somebody's hands"
-
-    await world.rows("artifacts", "UPDATE artifacts SET lease_until = now() - interval '1 second'")
-    assert await world.maintain("tables.read") == 1
-
-    assert (await world.record(artifact))["processing_status"] == "ready"
-    async with world.artifacts.outbox.transaction() as transaction:
-        writer = PostgresArtifactWriter(transaction)
-        assert not await writer.ready(artifact["artifact_id"], {}, lease=died[0].lease), "it comes too late"
 
 
 @pytest.mark.failover("tables and documents of artifacts")

@@ -1,15 +1,10 @@
 """Accepted and refused uploads into a session."""
 
-import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import psycopg
-import pytest
-
-from tests.support.artifact_world import MAX_BYTES, World, person
-from tests.support.waiting import until
+from tests.support.artifact_world import MAX_BYTES, World
 
 LARGE = bytes(range(256)) * 7_000
 
@@ -38,21 +33,6 @@ async def test_what_comes_in_is_recorded_and_told(each_store: World) -> None:
     listed = await each_store.call("GET", f"/sessions/{session}/artifacts")
     assert [each["artifact_id"] for each in listed.json()["artifacts"]] == [artifact["artifact_id"]]
     assert (listed.json()["total"], listed.json()["has_more"]) == (1, False)
-
-
-async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def connection_lost(_: Any) -> None:
-        raise psycopg.OperationalError("the connection was lost")
-
-    session = world.session()
-    with monkeypatch.context() as once:
-        once.setattr(world.artifacts.outbox, "publish", connection_lost)
-        assert (await world.upload(session, "a.txt", b"here to stay")).status_code == 503
-
-    [artifact] = (await world.call("GET", f"/sessions/{session}/artifacts")).json()["artifacts"]
-    assert await bytes_of(world, artifact) == b"here to stay"
 
 
 async def test_an_image_is_ready_at_once(world: World) -> None:
@@ -119,40 +99,6 @@ async def test_a_body_without_a_file_or_with_two(world: World) -> None:
     assert await world.stored() == []
 
 
-async def test_a_repeat_with_its_key_is_the_same(world: World) -> None:
-    session = world.session()
-    first = await world.artifact(session, "a.txt", b"text", **{"Idempotency-Key": "once"})
-    again = await world.artifact(session, "a.txt", b"text", **{"Idempotency-Key": "once"})
-    other = await world.upload(session, "a.txt", b"other", **{"Idempotency-Key": "once"})
-
-    assert again["artifact_id"] == first["artifact_id"]
-    assert other.status_code == 422
-    assert await world.told() == ["artifact.uploaded"]
-    assert len(await world.stored()) == 1
-
-
-async def test_the_same_bytes_are_stored_once_for_a_company(each_store: World) -> None:
-    first, second = each_store.session(), each_store.session()
-    stranger = person("eve", "company-2")
-    table = await each_store.artifact(first, "a.csv", b"a,b\n1,2\n")
-    again = await each_store.artifact(second, "b.csv", b"a,b\n1,2\n")
-    text = await each_store.artifact(first, "a.txt", b"a,b\n1,2\n")
-    foreign = await each_store.upload(each_store.session(stranger), "a.csv", b"a,b\n1,2\n", stranger)
-    assert foreign.status_code == 201
-    assert len({artifact["artifact_id"] for artifact in (table, again, text, foreign.json())}) == 4
-    assert len(await each_store.stored()) == 2
-
-    await each_store.delete_session(first)
-    await each_store.settle()
-
-    preview = await each_store.call("GET", f"/sessions/{second}/artifacts/{again['artifact_id']}/preview")
-    assert preview.json()["sheets"][0]["rows"] == [["1", "2"]] or preview.json()["sheets"][0]["row_count"] == 1
-    assert await bytes_of(each_store, again) == b"a,b\n1,2\n"
-    await each_store.delete_session(second)
-    await each_store.settle()
-    assert [key.split("/")[-1] for key in await each_store.stored() if "tables" not in key] == ["original"]
-
-
 async def test_what_an_agent_makes_is_generated_and_made_once(world: World) -> None:
     session = world.session()
     first = await world.generated(session, "report.md", b"# Report", key="call-1")
@@ -160,47 +106,6 @@ async def test_what_an_agent_makes_is_generated_and_made_once(world: World) -> N
 
     assert (first["origin"], again["artifact_id"]) == ("generated", first["artifact_id"])
     assert await bytes_of(world, first) == b"# Report"
-
-
-async def test_a_caller_who_hangs_up_leaves_nothing(each_store: World) -> None:
-    session = each_store.session()
-    assert (await each_store.call("GET", f"/sessions/{session}/artifacts")).json()["total"] == 0
-
-    async def broken_off() -> AsyncIterator[bytes]:
-        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
-        yield LARGE
-        await asyncio.sleep(0)
-        raise ConnectionError
-
-    with pytest.raises(ConnectionError):
-        await each_store.call(
-            "POST",
-            f"/sessions/{session}/artifacts",
-            content=broken_off(),
-            headers={"Content-Type": "multipart/form-data; boundary=b"},
-        )
-    # The service is told of it a moment later.
-    uploading = "SELECT id FROM blobs WHERE state = 'uploading'"
-    await until(lambda: is_empty(each_store, uploading), "what had come in is discarded")
-    await each_store.maintain("blobs.collect")
-    assert await each_store.stored() == []
-    assert await each_store.rows("artifacts", "SELECT id FROM artifacts") == []
-
-
-async def test_an_upload_that_was_abandoned_meanwhile_does_not_come_back(world: World) -> None:
-    session = world.session()
-    await world.artifact(session, "known.txt", b"x")
-
-    async def slow() -> AsyncIterator[bytes]:
-        yield b"text"
-        abandon = "UPDATE blobs SET state = 'abandoned' WHERE state = 'uploading' RETURNING id"
-        await until(lambda: world.rows("artifacts", abandon))
-
-    path = f"/sessions/{session}/generated-artifacts"
-    response = await world.call("POST", path, params={"name": "a.txt"}, content=slow())
-
-    assert response.status_code == 409
-    assert len(await world.stored()) == 1
 
 
 async def test_an_upload_whose_session_ends_meanwhile_finds_no_place(world: World) -> None:
@@ -216,7 +121,3 @@ async def test_an_upload_whose_session_ends_meanwhile_finds_no_place(world: Worl
     assert response.status_code == 404
     assert await world.stored() == []
     assert (await world.upload(session, "b.txt", b"x")).status_code == 404, "the tombstone is known for ever"
-
-
-async def is_empty(world: World, query: str) -> bool:
-    return not await world.rows("artifacts", query)

@@ -13,7 +13,7 @@ from benchmarks.turns import LoadGenerator
 from tests.support.infrastructure import Infrastructure
 
 pytestmark = pytest.mark.slow(
-    covered_by="unit/benchmarks/test_windows.py::test_a_window_counts_the_turns_that_were_done_not_those_that_were_asked_for"
+    covered_by="unit/benchmarks/test_benchmarks.py::test_a_window_counts_the_turns_that_were_done_not_those_that_were_asked_for"
 )
 
 

@@ -1,22 +1,25 @@
-"""Members of ended processes leave their groups at the word of the others; living ones do not flap."""
+"""Groups of consumers: members of ended processes leave at the word of the others; living ones do not flap."""
 
 import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator
 
-import psycopg
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import OffsetAndMetadata
 
-from libs.contracts.topics import events_topic
-from libs.eventing import KafkaBus, KafkaConnection
+from libs.contracts.topics import RUNTIME_COMMANDS, events_topic
+from libs.eventing import KafkaBus, KafkaConnection, _kafka_consumer
 from libs.eventing._kafka_groups import KafkaGroups
 from libs.eventing.administration import create_topics
+from libs.eventing.bus import BusUnavailable
+from libs.eventing.lag import read_consumer_lag
 from libs.persistence import Presence
 from libs.service_defaults._consumers import DeadMemberReaper
 from tests.support.bus_members import Member
-from tests.support.presence import Clock, end_connections, is_locked, looked, present
-from tests.support.waiting import until
+from tests.support.presence import Clock, is_locked, looked, present
+from tests.support.waiting import WITHIN, until
 
 THINGS = events_topic("things", 4, ())
 GROUP = "things-readers"
@@ -104,53 +107,6 @@ async def presence(database_url: str, clock: Clock) -> AsyncIterator[Presence]:
         yield presence
 
 
-@pytest.mark.slow(covered_by="test_the_reaper_removes_members_of_dead_processes")
-async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
-    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
-) -> None:
-    producer = bus(kafka, topic_prefix, 3).producer()
-    await producer.start()
-    await until(lambda: producer.healthy)
-    async with present(database_url, clock=Clock()) as other:
-        tasks = []
-        for each in (presence, other):
-            reaper = DeadMemberReaper(bus(kafka, topic_prefix, each.number), each)
-            reaper.watch(GROUP)
-            tasks.append(asyncio.create_task(reaper.run()))
-        members = [
-            await Member(bus(kafka, topic_prefix, each.number), GROUP, [THINGS.name]).start()
-            for each in (presence, other)
-        ]
-        await until(lambda: all(len(member.held) == 2 for member in members))
-        before = [len(member.assignments) for member in members]
-
-        async def all_is_read(value: bytes) -> None:
-            for number in range(8):
-                await (await producer.send(THINGS.name, f"key {number}", value, ()))
-            await until(lambda: sum(member.values.count(value) for member in members) == 8)
-
-        for value in (b"first", b"second"):
-            with psycopg.connect(database_url) as connection:
-                # The loop is busy for longer than several heartbeats and looks.
-                connection.execute("SELECT pg_sleep(2.5)")
-            back = asyncio.Event()
-            other.on_change(back.set)
-            end_connections(database_url, other.number)
-            await until(back.is_set)
-            await looked(database_url)
-            # If its lock was missing in a look, then for long enough now.
-            clock.now += 60.0
-            await looked(database_url)
-            await all_is_read(value)
-        assert [len(member.assignments) for member in members] == before
-        for member in members:
-            await member.stop()
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    await producer.stop()
-
-
 async def test_the_reaper_removes_members_of_dead_processes(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:
@@ -169,3 +125,71 @@ async def test_the_reaper_removes_members_of_dead_processes(
     await member.stop()
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_a_member_that_comes_before_its_topic_is_assigned_all_of_it(
+    kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_kafka_consumer, "_TOPICS_SECONDS", WITHIN)
+    member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
+    looked = asyncio.Event()
+    topics = AIOKafkaConsumer.topics
+
+    async def look(client: AIOKafkaConsumer) -> set[str]:
+        found = await topics(client)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(AIOKafkaConsumer, "topics", look)
+    starting = asyncio.create_task(member.start())
+    await until(looked.is_set)
+    await create_topics(kafka, topic_prefix, topics=(THINGS,))
+    await starting
+    assert len(member.assignments[0]) == THINGS.partitions
+    await member.stop()
+
+
+async def test_a_topic_that_stays_away_is_named(kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_kafka_consumer, "_TOPICS_SECONDS", 0.3)
+    member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
+    with pytest.raises(BusUnavailable, match=f"{topic_prefix}things-events"):
+        await member.start()
+    await member.close()
+
+
+async def test_lag_is_what_is_not_committed_yet(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(RUNTIME_COMMANDS,))
+    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
+    await producer.start()
+    await until(lambda: producer.healthy)
+    for _ in range(5):
+        await (await producer.send(RUNTIME_COMMANDS.name, "one key", b"{}", []))
+    await producer.stop()
+    connection = KafkaConnection(servers=kafka)
+    assert await read_consumer_lag(connection, topic_prefix, client_id="test") == []
+
+    partition = await _commit(kafka, topic_prefix, "runtime-commands", behind=2)
+    await _commit(kafka, topic_prefix, "somebody-else", behind=0)
+
+    [found] = await read_consumer_lag(connection, topic_prefix, client_id="test")
+    assert (found.group, found.topic, found.lag, found.members) == ("runtime-commands", "runtime-commands", 2, 0)
+    assert len(found.partitions) == RUNTIME_COMMANDS.partitions
+    by_number = {each.partition: each for each in found.partitions}
+    assert (by_number[partition].committed, by_number[partition].end) == (3, 5)
+    assert {each.committed for number, each in by_number.items() if number != partition} == {None}
+
+
+async def _commit(kafka: str, prefix: str, group: str, *, behind: int) -> int:
+    """Commits as a member of the group would, and returns the partition that has the messages."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=kafka, group_id=prefix + group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        name = prefix + RUNTIME_COMMANDS.name
+        every = [TopicPartition(name, number) for number in range(RUNTIME_COMMANDS.partitions)]
+        consumer.assign(every)
+        ends = await consumer.end_offsets(every)
+        [partition] = [each for each, end in ends.items() if end]
+        await consumer.commit({partition: OffsetAndMetadata(ends[partition] - behind, "")})
+        return int(partition.partition)
+    finally:
+        await consumer.stop()

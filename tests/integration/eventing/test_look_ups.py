@@ -1,10 +1,13 @@
-"""An owner's answers about its commands and events."""
+"""Outcomes and payloads that are looked up at their owner."""
 
 import hashlib
 import time
+from collections import Counter
+from typing import Any, Final
 
 import aiohttp
 import orjson
+import psycopg
 import pytest
 import pytest_asyncio
 
@@ -19,7 +22,7 @@ from tests.integration.eventing.test_sample_owner import send_note, take_note
 from tests.support import sample_owner
 from tests.support.command_records import MALLORY
 from tests.support.sample_owner import NoteTaken, TakeNote
-from tests.support.waiting import WITHIN
+from tests.support.waiting import WITHIN, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -100,3 +103,25 @@ async def test_internal_reads_need_a_token(owner: Service, path: str) -> None:
         for headers in ({}, {"Authorization": f"Bearer {expired}"}):
             async with session.get(url, headers=headers) as response:
                 assert response.status == 401
+
+
+# A process that is young looks twice a second who else lives: the measure of what else it asks for meanwhile. That is,
+# once in four looks, what waits in the outbox. A timer of a tenth of a second would ask five times a look.
+_LOOK: Final = "pg_lock_status"
+_LOOKS: Final = 12
+_MOST_A_LOOK: Final = 2
+
+
+async def test_a_service_at_rest_leaves_its_database_alone(owner: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Counter[str] = Counter()
+    execute = psycopg.AsyncCursor.execute
+
+    async def counted(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        asked["look" if _LOOK in str(query) else str(query)] += 1
+        return await execute(cursor, query, *arguments, **options)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
+    await until(lambda: asked["look"] >= 2)
+    asked.clear()
+    await until(lambda: asked["look"] >= _LOOKS)
+    assert 0 < asked.total() - asked["look"] <= _MOST_A_LOOK * _LOOKS, asked

@@ -60,17 +60,6 @@ async def test_a_refusal_comes_back_and_changes_nothing(
     assert await database.execute(NOTE, ("empty",)) == []
 
 
-async def test_a_repeated_command_changes_nothing_and_repeats_its_outcome(
-    owner: Service, sender: CommandSender, database: Database
-) -> None:
-    command_id = new_id()
-    first = await take_note(sender, "once", command_id=command_id)
-    second = await take_note(sender, "once", command_id=command_id)
-
-    assert first.envelope.id == second.envelope.id
-    assert await database.value(WITH_TEXT, ("once",)) == 1
-
-
 async def test_many_commands_at_once(owner: Service, sender: CommandSender, database: Database) -> None:
     outcomes = await asyncio.gather(*(take_note(sender, f"note {number}") for number in range(200)))
 

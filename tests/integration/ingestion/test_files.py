@@ -1,8 +1,6 @@
 import hashlib
-import inspect
 from typing import Any
 
-import psycopg
 import pytest
 
 from libs.blobs import derived_key
@@ -108,53 +106,6 @@ async def test_other_bodies_and_fields_are_refused(ingestion: Ingestion) -> None
     assert await ingestion.stored() == []
 
 
-async def test_equal_bytes_are_stored_once_for_a_company(ingestion: Ingestion) -> None:
-    first = await ingestion.file("a.txt", b"same")
-    second = await ingestion.file("b.md", b"same")
-    both = (await ingestion.upload(("c.txt", b"twice"), ("d.txt", b"twice"))).json()["files"]
-    foreign = await ingestion.file("a.txt", b"same", caller=STRANGER)
-
-    assert first["sha256"] == second["sha256"] == foreign["sha256"]
-    assert len(await ingestion.stored()) == 3
-    for file in (first, second, *both):
-        assert (await ingestion.get(f"/internal/files/{file['id']}/download")).status_code == 200
-    kinds = await ingestion.rows("SELECT content_type FROM texts ORDER BY content_type")
-    assert [row["content_type"] for row in kinds] == ["text/markdown", "text/plain", "text/plain", "text/plain"]
-
-
-async def test_a_repeated_upload_with_a_key_changes_nothing(ingestion: Ingestion) -> None:
-    first = await ingestion.file("a.txt", b"text", key="k1")
-    again = await ingestion.file("a.txt", b"text", key="k1")
-    other = await ingestion.upload(("a.txt", b"other"), key="k1")
-    someone = await ingestion.file("a.txt", b"text", key="k1", caller=identity("user-2"))
-
-    assert first == again
-    assert other.status_code == 422
-    assert someone["id"] != first["id"]
-    assert await ingestion.events() == ["file.uploaded", "file.uploaded"]
-    assert len(await ingestion.stored()) == 1
-
-
-async def test_parts_of_a_file_can_be_downloaded(ingestion: Ingestion) -> None:
-    content = bytes(range(48, 122)) * 10_000
-    path = f"/internal/files/{(await ingestion.file('a.txt', content))['id']}/download"
-    whole = await ingestion.get(path)
-    etag = whole.headers["etag"]
-
-    middle = await ingestion.get(path, headers={"Range": "bytes=300000-600000"})
-    tail = await ingestion.get(path, headers={"Range": "bytes=-5"})
-    beyond = await ingestion.get(path, headers={"Range": f"bytes={len(content)}-"})
-    known = await ingestion.get(path, headers={"If-None-Match": etag})
-    stale = await ingestion.get(path, headers={"Range": "bytes=0-3", "If-Range": '"old"'})
-
-    assert (middle.status_code, middle.content) == (206, content[300_000:600_001])
-    assert middle.headers["content-range"] == f"bytes 300000-600000/{len(content)}"
-    assert (tail.status_code, tail.content) == (206, content[-5:])
-    assert (beyond.status_code, beyond.headers["content-range"]) == (416, f"bytes */{len(content)}")
-    assert (known.status_code, known.content, known.headers["etag"]) == (304, b"", etag)
-    assert (stale.status_code, stale.content) == (200, content)
-
-
 async def test_files_are_listed_newest_first_and_filtered(ingestion: Ingestion) -> None:
     ids = [(await ingestion.file(name, name.encode()))["id"] for name in ("a_1.txt", "b%.md", "A2.txt")]
     await ingestion.run_command(ChangeFiles(operation="update_tags", file_ids=ids[:2], tags=["x", "y", "x"]))
@@ -175,40 +126,15 @@ async def test_files_are_listed_newest_first_and_filtered(ingestion: Ingestion) 
     assert (await ingestion.get(f"/internal/files/{ids[0]}")).json()["tags"] == ["x", "y"]
 
 
-async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion: Ingestion) -> None:
+async def test_a_deleted_file_is_gone_and_another_of_the_same_bytes_stays(ingestion: Ingestion) -> None:
     kept, deleted = await ingestion.file("a.txt", b"same"), await ingestion.file("b.txt", b"same")
-    alone = await ingestion.file("c.txt", b"alone")
-    [collect] = [run for name, run, _ in ingestion.service.lifecycle._background if name == "blobs.collect"]
-    collected = inspect.getclosurevars(collect).nonlocals["collect"]
-
-    for file in (deleted, alone):
-        outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]))
-        assert outcome.type == FileDeleted.TYPE
-    again = await ingestion.run_command(DeleteFile(file_id=alone["id"]))
+    assert (await ingestion.run_command(DeleteFile(file_id=deleted["id"]))).type == FileDeleted.TYPE
+    again = await ingestion.run_command(DeleteFile(file_id=deleted["id"]))
 
     assert CommandRejected.decode(again.payload).error.type == "not_found_error"
-    assert (await ingestion.get(f"/internal/files/{alone['id']}")).status_code == 404
-    assert (await ingestion.get(f"/internal/files/{alone['id']}/download")).status_code == 404
-    await collected()
-    assert len(await ingestion.stored()) == 2
-    await ingestion.rows("UPDATE blobs SET since = since - interval '25 hours'")
-    await collected()
-    assert len(await ingestion.stored()) == 1
+    for path in (f"/internal/files/{deleted['id']}", f"/internal/files/{deleted['id']}/download"):
+        assert (await ingestion.get(path)).status_code == 404
     assert (await ingestion.get(f"/internal/files/{kept['id']}/download")).content == b"same"
-
-
-async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
-    ingestion: Ingestion, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def connection_lost(_: Any) -> None:
-        raise psycopg.OperationalError("the connection was lost")
-
-    with monkeypatch.context() as once:
-        once.setattr(ingestion.service.outbox, "publish", connection_lost)
-        assert (await ingestion.upload(("a.txt", b"here to stay"))).status_code == 503
-
-    [file] = (await ingestion.get("/internal/files")).json()["files"]
-    assert (await ingestion.get(f"/internal/files/{file['id']}/download")).content == b"here to stay"
 
 
 async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> None:

@@ -120,21 +120,6 @@ async def test_a_file_goes_up_and_comes_down(front: Front) -> None:
     assert listed.json()["files"] == [file]
 
 
-async def test_several_files(front: Front) -> None:
-    up = await front.client.post("/files/", files=[("file", ("a.txt", b"a")), ("file", ("b.txt", b"b"))])
-
-    assert (up.status_code, "location" in up.headers) == (201, False)
-    assert [file["name"] for file in up.json()["files"]] == ["a.txt", "b.txt"]
-
-
-async def test_an_upload_repeated_with_its_key_is_the_same(front: Front) -> None:
-    ups = [
-        await front.client.post("/files/", files={"file": ("a.txt", b"a")}, headers={"Idempotency-Key": "k"})
-        for _ in range(2)
-    ]
-    assert ups[0].json() == ups[1].json()
-
-
 @pytest.mark.parametrize(
     ("name", "content", "status", "kind"),
     [
@@ -170,11 +155,6 @@ async def test_too_much_is_told_to_who_sends_without_waiting(front: Front, inges
     assert (await front.client.get("/files/")).status_code == 200
 
 
-async def test_a_body_that_is_no_form_is_refused(front: Front) -> None:
-    up = await front.client.post("/files/", json={"file": "a"})
-    assert (up.status_code, up.json()["error"]["type"]) == (415, "unsupported_media_type")
-
-
 async def test_a_caller_who_leaves_in_the_middle_leaves_nothing(front: Front, ingestion: Ingestion) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", front.port)
     head = f"POST /api/v1/files/ HTTP/1.1\r\nHost: x\r\nx-api-key: {front.secret}\r\nContent-Length: 900000\r\n"
@@ -195,9 +175,3 @@ async def test_an_owner_that_is_away(front: Front, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(front.calls._addresses.by_service, "ingestion", ["http://127.0.0.1:1"])
     up = await front.client.post("/files/", files={"file": ("a.txt", b"x" * 5_000_000)})
     assert (up.status_code, up.json()["error"]["type"]) == (503, "service_unavailable")
-
-
-async def test_what_is_not_there(front: Front) -> None:
-    for path in ("/files/nope/", "/files/01980f4f-6f42-727a-9394-8192a3b4c5da/download/", "/collections/x/files/"):
-        answer = await front.client.get(path)
-        assert (answer.status_code, answer.json()["error"]["type"]) == (404, "not_found_error")

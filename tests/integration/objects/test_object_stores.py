@@ -1,20 +1,27 @@
-"""One suite for both object stores."""
+"""One suite for the stores of objects, and what is particular to each."""
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import web
 
+from libs.contracts.errors import StoreUnavailable
 from libs.objects import (
+    Entry,
     InvalidKey,
     LocalObjects,
     ObjectMissing,
     ObjectStore,
     one_piece,
+    open_store,
     read_all,
 )
+from libs.objects.s3 import S3Objects, S3Settings
 
 LARGE = bytes(range(256)) * 50_000  # more than two parts of a multipart upload
 
@@ -178,3 +185,142 @@ async def test_anybody_can_download_by_a_link_and_change_nothing_of_it(store: Ob
             url[:-1] + "x",
         ):
             assert (await http.get(forged)).status_code == 403
+
+
+_WRITER = """
+import asyncio, sys
+from pathlib import Path
+from libs.objects import LocalObjects
+
+async def pieces():
+    yield bytes(1_000_000)
+    print("writing", flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(LocalObjects(Path(sys.argv[1])).put("k", pieces()))
+"""
+
+
+async def test_partial_files_of_a_killed_process_are_removed_at_the_next_start(tmp_path: Path) -> None:
+    root = tmp_path / "objects"
+    store = LocalObjects(root)
+    await store.start()
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _WRITER, str(root), stdout=asyncio.subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    assert await writer.stdout.readline() == b"writing\n"
+    writer.kill()
+    await writer.wait()
+    assert list((root / ".partial").iterdir())
+
+    await store.start()
+
+    assert not list((root / ".partial").iterdir())
+
+
+async def test_partial_files_of_a_running_process_survive_the_start_of_another(tmp_path: Path) -> None:
+    store = LocalObjects(tmp_path / "objects")
+    await store.start()
+
+    async def interrupted() -> AsyncIterator[bytes]:
+        yield LARGE
+        await LocalObjects(tmp_path / "objects").start()
+        yield b"last"
+
+    await store.put("k", interrupted())
+
+    assert await read_all(store, "k") == LARGE + b"last"
+
+
+async def test_a_directory_that_is_away_is_an_outage_until_it_is_back(tmp_path: Path) -> None:
+    store = LocalObjects(tmp_path / "objects")
+    await store.start()
+    (tmp_path / "objects").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreUnavailable):
+        await store.put("k", one_piece(b"x"))
+
+    (tmp_path / "elsewhere").rename(tmp_path / "objects")
+    await store.put("k", one_piece(b"x"))
+
+
+class Contended:
+    """An S3 server at whose objects others work: so many attempts at putting one come at a bad moment."""
+
+    def __init__(self, conflicts: int) -> None:
+        self.conflicts = conflicts
+        self.stored = b""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        if self.conflicts:
+            self.conflicts -= 1
+            problem = b"<Error><Code>OperationAborted</Code><Message>Try again.</Message></Error>"
+            return web.Response(status=409, body=problem, content_type="application/xml")
+        self.stored = body
+        return web.Response(headers={"ETag": '"0"'})
+
+
+@pytest.mark.parametrize(("conflicts", "is_stored"), [(2, True), (100, False)])
+async def test_a_put_that_meets_another_operation_is_repeated(conflicts: int, is_stored: bool) -> None:
+    contended = Contended(conflicts)
+    app = web.Application()
+    app.router.add_put("/{path:.*}", contended.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    endpoint = f"127.0.0.1:{runner.addresses[0][1]}"
+    settings = S3Settings(endpoint=endpoint, bucket="bucket", access_key="a", secret_key="b" * 8, secure=False)
+    try:
+        if is_stored:
+            await S3Objects(settings).put("k", one_piece(b"content"))
+        else:
+            with pytest.raises(StoreUnavailable, match="OperationAborted"):
+                await S3Objects(settings).put("k", one_piece(b"content"))
+    finally:
+        await runner.cleanup()
+    assert (b"content" in contended.stored) is is_stored
+
+
+async def test_links_name_the_public_address_of_the_server() -> None:
+    store = open_store("s3://key:secret@127.0.0.1:9000/bucket?secure=false&public=https://files.example.com")
+    url = store.link("k", seconds=60, content_type="text/plain", disposition="attachment", label="l")
+    assert url is not None
+    assert url.startswith("https://files.example.com/bucket/k?")
+
+
+async def test_a_server_that_is_away_is_an_outage_for_every_operation() -> None:
+    settings = S3Settings(endpoint="127.0.0.1:1", bucket="bucket", access_key="a", secret_key="s" * 8, secure=False)
+    store = S3Objects(settings)
+
+    async def listed() -> list[Entry]:
+        return [entry async for entry in store.entries("")]
+
+    operations = (store.start(), store.put("k", one_piece(b"x")), store.open("k"), store.size("k"), store.delete("k"))
+    outcomes = await asyncio.gather(*operations, listed(), return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 6
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/tmp",
+        "file://host/tmp",
+        "s3://host/bucket",
+        "s3://a:b@host",
+        "s3://a:b@host/c/d",
+        "s3://a:b@h/c?x=1",
+        "s3://a:b@h/c?public=h",
+    ],
+)
+def test_invalid_addresses(url: str) -> None:
+    with pytest.raises(ValueError, match="object store") as problem:
+        open_store(url)
+    assert "a:b" not in str(problem.value)
+
+
+def test_addresses() -> None:
+    assert isinstance(open_store("file:/tmp/objects"), LocalObjects)
+    assert isinstance(open_store("s3://key:se%2Fcret@127.0.0.1:9000/bucket?secure=false"), S3Objects)

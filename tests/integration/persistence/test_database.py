@@ -2,18 +2,22 @@
 
 import asyncio
 import os
+import secrets
 import socket
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import PoolTimeout
 
 from deploy.local.ports import choose_free
 from libs.contracts.errors import StoreBusy, StoreUnavailable
 from libs.persistence import Database, is_outage
+from tests.support.infrastructure import Infrastructure
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import until
 
@@ -236,3 +240,109 @@ async def test_plans_are_kept_from_the_first_use_only_where_asked_for(
     await database.close()
     assert row == (kept_plans,)
     assert not plan_once or compiled == ("off",)
+
+
+SECRET = "what a user wrote"
+
+
+@pytest.fixture
+async def texts(database: Database) -> Database:
+    async with database.connection() as connection:
+        await connection.execute(
+            "CREATE TABLE texts (id int CONSTRAINT pk_texts PRIMARY KEY, text text CONSTRAINT ck_short"
+            " CHECK (length(text) < 5) CONSTRAINT uq_texts UNIQUE, number int NOT NULL DEFAULT 0)"
+        )
+        await connection.execute("INSERT INTO texts VALUES (1, 'once')")
+    return database
+
+
+@pytest.mark.parametrize(
+    ("statement", "error", "said"),
+    [
+        ("INSERT INTO texts VALUES (2, %s)", psycopg.errors.CheckViolation, "ck_short"),
+        ("INSERT INTO texts VALUES (1, NULL), (length(%s), '')", psycopg.errors.UniqueViolation, "pk_texts"),
+        ("INSERT INTO texts VALUES (2, left(%s, 0), NULL)", psycopg.errors.NotNullViolation, "number"),
+        ("SELECT (%s::text)::int", psycopg.errors.InvalidTextRepresentation, "invalid input syntax for type integer"),
+        ("SELECT (%s::text)::json", psycopg.errors.InvalidTextRepresentation, "invalid input syntax for type json"),
+        ("SELECT (%s::text)::date", psycopg.errors.InvalidDatetimeFormat, "invalid input syntax for type date"),
+    ],
+)
+@pytest.mark.parametrize("pipelined", [False, True])
+async def test_errors_quote_no_written_values(
+    texts: Database, statement: str, error: type[psycopg.Error], said: str, pipelined: bool
+) -> None:
+    async def run() -> None:
+        async with texts.transaction() as connection:
+            if not pipelined:
+                await connection.execute(statement, (SECRET,), prepare=False)
+                return
+            async with connection.pipeline():
+                await connection.execute(statement, (SECRET,))
+
+    with pytest.raises(error) as failure:
+        await run()
+    told = "".join(traceback.format_exception(failure.value))
+    assert said in str(failure.value)
+    assert SECRET not in told
+    assert "DETAIL" not in told
+
+
+async def test_neither_does_an_error_that_it_led_to(texts: Database) -> None:
+    async def run() -> None:
+        async with texts.transaction() as connection:
+            try:
+                await connection.execute("INSERT INTO texts VALUES (3, %s)", (SECRET,))
+            except psycopg.Error as problem:
+                raise RuntimeError("it did not work") from problem
+
+    with pytest.raises(RuntimeError) as failure:
+        await run()
+    told = "".join(traceback.format_exception(failure.value))
+    assert "ck_short" in told
+    assert SECRET not in told
+
+
+@pytest.fixture
+async def roles(infrastructure: Infrastructure, database_url: str) -> AsyncIterator[tuple[str, str]]:
+    """URLs of the database as the role that owns it and as the second one."""
+    name = f"owner_{secrets.token_hex(4)}"
+    first, second = sql.Identifier(name), sql.Identifier(f"{name}_b")
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as administrator:
+        database = sql.Identifier(administrator.info.dbname)
+        for statement in (
+            sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'one'").format(first),
+            sql.SQL("ALTER DATABASE {} OWNER TO {}").format(database, first),
+            sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(database),
+            sql.SQL("ALTER SCHEMA public OWNER TO {}").format(first),
+            sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'two' IN ROLE {}").format(second, first),
+            sql.SQL("ALTER ROLE {} SET role = {}").format(second, first),
+        ):
+            await administrator.execute(statement)
+        yield (
+            make_conninfo(database_url, user=name, password="one"),
+            make_conninfo(database_url, user=f"{name}_b", password="two"),
+        )
+        await administrator.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(first))
+        for role in (second, first):
+            await administrator.execute(sql.SQL("DROP OWNED BY {}").format(role))
+            await administrator.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+async def test_objects_that_the_second_role_creates_belong_to_the_first(roles: tuple[str, str]) -> None:
+    old, new = (Database(url, name="test", timeout=30.0) for url in roles)
+    await old.open()
+    await new.open()
+    async with old.connection() as connection:
+        await connection.execute("CREATE TABLE before (number int)")
+    async with new.connection() as connection:
+        await connection.execute("ALTER TABLE before ADD COLUMN word text")
+        await connection.execute("CREATE TABLE after (number int)")
+    async with old.connection() as connection:
+        await connection.execute("ALTER TABLE after ADD COLUMN word text")
+        rows = await (
+            await connection.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'public'")
+        ).fetchall()
+        (user,) = await (await connection.execute("SELECT current_user")).fetchone() or ("",)
+    assert [row[0] for row in rows] == [user]
+    await new.close()
+    await old.close()

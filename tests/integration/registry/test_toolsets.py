@@ -125,14 +125,6 @@ async def test_twelve_at_once_with_one_name_make_one(world: World) -> None:
     assert (await world.registry.get("/internal/company/toolsets")).json()["total"] == 1
 
 
-async def test_agents_of_another_company_have_none_of_its_tools(world: World) -> None:
-    await create(world)
-
-    assert (await world.registry.get("/internal/toolsets", STRANGER, name="tickets")).json() == {"toolsets": []}
-    tools = (await world.registry.get("/internal/company/tools", STRANGER)).json()["tools"]
-    assert [tool["name"] for tool in tools] == ["calculator"]
-
-
 async def test_a_target_that_fails_leaves_nothing(world: World) -> None:
     failing = {"error": {"type": "validation_error", "message": "url: tickets.example.com did not answer"}}
     world.runtime.discovery = lambda _: (422, failing)

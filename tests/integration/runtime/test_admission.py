@@ -1,4 +1,4 @@
-"""Refusals at admission; a bad command does not harm its neighbours."""
+"""Admission of turns: limits, queues, and fairness."""
 
 import asyncio
 
@@ -6,9 +6,9 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_unreachable
+from tests.integration.runtime.conftest import StartNode
 from tests.support.held_commits import commits_held
-from tests.support.memory_bus import MemoryBus
-from tests.support.runtime_nodes import Node, ObedientModel, person, published
+from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.waiting import until
 
 TEXT = {"type": "text", "text": "what is this?"}
@@ -22,17 +22,6 @@ async def refusal(node: Node, turn_id: str) -> str:
     return str(payload["error"]["type"])
 
 
-@pytest.mark.parametrize(
-    "caller",
-    [person("bob"), person("alice", "company-2"), person("bob", "company-1", "company:read")],
-    ids=["another user", "another company", "a reader of the company"],
-)
-async def test_sessions_of_others_are_unknown(node: Node, caller) -> None:
-    session = await node.create_session()
-    assert await refusal(node, await node.execute(session, "hello", caller)) == "not_found_error"
-    assert await node.history(session) == []
-
-
 async def test_a_company_writer_may_use_its_sessions(node: Node) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello", person("boss", "company-1", "company:write"))
@@ -43,14 +32,6 @@ async def test_a_company_writer_may_use_its_sessions(node: Node) -> None:
 @pytest.mark.parametrize("session", [new_id(), "no id at all", "'; --", "nul\x00"])
 async def test_an_unknown_session_is_not_found(node: Node, session: str) -> None:
     assert await refusal(node, await node.execute(session, "hello")) == "not_found_error"
-
-
-async def test_a_refusal_is_repeated_with_its_first_id(node: Node, bus: MemoryBus) -> None:
-    command_id = new_id()
-    for _ in range(2):
-        await node.execute(new_id(), "hello", command_id=command_id)
-    await until(lambda: len(published(bus, command_id)) == 2)
-    assert len({envelope.id for envelope in published(bus, command_id)}) == 1
 
 
 async def test_a_refused_command_stays_refused_when_it_would_be_welcome_later(start_node, model: ObedientModel) -> None:
@@ -102,25 +83,6 @@ async def test_blocks_of_text_and_images_are_taken(node: Node, model: ObedientMo
     assert [len(m.parts) for m in model.requests[-1].messages[::2]] == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "image", "url": "data:image/png;base64,AAAA"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-    ],
-)
-async def test_blocks_that_cannot_be_taken_are_named(node: Node, block) -> None:
-    session = await node.create_session()
-    name, payload = await node.outcome(await node.execute(session, [TEXT, block]))
-    assert (name, payload["error"]["type"]) == ("execute_turn.rejected", "validation_error")
-    assert payload["error"]["details"][0]["loc"] == ["content", 1]
-
-
-async def test_an_image_for_a_model_that_cannot_see_is_refused(node: Node) -> None:
-    session = await node.create_session(llm_config={"model": "blind:model"})
-    assert await refusal(node, await node.execute(session, [TEXT, IMAGE])) == "validation_error"
-
-
 async def test_one_bad_command_does_not_fail_its_batch(node: Node, model: ObedientModel) -> None:
     """A turn id that is also a known event subject breaks the statement, not just its own row."""
     sessions = [await node.create_session() for _ in range(6)]
@@ -164,3 +126,34 @@ async def test_commands_that_arrive_together_share_transactions(node: Node, mode
     turns = await asyncio.gather(first, *others)
     rows = await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)
     assert rows == [(20, 2)]
+
+
+FLOODING, QUIET = person("alice", "flooding"), person("bob", "quiet")
+QUESTIONS = [*(f"flood {number}" for number in range(6)), "quiet 0", "quiet 1"]
+
+
+@pytest.mark.rule(9)
+async def test_a_turn_beside_a_flood_begins_at_once_and_places_are_given_in_turn(
+    start_node: StartNode, model: ObedientModel
+) -> None:
+    node = await start_node(max_running_turns=4)
+    model.shut(*QUESTIONS)
+    sessions = [await node.create_session(FLOODING) for _ in range(6)]
+    flood = [await node.execute(session, f"flood {n}", FLOODING) for n, session in enumerate(sessions)]
+    # A session that runs has more to do; its place is another company's when it ends.
+    flood.append(await node.execute(sessions[0], "flood again", FLOODING))
+    quiet = [await node.execute(await node.create_session(QUIET), f"quiet {n}", QUIET) for n in range(2)]
+    assert await _statuses(node, flood) == [*4 * ["running"], *3 * ["queued"]]
+    assert await _statuses(node, quiet) == ["running", "queued"]
+    await until(lambda: node.worker.engine.left_waiting == {"flooding", "quiet"})
+    model.open("flood 0")
+    await until(lambda: "quiet 1" in model.asked)
+    assert await _statuses(node, flood[1:]) == [*3 * ["running"], *3 * ["queued"]]
+    for question in QUESTIONS:
+        model.open(question)
+    ended = await node.ended(*flood, *quiet)
+    assert {(turn["status"], turn["attempt"]) for turn in ended} == {("completed", 1)}
+
+
+async def _statuses(node: Node, turn_ids: list[str]) -> list[str]:
+    return [(await node.turn(turn_id))["status"] for turn_id in turn_ids]

@@ -1,8 +1,6 @@
 """Claims that race, leases that run out or are renewed."""
 
 import asyncio
-from datetime import datetime
-from typing import cast
 
 import pytest
 
@@ -10,27 +8,6 @@ from libs.contracts.identifiers import new_id
 from services.runtime.domain.turns import OrphanedTurn
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import until
-
-
-async def lease_of(node: Node) -> datetime:
-    [[expires]] = await node.rows("SELECT lease_expires_at FROM workers WHERE id = %s", node.worker.id)
-    return cast(datetime, expires)
-
-
-async def _renewed_since(node: Node, granted: datetime) -> bool:
-    return await lease_of(node) > granted
-
-
-async def test_a_live_worker_keeps_its_turns(start_node, model: ObedientModel) -> None:
-    node, other = await start_node(), await start_node()
-    session = await node.create_session()
-    model.shut("work")
-    turn_id = await node.execute(session, "work")
-    granted = await lease_of(node)
-    await until(lambda: _renewed_since(node, granted))
-    await other.worker.reconciler.reconcile()
-    assert (await node.turn(turn_id))["attempt"] == 1
-    assert turn_id in node.worker.engine.held
 
 
 async def test_a_claim_whose_commit_got_no_answer_is_reclaimed(node: Node, model: ObedientModel) -> None:

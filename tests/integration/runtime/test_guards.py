@@ -44,15 +44,6 @@ async def recorded(node: Node, turn: ClaimedTurn) -> int:
     return len(await node.rows("SELECT 1 FROM steps WHERE turn_id = %s", turn.id))
 
 
-async def test_a_step_with_an_old_fencing_number_is_not_recorded(node: Node, model: ObedientModel) -> None:
-    turn = await running_turn(node, model)
-    steps, _ = parts(node)
-    await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
-    assert await steps.record_steps([step(turn)]) == [False]
-    assert await recorded(node, turn) == 0
-    assert (await node.turn(turn.id))["event_sequence"] == 1
-
-
 async def test_a_step_of_a_cancelled_turn_is_not_recorded(start_node, model: ObedientModel) -> None:
     node = await start_node(reconciling=False)
     turn = await running_turn(node, model)

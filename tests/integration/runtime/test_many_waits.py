@@ -1,22 +1,13 @@
 """Many turns that wait or have ended cost the others nothing: counted in rows that the database reads."""
 
-import gc
-import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
-import pytest
 
-from services.runtime.domain.agents import AgentTask
-from services.runtime.domain.turns import ClaimedTurn
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
-from services.runtime.use_cases.run_turn import TurnContext
 from tests.integration.runtime.conftest import StartNode
 from tests.integration.runtime.waiting_turns import add_waiting_turns, remove_waiting_turns
 from tests.support.agent_fakes import answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import until
 
 WAITING: Final = 5_000
@@ -107,13 +98,6 @@ async def test_turns_that_have_ended_since_the_last_vacuum_are_read_only_once(
     assert 2 * ENDED < read < 3 * ENDED, "each of the twenty admissions would read them"
 
 
-def objects_of_turns() -> int:
-    """Counts the objects that a process has for the turns that it runs."""
-    gc.collect()
-    kinds = (ClaimedTurn, AgentTask, DatabaseJournal, TurnContext)
-    return sum(isinstance(each, kinds) for each in gc.get_objects())
-
-
 async def waiting_turns(node: Node, model: ObedientModel, numbers: range) -> list[tuple[str, str]]:
     turns = []
     for number in numbers:
@@ -124,50 +108,3 @@ async def waiting_turns(node: Node, model: ObedientModel, numbers: range) -> lis
         await node.waiting(turn_id)
     await until(lambda: not node.worker.engine.present)
     return turns
-
-
-@contextmanager
-def traced() -> Iterator[Callable[[], int]]:
-    """Gives a function that counts the bytes which the runtime's own code has allocated since and not freed."""
-    own = tracemalloc.Filter(True, "*/services/runtime/*")
-
-    def taken() -> int:
-        gc.collect()
-        return sum(each.size for each in tracemalloc.take_snapshot().filter_traces([own]).statistics("filename"))
-
-    tracemalloc.start()
-    try:
-        yield taken
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.slow(
-    covered_by="unit/runtime/test_turn_engine.py::test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory"
-)
-async def test_waiting_turns_leave_nothing_in_the_process(start_node: StartNode, model: ObedientModel) -> None:
-    # Conversations are kept for a while whatever becomes of their turns; this node keeps one.
-    node = await start_node(history_cache_characters=0)
-    # Other tests of this process may have left some.
-    before = objects_of_turns()
-    caller = person("alice", "company-1", "runtime:approve")
-    turns = await waiting_turns(node, model, range(10))
-    with traced() as bytes_of_the_runtime:
-        turns += await waiting_turns(node, model, range(10, 60))
-        model.requests.clear()
-        # What is under way just now has some, too; what is left of turns stays.
-        await until(lambda: bytes_of_the_runtime() < 2048, pause=0.1)
-    assert not node.worker.engine.present
-    assert objects_of_turns() <= before
-    for session, turn_id in turns:
-        [action] = await node.waiting(turn_id)
-        await node.resolve(session, turn_id, action["id"], caller, decision="approve")
-    await node.ended(*[turn_id for _, turn_id in turns])
-    assert len(model.asked) == 120
-    before = objects_of_turns()
-    model.shut("running")
-    running = await node.execute(session, "running")
-    await until(lambda: running in node.worker.engine.held)
-    assert objects_of_turns() > before, "the count sees a turn that runs"
-    model.open("running")
-    await node.ended(running)

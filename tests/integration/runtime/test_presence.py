@@ -51,21 +51,6 @@ async def test_turns_of_a_killed_worker_go_on_before_its_lease_ends(start_node, 
         assert await other.names(turn["id"]) == ["turn.started", "turn.restarted", "turn.completed"]
 
 
-async def test_a_worker_started_after_the_death_takes_the_turns_over(start_node, model: ObedientModel) -> None:
-    """As with a single worker, which is started again."""
-    killed = await start_node(**LEASE)
-    session = await killed.create_session()
-    model.shut("work")
-    turn_id = await killed.execute(session, "work")
-    await until(lambda: model.asked)
-    await killed.kill()
-    other = await start_node(**LEASE)
-    await until(lambda: turn_id in other.worker.engine.held)
-    model.open("work")
-    [turn] = await other.ended(turn_id)
-    assert (turn["status"], turn["attempt"]) == ("completed", 2)
-
-
 async def test_a_worker_whose_connection_broke_keeps_its_turns(start_node, model: ObedientModel) -> None:
     # So much grace that no stall of the machine can be taken for a death.
     holder, other = await start_node(grace=60.0, **LEASE), await start_node(grace=60.0, **LEASE)

@@ -1,16 +1,12 @@
 """The model is asked while the claim of its turn is being committed; nothing else happens before that."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 
 import pytest
 from psycopg import AsyncConnection
 from psycopg.errors import RaiseException
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.ports import AdmissionBatch, TurnAdmissions
-from services.runtime.domain.turns import Submission
 from tests.integration.runtime.conftest import StartNode, waits_for_a_row
 from tests.support.held_commits import at_commit, commits_held
 from tests.support.runtime_nodes import Node, ObedientModel
@@ -88,39 +84,6 @@ async def test_a_turn_whose_claim_was_not_committed_leaves_nothing(node: Node, m
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"]) == ("completed", 1)
     assert await node.history(session) == [("user", "hello"), ("assistant", "re: hello")]
-
-
-async def test_a_late_answer_of_the_commit_does_not_make_a_turn_look_lost(start_node, model: ObedientModel) -> None:
-    node = await start_node(reconciling=False)
-    session = await node.create_session()
-    model.shut("hello")
-    answered = asyncio.Event()
-    admit = node.worker.handlers.admit
-    admit._admissions = LateAdmissions(admit._admissions, answered)
-    turn_id = new_id()
-    accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
-    await until(lambda: node.turn(turn_id))
-    await node.worker.reconciler.reconcile()
-    answered.set()
-    await accepting
-    await node.worker.reconciler.reconcile()
-    model.open("hello")
-    [turn] = await node.ended(turn_id)
-    assert (turn["status"], turn["attempt"], model.asked) == ("completed", 1, ["hello"])
-
-
-class LateAdmissions:
-    """TurnAdmissions whose answers come when told, after their commit."""
-
-    def __init__(self, admissions: TurnAdmissions, answered: asyncio.Event) -> None:
-        self._admissions = admissions
-        self._answered = answered
-
-    @asynccontextmanager
-    async def open(self, submissions: Sequence[Submission]) -> AsyncIterator[AdmissionBatch]:
-        async with self._admissions.open(submissions) as batch:
-            yield batch
-        await self._answered.wait()
 
 
 async def _alter(node: Node, statements: str) -> None:

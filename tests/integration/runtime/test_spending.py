@@ -105,15 +105,6 @@ async def test_time_that_a_turn_waits_is_no_time_of_work(node: Node, model: Obed
     assert (await last(node, turn_id))["usage"]["seconds"] < 3600
 
 
-async def test_a_model_without_a_price_has_no_cost(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(llm_config={"model": "openai:unknown"})
-    model.scripts["hello"] = [took()]
-    turn_id = await node.execute(session, "hello")
-    await node.ended(turn_id)
-    event = await last(node, turn_id)
-    assert (event["model"], event["usage"]["cost"]) == ("openai:unknown", None)
-
-
 async def test_turns_of_a_deleted_session_count(node: Node, model: ObedientModel) -> None:
     session = await node.create_session(agent_type="react_agent", tools=["pay"])
     model.scripts["wait"] = [took(calls=(PAY,))]

@@ -17,26 +17,6 @@ ALICE = person("alice", "company-1", "runtime:execute")
 LOCATE = ClientTool(name="locate", description="Where the user is.", parameters={"type": "object"})
 
 
-async def test_the_output_is_part_of_the_reply_wherever_it_is_shown(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(output_schema=PRICE)
-    model.scripts["much?"] = [GOOD]
-    turn_id = await node.execute(session, "much?")
-    await node.ended(turn_id)
-    _, completed = (await node.events(turn_id))[-1]
-    assert completed["response"]["output"] == {"price": None}
-    assert completed["response"]["content"] == GOOD.text
-    turn = await node.reads.turn(session, turn_id, person())
-    assert turn is not None
-    assert turn.reply is not None
-    assert turn.reply.response.output == {"price": None}
-
-
-async def test_other_turns_have_no_output(node: Node) -> None:
-    turn_id = await node.execute(await node.create_session(), "hello")
-    await node.ended(turn_id)
-    assert "output" not in (await node.events(turn_id))[-1][1]["response"]
-
-
 async def test_answers_that_are_refused_are_steps_with_events(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.scripts = {"much?": [BAD], RETRY: [GOOD]}
@@ -53,14 +33,6 @@ async def test_answers_that_are_refused_are_steps_with_events(node: Node, model:
     )
     assert watched == [(1, True)]
     assert await node.history(session) == [("user", "much?"), ("assistant", GOOD.text)]
-
-
-async def test_after_two_repeats_the_turn_fails(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(output_schema=PRICE)
-    model.scripts = {"much?": [BAD], RETRY: [BAD, BAD]}
-    [turn] = await node.ended(await node.execute(session, "much?"))
-    assert (turn["status"], turn["error"]["type"]) == ("failed", "model_error")
-    assert model.asked == ["much?", RETRY, RETRY]
 
 
 async def test_after_a_crash_only_what_is_not_recorded_is_done_again(

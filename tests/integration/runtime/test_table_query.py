@@ -232,11 +232,9 @@ def test_only_a_single_select_is_run(locked: Run, tmp_path: Path, sql: str) -> N
 @pytest.mark.parametrize(
     ("sql", "seconds"),
     [
-        ("SELECT count(*) FROM range(100000000000) a, range(1000) b", 1),
         ("SELECT list(i) FROM range(200000000) t(i)", 3),
         ("SELECT repeat('x', 2000000000) || repeat('y', 2000000000)", 3),
         ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT max(n) FROM r", 1),
-        ("SELECT * FROM range(1000000000) ORDER BY hash(range)", 1),
     ],
 )
 async def test_queries_beyond_the_limits_are_stopped(sql: str, seconds: int) -> None:

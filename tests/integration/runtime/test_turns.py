@@ -11,7 +11,7 @@ from services.runtime.domain.conversation import AssistantMessage, Citation, Too
 from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering, calling
 from tests.support.memory_bus import MemoryBus
-from tests.support.runtime_nodes import Node, ObedientModel, person, published
+from tests.support.runtime_nodes import Node, ObedientModel, published
 from tests.support.waiting import until
 
 
@@ -26,20 +26,9 @@ async def test_a_plain_turn_is_two_events_and_its_reply_stands_in_the_history(no
     assert (reply["message_id"], reply["user_message_id"]) == (turn["message_id"], turn["user_message_id"])
     assert (reply["correlation_id"], reply["config_hash"], reply["usage"]["model_calls"]) == ("my-label", "hash", 1)
     assert await node.history(session) == [("user", "hello"), ("assistant", "re: hello")]
+    assert await node.rows("SELECT number FROM steps WHERE turn_id = %s", turn_id) == [], "the last answer is the reply"
     await until(lambda: len(published(bus, turn_id)) == 2)
     assert [envelope.sequence for envelope in published(bus, turn_id)] == [1, 2]
-
-
-async def test_the_stored_reply_is_the_event_payload(node: Node) -> None:
-    session = await node.create_session()
-    turn_id = await node.execute(session, "hello")
-    await node.ended(turn_id)
-    turn = await node.reads.turn(session, turn_id, person())
-    assert turn is not None
-    assert turn.reply is not None
-    assert turn.reply.model_dump() == (await node.events(turn_id))[1][1]
-    assert turn.started_at is not None
-    assert turn.usage == turn.reply.usage
 
 
 async def test_citations_of_documents_are_events_before_the_completion(node: Node, model: ObedientModel) -> None:
@@ -65,16 +54,6 @@ async def test_citations_of_documents_are_events_before_the_completion(node: Nod
     assert await node.names(following) == ["turn.started", "turn.completed"]
 
 
-async def test_the_last_answer_of_a_turn_is_its_reply_and_no_recorded_step(node: Node) -> None:
-    session = await node.create_session()
-    turn_id = await node.execute(session, "hello")
-    await node.ended(turn_id)
-    assert await node.rows("SELECT content FROM messages WHERE turn_id = %s AND role = 'assistant'", turn_id) == [
-        ("re: hello",)
-    ]
-    assert await node.rows("SELECT number, kind FROM steps WHERE turn_id = %s", turn_id) == []
-
-
 async def test_turns_of_one_session_run_one_after_the_other_in_order(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.shut("first")
@@ -90,16 +69,6 @@ async def test_turns_of_one_session_run_one_after_the_other_in_order(node: Node,
         for name in ("first", "second", "third")
         for role, text in (("user", name), ("assistant", f"re: {name}"))
     ]
-
-
-async def test_the_model_gets_the_history_and_no_more(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session()
-    model.shut("one")
-    turns = [await node.execute(session, text) for text in ("one", "two")]
-    model.open("one")
-    await node.ended(*turns)
-    heard = [[message.text for message in request.messages] for request in model.requests]
-    assert heard == [["one"], ["one", "re: one", "two"]]
 
 
 async def test_history_is_read_from_the_database_by_another_process(
@@ -179,16 +148,6 @@ async def test_a_bug_fails_the_turn_and_the_next_one_runs(node: Node, model: Obe
     assert "a bug" not in failure["cause"]
 
 
-async def test_a_turn_outlasts_an_unexpected_exception_of_one_attempt(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session()
-    model.scripts["boom"] = [KeyError("a closed client")]
-    turn_id = await node.execute(session, "boom")
-    [turn] = await node.ended(turn_id)
-    assert (turn["status"], turn["attempt"], turn["lost_attempts"]) == ("completed", 2, 1)
-    assert [name for name, _ in await node.events(turn_id)][-2:] == ["turn.restarted", "turn.completed"]
-    assert await node.outbox.failures(None, 10) == []
-
-
 async def test_fifty_sessions_run_side_by_side(node: Node, model: ObedientModel) -> None:
     sessions = [await node.create_session() for _ in range(50)]
     model.shut("all")
@@ -230,22 +189,6 @@ async def test_a_turn_past_its_deadline_fails(start_node, model: ObedientModel) 
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["error"]["type"]) == ("failed", "timeout_error")
     assert await node.names(turn_id) == ["turn.started", "turn.failed"]
-
-
-async def test_deltas_flow_only_when_asked_for_and_join_to_the_text(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session()
-    model.scripts["talk"] = [answering("one two three")] * 2
-    await node.ended(await node.execute(session, "talk"))
-    assert node.deltas.sent == []
-    turn_id = await node.execute(session, "talk", stream=True)
-    await node.ended(turn_id)
-    events = [event for turn, event in node.deltas.sent if turn.id == turn_id]
-    pieces, done = events[:-1], events[-1]
-    assert "".join(piece.text for piece in pieces).strip() == "one two three"
-    assert [piece.offset for piece in pieces] == [
-        sum(len(p.text) for p in pieces[:place]) for place in range(len(pieces))
-    ]
-    assert done.length == sum(len(piece.text) for piece in pieces)
 
 
 @pytest.mark.parametrize("again", ["while running", "after the end"])

@@ -72,7 +72,7 @@ def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -
 @pytest.mark.slow(
     covered_by=(
         "integration/deploy_local/test_infrastructure.py::test_a_kafka_in_a_directory_of_any_name_lets_nobody_in_without_its_password",
-        "unit/eventing/test_kafka_settings.py::test_clients_get_their_user_and_the_trusted_authorities",
+        "unit/eventing/test_kafka.py::test_clients_get_their_user_and_the_trusted_authorities",
     )
 )
 async def test_everything_is_done_over_a_secured_bus(

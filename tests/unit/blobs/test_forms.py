@@ -1,9 +1,12 @@
+"""Forms that upload blobs, and headers of downloads."""
+
 import random
 from collections.abc import AsyncIterator
 
 import pytest
 
 from libs.blobs._receiving import checked_pieces
+from libs.blobs.downloads import wanted
 from libs.blobs.forms import boundary_of, file_parts
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge, UnsupportedMediaType, ValidationFailed
 
@@ -123,3 +126,16 @@ async def test_no_form_however_broken_is_answered_with_an_exception_of_python() 
             refusals.append(refused.message)
     assert refusals
     assert [message for message in refusals if "Error" in message] == []
+
+
+ETAG = '"abc"'
+
+
+@pytest.mark.parametrize("given", [ETAG, f"W/{ETAG}", f'"other", {ETAG}', "*"])
+def test_a_matching_etag_is_answered_without_content(given: str) -> None:
+    assert wanted({"if-none-match": given, "range": "bytes=0-1"}, size=10, etag=ETAG).status == 304
+
+
+@pytest.mark.parametrize("given", ["", '"other"', "abc", '"*"'])
+def test_another_etag_is_answered_with_the_content(given: str) -> None:
+    assert wanted({"if-none-match": given}, size=10, etag=ETAG).status == 200

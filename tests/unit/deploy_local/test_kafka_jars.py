@@ -97,7 +97,6 @@ def test_a_network_that_is_gone_for_a_moment_is_asked_again(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("given", "trusted"),
     [
-        ({"PIP_CERT": "/pip.pem"}, "/pip.pem"),
         ({"SSL_CERT_FILE": "/ssl.pem"}, "/ssl.pem"),
         ({"PIP_CERT": "/pip.pem", "SSL_CERT_FILE": "/ssl.pem"}, "/pip.pem"),
         ({"PIP_CERT": "/pip.pem", "REQUESTS_CA_BUNDLE": "/own.pem"}, "/own.pem"),

@@ -171,30 +171,12 @@ async def test_a_look_up_before_a_command_is_sent_tells_a_repeat(
         assert (replies.state, replies.is_repeat) == (state, state is not ReplyState.WAITING)
 
 
-async def test_an_owner_that_is_down_tells_no_repeat(sender: CommandSender, owner: Owner) -> None:
-    owner.down = True
-    async with sender.replies("command", TakeNote, ALICE) as replies:
-        assert await replies.look_up() is None
-        assert (replies.state, replies.is_repeat) == (ReplyState.WAITING, False)
-
-
 @pytest.mark.rule(17)
 async def test_another_company_gets_no_events(sender: CommandSender, bus: MemoryBus) -> None:
     async with sender.replies("command", TakeNote, MALLORY) as replies:
         await publish(bus, event("command"))
         assert await replies.outcome(0.3) is None
     assert replies.state is ReplyState.WAITING
-
-
-async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSender, bus: MemoryBus) -> None:
-    async with (
-        sender.replies("command", TakeNote, ALICE) as one,
-        sender.replies("command", TakeNote, ALICE) as two,
-    ):
-        await publish(bus, event("command", STEP))
-        await publish(bus, event("command"), b"end")
-        outcomes = await asyncio.gather(one.outcome(30), two.outcome(30))
-    assert [outcome and outcome.payload for outcome in outcomes] == [b"end", b"end"]
 
 
 async def test_only_a_slow_reader_is_dropped(
@@ -238,14 +220,6 @@ async def test_an_outcome_that_was_missed_is_found_by_asking_the_owner(sender: C
         owner.answer = LookUp(ReplyState.ANSWERED, recorded)
         assert await waiting == recorded
     assert owner.asked[0] == ("notes", "command", ALICE)
-
-
-async def test_the_owner_is_asked_once_more_before_giving_up(sender: CommandSender, owner: Owner) -> None:
-    owner.answer = LookUp(ReplyState.ANSWERED, Received(event("command"), b"recorded"))
-    async with sender.replies("command", TakeNote, ALICE) as replies:
-        outcome = await replies.outcome(0)
-    assert outcome is not None
-    assert outcome.payload == b"recorded"
 
 
 async def test_an_owner_that_is_down_leaves_the_state_unknown(sender: CommandSender, owner: Owner) -> None:
@@ -329,14 +303,6 @@ async def test_a_broker_that_does_not_confirm_may_still_have_the_command(sender:
     sender._producer = Silent()  # type: ignore[assignment]
     with pytest.raises(ServiceUnavailable, match="may still be executed"):
         await take_note(sender)
-
-
-async def test_freshness_goes_with_the_bus_and_comes_back(sender: CommandSender, bus: MemoryBus) -> None:
-    await until(sender.fresh)
-    bus.down = True
-    await until(lambda: not sender.fresh())
-    bus.down = False
-    await until(sender.fresh)
 
 
 async def test_callbacks_get_events_of_every_company_and_a_failing_one_disturbs_no_other(

@@ -1,4 +1,4 @@
-"""Jobs under leases: companies take turns, and a long job keeps no short one waiting."""
+"""Leases of tasks and of their work."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from libs.fairness import Capacity
-from libs.persistence import LeasedWork
+from libs.persistence import LeasedWork, renewed_leases
 from tests.support.waiting import elapse
 
 pytestmark = pytest.mark.virtual_time
@@ -101,3 +101,44 @@ async def test_an_outage_of_the_queue_ends_the_work_when_what_runs_is_done() -> 
     with pytest.raises(ConnectionError):
         await working
     assert len(queue.ended["busy"]) == 1
+
+
+async def test_leases_are_renewed_while_the_block_runs() -> None:
+    renewals = 0
+
+    async def renew() -> None:
+        nonlocal renewals
+        renewals += 1
+
+    async with renewed_leases(renew, 40):
+        await elapse(39)
+        assert renewals == 3
+    await elapse(60)
+    assert renewals == 3
+
+
+async def test_a_failed_renewal_is_followed_by_others() -> None:
+    attempts = 0
+
+    async def renew() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise ConnectionError("away")
+
+    async with renewed_leases(renew, 40):
+        await elapse(39)
+    assert attempts == 3
+
+
+async def test_a_renewal_in_work_is_waited_for() -> None:
+    begun, ended = asyncio.Event(), False
+
+    async def renew() -> None:
+        nonlocal ended
+        begun.set()
+        await elapse(5)
+        ended = True
+
+    async with renewed_leases(renew, 40):
+        await begun.wait()
+    assert ended

@@ -1,11 +1,12 @@
-"""Classification of database failures as outages."""
+"""Outages as the pool sees them, and JSON of rows."""
 
+import orjson
 import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
 
 from libs.contracts.errors import ServiceUnavailable, StoreBusy, StoreUnavailable
-from libs.persistence import is_contention, is_outage
+from libs.persistence import as_json, is_contention, is_outage
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,12 @@ def test_contention_is_an_outage_but_not_unreachable() -> None:
 )
 def test_failures_of_statements_are_no_outages(problem: Exception) -> None:
     assert not is_outage(problem)
+
+
+def test_a_nul_character_becomes_the_replacement_character() -> None:
+    assert orjson.loads(as_json({"text": "a\x00b"})) == {"text": "a\ufffdb"}
+
+
+def test_the_written_escape_is_kept_as_it_is() -> None:
+    value = {"text": "a\\u0000b", "both": "\\\x00\\\\u0000"}
+    assert orjson.loads(as_json(value)) == {"text": "a\\u0000b", "both": "\\\ufffd\\\\u0000"}

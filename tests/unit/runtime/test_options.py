@@ -1,12 +1,20 @@
-"""Options of a turn: which go before the agent's own settings, and which are refused by name."""
+"""Options of a turn, prices of models, and first messages."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from libs.contracts.errors import ValidationFailed
+from libs.contracts.replies import Usage
+from libs.contracts.resources.messages import HistoryMessage
+from libs.contracts.resources.sessions import AddMessages
 from libs.contracts.resources.turns import ModelSettings, NamedTool, TurnOptions
 from services.runtime.domain.agents import AgentSpec
-from services.runtime.domain.models import OptionNotSupported
+from services.runtime.domain.beginnings import history_of
+from services.runtime.domain.conversation import ArtifactPart, ImagePart, TextPart, UserMessage
+from services.runtime.domain.conversation_json import message_from_row, message_to_row
+from services.runtime.domain.models import ModelPrice, OptionNotSupported, PriceTable, priced
 from services.runtime.domain.options import OptionCheck
 
 TALKS = AgentSpec(
@@ -70,3 +78,62 @@ def test_only_some_choices_force_a_call(choice: Any, forced: str | None) -> None
     assert ModelSettings(tool_choice=choice).forced_call == forced
     named = NamedTool(name="echo")
     assert ModelSettings(tool_choice=named).forced_call == named
+
+
+CHEAP, DEAR = ModelPrice(Decimal("0.05"), Decimal("0.4")), ModelPrice(Decimal("2.5"), Decimal("10"))
+TABLE = PriceTable({"openai:*": CHEAP, "openai:gpt-5*": DEAR, "openai:gpt-5-nano": CHEAP})
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("openai:gpt-5-nano", CHEAP),
+        ("openai:gpt-5", DEAR),
+        ("openai:other", CHEAP),
+        ("anthropic:claude", None),
+        ("builtin:extractive", ModelPrice(Decimal(0), Decimal(0))),
+    ],
+)
+def test_the_longest_name_that_fits_holds(model: str, expected: ModelPrice | None) -> None:
+    assert TABLE.of(model) == expected
+
+
+def test_a_cost_is_exact_to_the_last_digit() -> None:
+    usage = Usage(input_tokens=1, output_tokens=3)
+    table = PriceTable({"m": ModelPrice(Decimal("0.00000001"), Decimal("0.3"))})
+    assert priced(usage, "m", table).cost == "0.00000090000001"
+    assert priced(Usage(), "m", table).cost == "0"
+    assert priced(usage, "another", table).cost is None
+
+
+def test_a_great_many_tokens_lose_no_digit() -> None:
+    table = PriceTable({"m": ModelPrice(Decimal("999999999.99999999"), Decimal(0))})
+    assert priced(Usage(input_tokens=2_000_000_000), "m", table).cost == "1999999999999.99998"
+
+
+FILE = {
+    "type": "file",
+    "source": {"artifact_id": "a1"},
+    "name": "cat.png",
+    "content_type": "image/png",
+    "processing_strategy": "vision",
+    "detail": "low",
+}
+
+
+def test_a_file_that_was_said_is_a_reference_with_the_facts_about_it() -> None:
+    address = "https://example.com/a.png"
+    on_the_web = {"type": "image_url", "image_url": {"url": address, "detail": "high"}}
+    said = HistoryMessage.model_validate(
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, FILE, on_the_web]}
+    )
+    sent = AddMessages.decode(AddMessages(session_id="s", messages=[said]).encode())
+    [message] = history_of(sent.messages)
+    cat = ArtifactPart("a1", "cat.png", "image/png", "vision", detail="low")
+    assert message == UserMessage((TextPart("Look."), cat, ImagePart(address, "high")))
+    assert message_from_row(*message_to_row(message)) == message
+
+
+def test_only_the_user_says_files() -> None:
+    with pytest.raises(ValidationFailed, match="only user messages"):
+        history_of([HistoryMessage.model_validate({"role": "assistant", "content": [FILE]})])

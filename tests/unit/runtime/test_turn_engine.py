@@ -11,7 +11,7 @@ import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.turns import TurnCompleted, TurnFailed
+from libs.contracts.resources.turns import TurnFailed
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -114,18 +114,6 @@ async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> Non
         tracemalloc.stop()
     # Less than an entry in a set for each of them. Caches of everything else that runs may grow by a few.
     assert after - before < 1000 * 32
-
-
-async def test_the_payload_is_the_encoded_event() -> None:
-    turns = MemoryTurns()
-    running = engine(OneLiner(), turns)
-    running.start(claimed_turn(), QUESTION)
-    await until(lambda: turns.outcomes)
-    [outcome] = turns.outcomes
-    assert isinstance(outcome.event, TurnCompleted)
-    assert outcome.payload is not None
-    assert TurnCompleted.decode(outcome.payload) == outcome.event
-    await until(lambda: not running.held)
 
 
 async def test_a_reply_outlasts_an_outage() -> None:
@@ -354,17 +342,6 @@ async def test_a_speculative_turn_ends_after_its_claim() -> None:
     claim.settle(committed=True)
     await until(lambda: turns.outcomes)
     assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
-
-
-async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
-    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
-    running = engine(agent, turns)
-    running.start(claimed_turn(stream=False), QUESTION, claim)
-    await until(lambda: agent.tasks)
-    claim.settle(committed=False)
-    await until(lambda: not running.present)
-    await _settle_down()
-    assert turns.outcomes == []
 
 
 async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_one() -> None:

@@ -1,8 +1,8 @@
-"""Background tasks that fail, and exceptions that no code awaits."""
+"""Supervised tasks, repeated work, and consumers."""
 
 import asyncio
 import gc
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import ClientConnectionResetError
@@ -10,8 +10,17 @@ from aiokafka.errors import NotCoordinatorForGroupError
 from psycopg import OperationalError
 from structlog.testing import capture_logs
 
+from libs.eventing import CommandRouter, IdentitySigner, KafkaBus
 from libs.eventing.bus import BusUnavailable
+from libs.service_defaults import repeating
+from libs.service_defaults._consumers import Consumers, DeadMemberReaper
+from libs.service_defaults._health import Readiness
 from libs.service_defaults._supervision import log_unretrieved, supervised
+from tests.support import sample_owner
+from tests.support.command_records import SIGNING_KEY
+from tests.support.memory_bus import MemoryBus
+from tests.support.sample_owner import TakeNote
+from tests.support.waiting import elapse, until
 
 
 async def first_log_of(problem: BaseException) -> Any:
@@ -78,3 +87,88 @@ async def test_exceptions_that_nobody_awaits_are_one_line_when_a_client_lost_its
         gc.collect()
     loop.set_exception_handler(None)
     assert ([each["event"] for each in logged], len(left)) == ((["client.task_failed"], 0) if is_one_line else ([], 1))
+
+
+class Ended(Exception):
+    """There is no more to do in this test."""
+
+
+async def test_pauses_grow_while_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    found = iter([0, 0, 0, 3, 0, 10, 0])
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def action() -> int:
+        try:
+            return next(found)
+        except StopIteration:
+            raise Ended from None
+
+    monkeypatch.setattr("libs.service_defaults.repeating.asyncio.sleep", sleep)
+    with pytest.raises(Ended):
+        await repeating.repeat_while_busy(action, 0.8, longest=1.1, full=10)
+
+    # After a full batch there is none at all.
+    assert pauses == [1.0, 1.1, 1.1, 0.8, 1.0, 1.0]
+
+
+class _NoReaper:
+    def watch(self, group: str) -> None: ...
+
+
+@pytest.fixture
+def readiness() -> Readiness:
+    return Readiness()
+
+
+@pytest.fixture
+def consumers(readiness: Readiness) -> Consumers:
+    bus = MemoryBus()
+    reaper = cast(DeadMemberReaper, _NoReaper())
+    return Consumers("notes", cast(KafkaBus, bus), bus.producer(), readiness, reaper)
+
+
+@pytest.fixture
+def router() -> CommandRouter:
+    router = CommandRouter(None, None, IdentitySigner(SIGNING_KEY))  # type: ignore[arg-type]
+    router.handle(TakeNote, sample_owner.take_note)
+    return router
+
+
+async def joined(readiness: Readiness) -> bool:
+    return (await readiness.results())["consumer notes-commands"] == "ok"
+
+
+@pytest.mark.virtual_time
+async def test_a_group_is_joined_when_what_it_needs_is_there(
+    consumers: Consumers, router: CommandRouter, readiness: Readiness
+) -> None:
+    known = asyncio.Event()
+
+    async def wait() -> None:
+        await known.wait()
+
+    consumers.add("commands", router, after=wait)
+    consumers.start(routers=True, roles=None)
+    await elapse(3600)
+    assert not await joined(readiness)
+    known.set()
+    await until(lambda: joined(readiness))
+    await consumers.stop(10)
+    assert all(task.done() for task in consumers.tasks[:1])
+
+
+@pytest.mark.virtual_time
+async def test_a_stop_does_not_wait_for_what_a_group_needs(consumers: Consumers, router: CommandRouter) -> None:
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    consumers.add("commands", router, after=never)
+    consumers.start(routers=True, roles=None)
+    await elapse(1)
+    stopped = asyncio.get_running_loop().time()
+    await consumers.stop(10)
+    assert asyncio.get_running_loop().time() - stopped < 1
+    assert consumers.tasks[0].done()

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.workers import TOGETHER
-
 pytestmark = pytest.mark.slow(reason="every run of the suite shows it")
 ROOT = Path(__file__).parents[3]
 PLUGINS = ["tests.support.seeds", "tests.support.suite", "tests.support.workers"]
@@ -85,17 +83,12 @@ def run(tmp_path: Path) -> Run:
     ("arguments", "outcome"),
     [
         ((), "2 failed, 1 passed, 1 deselected"),
-        (("-p", "no:cacheprovider"), "2 failed, 1 passed, 1 deselected"),
         (("--all",), "2 failed, 2 passed"),
         (("--slow-only",), "1 passed, 3 deselected"),
-        (("--slow-only", "test_it.py"), "1 passed, 3 deselected"),
-        (("folder",), "2 failed, 1 passed, 1 deselected"),
         (("test_it.py",), "2 failed, 2 passed"),
         (("test_it.py::test_slow",), "1 passed"),
         (("folder", "test_it.py::test_slow"), "2 failed, 2 passed, 1 deselected"),
-        (("-k", "slow"), "4 deselected"),
         (("--all", "-k", "slow"), "1 passed, 3 deselected"),
-        (("-m", "not rule"), "2 failed, 2 deselected"),
     ],
 )
 def test_slow_tests_run_when_they_are_asked_for(
@@ -126,13 +119,6 @@ def test_wrong_marks_are_errors(run: Run, tmp_path: Path, workers: str) -> None:
         assert wrong in said, said
 
 
-def test_the_tests_of_a_rule_are_listed(run: Run) -> None:
-    said = run("--rule", "2")
-    assert " 2  test_it.py::test_quick" in said, said
-    assert " 1  " not in said
-    assert " 1  test_it.py::test_quick" in run("--rule")
-
-
 def test_a_seed_that_fails_is_told_and_runs_alone(run: Run, tmp_path: Path) -> None:
     (tmp_path / "test_seeds.py").write_text(SEEDS)
     said = run("test_seeds.py")
@@ -141,29 +127,3 @@ def test_a_seed_that_fails_is_told_and_runs_alone(run: Run, tmp_path: Path) -> N
     assert "= 1 failed, 1 passed, 5 deselected in " in run("-k", "test_seeds"), "the last ones are slow"
     assert "= 1 failed in " in run("test_seeds.py", "--seed", "33")
     assert "= 1 passed in " in run("test_seeds.py", "--seed", "7000")
-
-
-def test_workers_run_everything_and_what_failed_runs_again_alone(run: Run) -> None:
-    said = run("--all")
-    assert "created: " in said
-    assert "slowest 10 durations" in said
-    assert "= 2 failed, 2 passed in " in said, said
-
-    again = run("--last-failed")
-    assert "created: " not in again
-    assert "= 2 failed in " in again, again
-    assert "test_fails[ID]" in again
-
-
-def test_one_worker_runs_all_end_to_end_tests(run: Run, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / "tests" / "e2e").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "tests" / "e2e" / f"test_{name}.py").write_text(TESTS)
-    said = run("-n3", "--tb=short", "tests/e2e")
-    assert "= 4 failed, 2 passed in " in said, said
-    assert len({line for line in said.splitlines() if line.startswith("E   AssertionError: gw")}) == 1, said
-
-
-@pytest.mark.parametrize("place", TOGETHER)
-def test_what_one_worker_runs_is_there(place: str) -> None:
-    assert (ROOT / place).exists()

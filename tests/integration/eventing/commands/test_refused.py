@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,7 +9,7 @@ from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandContext, CommandRejected, Envelope
 from libs.contracts.resources.keys import ApiKeyRevoked
-from libs.contracts.timestamps import format_time, now_text
+from libs.contracts.timestamps import now_text
 from libs.eventing import CommandRouter, IdentitySigner, RevokedKeys
 from libs.eventing.bus import PoisonMessage
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
@@ -70,13 +69,6 @@ async def test_a_command_accepted_before_its_expiry_is_given_to_its_handler_agai
     await router.deliver(command_record(COMMAND, command_id="c", expires_in=-1))
     assert taken == ["c", "c"]
     assert await owner.rows("SELECT * FROM outbox") == []
-
-
-async def test_a_record_produced_again_by_another_id_does_nothing(owner: EventOwner, router: CommandRouter) -> None:
-    later = format_time(datetime.now(UTC) + timedelta(hours=1))
-    with pytest.raises(PoisonMessage, match="doesn't match its signature"):
-        await router.deliver(command_record(COMMAND, id=new_id(), subject="another", expires_at=later))
-    assert await notes(owner) == []
 
 
 @pytest.mark.rule(15)

@@ -110,14 +110,6 @@ async def test_a_large_payload_travels_as_a_reference(owner: EventOwner) -> None
     assert await owner.outbox.payload(envelope.id, "company-2") is None
 
 
-async def test_concurrent_transactions_count_a_subject_without_gaps(owner: EventOwner, other: EventOwner) -> None:
-    owner.run()
-    await asyncio.gather(*(owner.emit("s", str(number)) for number in range(20)))
-    # One whose commit is answered late is published twice.
-    await until(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 20)
-    assert list(dict.fromkeys(envelope.sequence for envelope in owner.producer.envelopes)) == list(range(1, 21))
-
-
 async def test_an_event_whose_commit_is_not_answered_yet_goes_before_the_next(owner: EventOwner) -> None:
     owner.run()
     # A busy server lets go of the subject before it says so: the next event may get ahead in this process.
@@ -207,13 +199,6 @@ async def test_the_database_has_no_signature(owner: EventOwner) -> None:
     ((row,),) = await owner.rows("SELECT to_jsonb(outbox)::text FROM outbox")
     assert SIGNER.sign(caller) not in row
     assert "alice" in row
-
-
-async def test_a_command_has_one_outcome(owner: EventOwner) -> None:
-    await owner.emit("s", "first", context=COMMAND)
-    with pytest.raises(psycopg.errors.UniqueViolation):
-        await owner.emit("s", "second", context=COMMAND)
-    assert await owner.rows("SELECT count(*) FROM outbox") == [(1,)]
 
 
 async def test_repeating_an_outcome_sends_first_what_waits_before_it(owner: EventOwner, other: EventOwner) -> None:

@@ -43,15 +43,6 @@ async def test_unsent_events_of_another_process_go_first(owner: EventOwner, othe
     assert [envelope.sequence for envelope in owner.producer.envelopes] == [1, 2, 3]
 
 
-async def test_unsent_events_of_another_process_between_own_ones_go_first(owner: EventOwner, other: EventOwner) -> None:
-    owner.run()
-    await owner.emit("s", "first")
-    await owner.emit("s", "second")
-    await other.commit_without_publishing("s", "third")
-    await owner.emit("s", "fourth")
-    await until(lambda: owner.names() == ["first", "second", "third", "fourth"])
-
-
 async def test_what_follows_an_unsent_event_waits_for_it(owner: EventOwner) -> None:
     owner.run()
     owner.producer.down = True

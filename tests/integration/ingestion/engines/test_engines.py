@@ -219,10 +219,6 @@ async def test_any_text_can_be_indexed(engine: Engine, index_id: str) -> None:
     assert ids(await search(engine, index_id, query("日本", mode="keyword"))) == ["t1"]
 
 
-async def test_a_working_engine_answers(engine: Engine) -> None:
-    await engine.ping()
-
-
 async def test_tells_which_indexes_are_there(engine: Engine, index_id: str) -> None:
     other = new_id()
     assert await engine.existing([]) == set()

@@ -12,7 +12,6 @@ from libs.eventing import KafkaBus, KafkaConnection
 from libs.eventing.administration import create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams, lag
-from tests.support.metrics import metric
 from tests.support.waiting import until
 
 Items = Callable[[Sequence[ItemKey]], Awaitable[None]]
@@ -177,24 +176,3 @@ def test_the_lag_is_what_no_actor_has_taken() -> None:
     assert lag({"a": 12, "b": 7, "c": 3}, {"a": 9, "c": 2}) == 2
     assert lag({"a": 4}, {"a": 5}) == 0
     assert lag({}, {"a": 5}) == 0
-
-
-@pytest.mark.slow(
-    covered_by="integration/eventing/test_service.py::test_dead_letters_lag_and_outbox_are_among_the_metrics"
-)
-async def test_a_worker_that_hangs_has_a_lag(kafka: str, topic_prefix: str) -> None:
-    await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
-
-    async def hang(_: Sequence[ItemKey]) -> None:
-        await asyncio.Event().wait()
-
-    async def has_lag() -> bool:
-        return metric("aes_consumer_lag_messages", group="ingestion-worker", topic="ingestion-work") == 200
-
-    async with sending(kafka, topic_prefix) as send:
-        for number in range(200):
-            await send([ItemKey("index", f"{number}")])
-        async with working(kafka, topic_prefix, hang) as streams:
-            measuring = asyncio.create_task(streams.measure())
-            await until(has_lag, "what is not acknowledged is counted")
-            measuring.cancel()

@@ -56,20 +56,6 @@ def retried(ingestion: Ingestion, worker: InlineWorker) -> Callable[[int], Await
     return times
 
 
-@pytest.mark.parametrize("content", ["before", "--- *** ???", "😀😀", "-,-"])
-async def test_a_knowledge_base_without_a_single_term_is_completed(
-    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, content: str
-) -> None:
-    knowledge_base_id = await bases.create(await bases.upload([("only.txt", content.encode())]))
-
-    await worker.drain()
-    await bases.ingest(knowledge_base_id)
-    await worker.drain()
-
-    assert (await bases.get(knowledge_base_id))["status"] == "completed"
-    assert await ingestion.events(FAILED) == []
-
-
 @pytest.mark.parametrize(("step", "told"), [("create_index", "planned"), ("finish", "completed")])
 async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
     ingestion: Ingestion,

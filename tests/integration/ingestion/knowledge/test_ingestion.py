@@ -35,28 +35,6 @@ async def both_hold_items(ingestion: Ingestion) -> bool:
 
 @pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
-async def test_two_workers_share_an_ingestion(
-    ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
-) -> None:
-    files = await bases.upload(documents(120))
-    shut_gate(ingestion.database_url, most=1)
-    first, second = [workers.start(AES_INGESTION_STREAMS_BATCH="4") for _ in range(2)]
-    await until(lambda: workers.joined(2), "both workers have partitions", pause=0.1)
-    knowledge_base_id = await bases.create(files)
-    await until(lambda: both_hold_items(ingestion), "both workers have begun")
-    open_gate(ingestion.database_url)
-
-    after = await bases.ended(knowledge_base_id)
-
-    assert (after["status"], after["datasource_count"]) == ("completed", 120)
-    assert (first.poll(), second.poll()) == (None, None)
-    await until(lambda: all(workers.items_done()), "both workers have done a part")
-    chunks = await bases.chunk_ids(knowledge_base_id)
-    assert len(chunks) == len(set(chunks)) >= 120
-
-
-@pytest.mark.crash("artifacts and ingestion")
-@pytest.mark.slow
 async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:

@@ -1,17 +1,19 @@
-"""A company sees its own knowledge bases and none of other companies."""
-
-from typing import Any
+"""Knowledge bases and the plans of their runs."""
 
 import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.files import DeleteFile
 from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
 )
+from services.ingestion.adapters.postgres.work_queue import BACKLOG
+from services.ingestion.domain.runs import ClaimedRun, RunKey
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.command_records import unchecked
 from tests.support.ingestion_workers import KnowledgeBases, documents
+from tests.support.inline_ingestion import InlineWorker
 from tests.support.registry import identity
 
 STRANGER = identity("user-2", "company-2")
@@ -29,38 +31,6 @@ async def test_a_name_is_enough(bases: KnowledgeBases) -> None:
         "recursive_separators": ["\n\n", "\n", ". ", " "],
     }  # fmt: skip
     assert (made["created_by_name"], made["company_name"]) == (identity().user_name, identity().company_name)
-
-
-async def test_lists_are_paged_and_newest_first(ingestion: Ingestion, bases: KnowledgeBases) -> None:
-    files = await bases.upload(documents(3))
-    made = [await bases.create(files) for _ in range(3)]
-    path = "/internal/knowledge-bases"
-
-    page = (await ingestion.get(path, limit=2)).json()
-    last = (await ingestion.get(path, limit=2, offset=2)).json()
-    sources = (await ingestion.get(f"{path}/{made[0]}/datasources", limit=1, offset=1)).json()
-
-    assert ([each["id"] for each in page["knowledge_bases"]], page["total"], page["has_more"]) == (made[:0:-1], 3, True)
-    assert ([each["id"] for each in last["knowledge_bases"]], last["has_more"]) == (made[:1], False)
-    assert ([each["id"] for each in sources["datasources"]], sources["total"]) == ([sorted(files)[1]], 3)
-
-
-async def test_lists_go_on_after_an_entry_in_either_order(ingestion: Ingestion, bases: KnowledgeBases) -> None:
-    files = await bases.upload(documents(3))
-    made = [await bases.create(files) for _ in range(3)]
-
-    async def listed(what: str, **params: Any) -> tuple[list[str], bool]:
-        page = (await ingestion.get(f"/internal/{what}", limit=1, **params)).json()
-        return [each["id"] for each in page[what.replace("-", "_")]], page["has_more"]
-
-    for what, ids in (("knowledge-bases", made), ("files", files)):
-        assert await listed(what, after=ids[2]) == ([ids[1]], True)
-        assert await listed(what, after=ids[1]) == ([ids[0]], False)
-        assert await listed(what, order="asc") == ([ids[0]], True)
-        assert await listed(what, order="asc", after=ids[1]) == ([ids[2]], False)
-        assert await listed(what, after=new_id()) == ([], False)
-        page = (await ingestion.get(f"/internal/{what}", STRANGER, after=ids[2])).json()
-        assert page["total"] == 0
 
 
 @pytest.mark.parametrize("whose", ["nobody's", "another company's"])
@@ -93,3 +63,70 @@ async def test_what_cannot_be_ingested_with_is_refused_at_once(ingestion: Ingest
     body = {"name": "Harbour", **settings}
     made = await ingestion.run_command(unchecked(CreateKnowledgeBase, knowledge_base_id=new_id(), settings=body))
     assert CommandRejected.decode(made.payload).error.type == "validation_error"
+
+
+async def claimed(ingestion: Ingestion, worker: InlineWorker) -> ClaimedRun | None:
+    [run] = await ingestion.rows("SELECT id FROM ingestion_runs")
+    return await worker.runs.claim(RunKey(run["id"]), new_id())
+
+
+async def planned(ingestion: Ingestion) -> list[str]:
+    rows = await ingestion.rows("SELECT file_id FROM ingestion_items WHERE state <> 'removing' ORDER BY file_id")
+    return [row["file_id"] for row in rows]
+
+
+async def test_planning_goes_on_where_a_killed_worker_left_it(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    files = sorted(await bases.upload(documents(5)))
+    knowledge_base_id = await bases.create(files)
+    killed = await claimed(ingestion, worker)
+    assert killed is not None
+    await bases.engine.create_index(killed.run.index_id, killed.settings.dimensions)
+    more = await worker.runs.plan(killed, 2)
+    first_step = await planned(ingestion)
+    refused = await claimed(ingestion, worker)
+    await ingestion.run_command(DeleteFile(file_id=files[0]))
+    await ingestion.rows("UPDATE ingestion_runs SET lease_until = now() - interval '1 second'")
+
+    successor = await claimed(ingestion, worker)
+    assert successor is not None
+    steps = 1
+    while await worker.runs.plan(successor, 2):
+        steps += 1
+    late = await worker.runs.plan(killed, 2)
+    await worker.drain()
+
+    assert (more, first_step, refused, steps, late) == (True, files[:2], None, 2, False)
+    assert await planned(ingestion) == files[1:]
+    after = await bases.get(knowledge_base_id)
+    assert (after["status"], after["datasource_count"]) == ("completed", 4)
+
+
+@pytest.mark.rule(23)
+async def test_progress_is_told_once_a_second_at_most(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    await bases.create(await bases.upload(documents(1)))
+    run = await claimed(ingestion, worker)
+    assert run is not None
+
+    told = [await worker.runs.publish_progress(run.run) for _ in range(2)]
+    await ingestion.rows("UPDATE ingestion_runs SET told_at = told_at - interval '1 second'")
+    told.append(await worker.runs.publish_progress(run.run))
+
+    assert [progress is not None for progress in told] == [True, False, True]
+    assert await ingestion.events("knowledge_base.ingestion.progress") == ["knowledge_base.ingestion.progress"] * 2
+
+
+async def test_an_ingestion_that_nobody_plans_waits_to_be_seen(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    idle = await ingestion.rows(f"SELECT ({BACKLOG}) AS waiting")
+    await bases.create(await bases.upload(documents(1)))
+    unplanned = await planned(ingestion)
+    waiting = await ingestion.rows(f"SELECT ({BACKLOG}) AS waiting")
+    await worker.drain()
+
+    assert (idle, unplanned, waiting) == ([{"waiting": 0}], [], [{"waiting": 1}])
+    assert await ingestion.rows(f"SELECT ({BACKLOG}) AS waiting") == idle

@@ -339,27 +339,6 @@ async def test_last_items_finishing_at_once_end_the_run(
     assert (await bases.get(knowledge_base_id))["status"] == "completed"
 
 
-async def test_looking_from_inside_the_items_transactions_nobody_would_see_the_end(
-    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
-) -> None:
-    """Shows the fault that the test above excludes: item and check of completion in one transaction miss each other."""
-    files = await bases.upload(documents(2))
-    await bases.create(files)
-    await worker.step()
-
-    async def finish_and_look(file_id: str) -> bool:
-        async with ingestion.service.database.transaction() as connection:
-            await connection.execute("UPDATE ingestion_items SET state = 'ingested' WHERE file_id = %s", (file_id,))
-            left = await connection.execute("SELECT 1 FROM ingestion_items WHERE state <> 'ingested'")
-            return await left.fetchone() is None
-
-    async with commits_held(ingestion.database_url, "ingestion_items", "UPDATE", DONE) as held:
-        finishing = [asyncio.create_task(finish_and_look(file_id)) for file_id in files]
-        await held.reached(2)
-
-    assert await asyncio.gather(*finishing) == [False, False]
-
-
 async def test_a_run_whose_end_nobody_noticed_is_ended_by_the_reconciler(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

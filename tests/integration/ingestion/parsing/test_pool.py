@@ -19,7 +19,7 @@ from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
-from tests.support.corpus import good_files, write_corpus
+from tests.support.corpus import write_corpus
 from tests.support.office_files import xlsx
 from tests.support.waiting import until
 
@@ -244,12 +244,6 @@ async def test_processes_end_with_a_service_that_was_killed() -> None:
     assert len(idle_and_busy) == 2
 
 
-async def test_processes_know_no_secrets(pool: ParsingPool, note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AES_SIGNING_KEY", "secret")
-    await pool.parse(note, "note.txt", "")
-    assert not [name for name in (await workers())[0].environ() if name.startswith("AES_")]
-
-
 async def test_a_used_up_process_is_replaced(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("libs.confined._pool._JOBS_PER_PROCESS", 2)
     pool = ParsingPool(1)
@@ -261,10 +255,6 @@ async def test_a_used_up_process_is_replaced(note: Path, monkeypatch: pytest.Mon
     assert used[0]
     assert used[2]
     assert used[0] != used[2]
-
-
-def test_the_corpus_is_the_same_every_time() -> None:
-    assert list(good_files(24)) == list(good_files(24))
 
 
 async def test_a_company_that_keeps_the_processes_busy_keeps_no_other_waiting(pool: ParsingPool, note: Path) -> None:

@@ -12,7 +12,6 @@ from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.domain.engines import IndexedChunk
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.registry import identity
 
 TEXTS = {
     "ferry.txt": "The ferry to the island leaves the harbour at seven in the morning.",
@@ -84,27 +83,3 @@ async def test_filters_and_statuses_take_effect_at_once(ingestion: Ingestion, kn
     assert await search(ingestion, knowledge_base, query="ferry", filters={"file_ids": [hut]}) == ["hut.txt"]
     await ingestion.rows("UPDATE files SET status = 'inactive' WHERE id = %s", hut)
     assert await search(ingestion, knowledge_base, query="mountain hut") == ["ferry.txt"]
-
-
-async def test_strangers_find_nothing(ingestion: Ingestion, knowledge_base: dict[str, Any]) -> None:
-    stranger = identity().model_copy(update={"company_id": "another"})
-    path = f"/internal/knowledge-bases/{knowledge_base['id']}/search"
-    assert (await ingestion.post(path, {"query": "ferry"}, caller=stranger)).status_code == 404
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"query": ""},
-        {"query": "  "},
-        {"query": "a", "top_k": 0},
-        {"query": "a", "mode": "x"},
-        {"query": "a", "b": 1},
-    ],
-)
-async def test_bad_queries_are_refused(
-    ingestion: Ingestion, knowledge_base: dict[str, Any], body: dict[str, Any]
-) -> None:
-    response = await ingestion.post(f"/internal/knowledge-bases/{knowledge_base['id']}/search", body)
-    assert response.status_code == 422, response.text

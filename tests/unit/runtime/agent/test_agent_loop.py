@@ -187,22 +187,6 @@ async def test_long_tool_output_is_cut() -> None:
     assert journal.results()[0].output == "x" * 100 + "\n[truncated: 5000 characters in total]"
 
 
-async def test_a_tool_that_the_agent_does_not_have_is_not_called() -> None:
-    other, journal = FakeTool("other"), MemoryJournal()
-    model = ScriptedModel(calling(("other", {"text": "x"})), answering("ok"))
-    await AgentRunner(model, with_tools(FakeTool(), other)).run(agent_task(), journal)
-    assert other.contexts == []
-    assert journal.results()[0].status == "failed"
-
-
-async def test_unknown_tools_of_an_agent_are_a_warning() -> None:
-    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo", "gone"))
-    reply = await AgentRunner(ScriptedModel(answering("ok")), with_tools(FakeTool())).run(
-        agent_task(agent=agent), MemoryJournal()
-    )
-    assert reply.warnings == ("the tool 'gone' isn't available",)
-
-
 async def test_the_last_step_asks_for_text_without_tools() -> None:
     def eager(request: ModelRequest) -> ModelAnswer:
         return calling(("echo", {"text": "again"})) if not request.answer_in_text else answering("Enough.")

@@ -174,7 +174,7 @@ class Simulation:
         return [context.call_id for name in names for context in self.tools[name].contexts]
 
 
-@seeds(300)
+@seeds(100, slow=200)
 async def test_waits_and_crashes_in_any_order(seed: int) -> None:
     turn = Simulation(seed)
     reply = await turn.run()

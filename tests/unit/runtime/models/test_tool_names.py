@@ -23,7 +23,7 @@ def _request(*names: str) -> ModelRequest:
     return ModelRequest("scripted:model", "", (said("hello"),), tools)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(NAMES, unique=True, max_size=12))
 def test_names_are_accepted_unique_and_come_back(names: list[str]) -> None:
     accepted = accepted_names(names)
