@@ -174,12 +174,10 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
     types = _Types(document["components"]["schemas"], is_answer=True, inline="schemas.")
     sent_types = _Types(types.schemas, is_answer=False, inline="schemas.")
     place, arguments = _place(path.removeprefix("/api/v1"), resource)
-    sent = described.get("requestBody", {})
-    is_upload = "multipart/form-data" in sent.get("content", {})
-    fields, body = (["file: Content"], "") if is_upload else _body(sent_types, resource, sent)
+    fields, named, options = _body(sent_types, resource, described.get("requestBody", {}).get("content", {}))
     answer = next(answer for status, answer in described["responses"].items() if status.startswith("2"))
     media_type, schema = next(((name, each["schema"]) for name, each in answer.get("content", {}).items()), ("", {}))
-    if is_upload:
+    if "upload" in options:
         # An upload of several files would have another response.
         schema = schema.get("anyOf", [schema])[0]
         described = {**described, **_UPLOAD, "description": ""}
@@ -187,20 +185,17 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
     unasked = _PAGING if items or is_array else ()
     parameters = {each["name"]: each for each in (resolved(each, document) for each in described["parameters"])}
     queries = [name for name, each in parameters.items() if each["in"] == "query" and name not in unasked]
-    optional = [f"{name}: {sent_types.of(parameters[name]['schema'])} | None = None" for name in queries]
-    if is_upload:
-        optional.append("name: str | None = None")
+    named += [f"{name}: {sent_types.of(parameters[name]['schema'])} | None = None" for name in queries]
     keyed = "Idempotency-Key" in parameters
     if keyed:
-        optional.append("idempotency_key: str | None = None")
-    named_fields = [each for each in fields if each.startswith("**")]
-    fields = [each for each in fields if each not in named_fields]
-    inputs = [*fields, *(["*"] if optional else []), *optional, *named_fields]
+        named.append("idempotency_key: str | None = None")
+    named.sort(key=lambda each: each.startswith("**"))
+    inputs = [*fields, *(["*"] if named and not named[0].startswith("**") else []), *named]
     signature = ", ".join(["self", *arguments, *inputs])
-    query = f"given({', '.join(f'{name}={name}' for name in queries)})" if queries else ""
+    query = f"given({', '.join(f'{name}={name}' for name in queries)})" if queries else "{}"
     if items:
         kind, result = "iteration", f"Emitting[{items[1]}]"
-        call = f"yield from self._pages({place}, {items[0]!r}, {items[1]}, {query or '{}'})"
+        call = f"yield from self._pages({place}, {items[0]!r}, {items[1]}, {query})"
     elif is_array:
         kind, result = "iteration", f"Emitting[{types.of(schema['items'])}]"
         call = f"for it in (yield from self._send(Request('GET', {place}, one({types.of(schema)})))): yield Emit(it)"
@@ -208,17 +203,16 @@ def _method(document: Schema, method: str, path: str, described: Schema) -> str:
         reader, answered = f"one({types.of(schema)})", types.of(schema)
         if media_type != "application/json":
             reader, answered = ("content", "bytes") if media_type else ("nothing", "None")
-        options = {"body": body, "query": query}
-        if is_upload:
-            options["upload"] = "Upload(file, name)"
-        if is_upload or reader == "content":
+        if queries:
+            options["query"] = query
+        if reader == "content":
             options["timeout"] = "TRANSFER_SECONDS"
         if method == "delete" and not keyed:
             options["repeat"] = "'gone_is_done'"
         options |= _OPTIONS.get(described["operationId"], {})
-        named = [f"{name}={value}" for name, value in options.items() if value]
+        given = [f"{name}={value}" for name, value in options.items()]
         kind, result = "operation", f"Request[{answered}]"
-        request = f"Request({', '.join([repr(method.upper()), place, reader, *named])})"
+        request = f"Request({', '.join([repr(method.upper()), place, reader, *given])})"
         call = f"return {request}{'.with_key(idempotency_key)' if keyed else ''}"
         if reader == "content":
             saving = ", ".join(["self", *arguments, "path: str | os.PathLike[str]", *inputs])
@@ -244,26 +238,31 @@ def _place(path: str, resource: str) -> tuple[str, list[str]]:
     return (f"path_of({', '.join([repr(path), *values])})" if values else repr(path)), arguments
 
 
-def _body(types: _Types, resource: str, described: Schema) -> tuple[list[str], str]:
-    """Returns the method parameters for a request body, and a Python expression that builds the body.
+def _body(types: _Types, resource: str, contents: Schema) -> tuple[list[str], list[str], dict[str, str]]:
+    """Returns a method's positional and named parameters for a request body, and the options of its ``Request``.
 
     The parameters are the body's fields. A single field is a positional parameter.
     """
-    named = described.get("content", {}).get("application/json", {}).get("schema", {})
+    if "multipart/form-data" in contents:
+        options = {"upload": "Upload(file, name)", "timeout": "TRANSFER_SECONDS"}
+        return ["file: Content"], ["name: str | None = None"], options
+    named = contents.get("application/json", {}).get("schema", {})
     schema = types.schemas.get(name_of(named), named)
     fields = schema.get("properties", {})
     if "oneOf" in schema or "anyOf" in schema:
         # A string is a YAML document.
         it = resource.removesuffix("s")
-        return [f"{it}: {types.of(named)} | Mapping[str, Any] | str"], f"{it} if isinstance({it}, str) else dict({it})"
+        body = f"{it} if isinstance({it}, str) else dict({it})"
+        return [f"{it}: {types.of(named)} | Mapping[str, Any] | str"], [], {"body": body}
     if len(fields) == 1:
         [(field, field_schema)] = fields.items()
         # In a class with a method `list`, annotations can't use the built-in `list`.
         annotation = re.sub(r"^list\[", "Sequence[", types.of(field_schema))
         if not schema.get("required"):
-            return [f"{field}: {annotation} | None = None"], f"given({field}={field})"
-        return [f"{field}: {annotation}"], f"{{{field!r}: {f'[*{field}]' if 'Sequence' in annotation else field}}}"
-    return ([f"**body: Unpack[{types.of(named)}]"], "dict(body)") if fields else ([], "")
+            return [f"{field}: {annotation} | None = None"], [], {"body": f"given({field}={field})"}
+        body = f"{{{field!r}: {f'[*{field}]' if 'Sequence' in annotation else field}}}"
+        return [f"{field}: {annotation}"], [], {"body": body}
+    return ([], [f"**body: Unpack[{types.of(named)}]"], {"body": "dict(body)"}) if fields else ([], [], {})
 
 
 def _docstring(described: Schema) -> str:

@@ -7,7 +7,7 @@ fails, its exception is raised at the ``yield``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -121,15 +121,3 @@ class Deadline:
         """Raises ``TimeLimitReached`` if the time limit has passed. The message names ``what`` took too long."""
         if self._end is not None and time.monotonic() >= self._end:
             raise TimeLimitReached(f"{what} took longer than {self._seconds:g} s", **ids)
-
-
-def batches(items: Iterable[T], size: int) -> Generator[list[T], None, None]:
-    """Yields the items in lists of up to ``size`` items."""
-    batch: list[T] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -37,14 +37,12 @@ class Upload:
     @contextmanager
     def opened(self) -> Iterator[tuple[str, Any]]:
         """Yields the file's name and its content from the start, because each attempt reads the content again."""
-        if isinstance(self.content, bytes):
-            yield self._name(None), self.content
-        elif isinstance(self.content, (str, os.PathLike)):
-            path = Path(self.content)
-            with path.open("rb") as file:
-                yield self._name(path.name), file
+        if isinstance(self.content, (str, os.PathLike)):
+            with Path(self.content).open("rb") as file:
+                yield self._name(file.name), file
         else:
-            self.content.seek(0)
+            if not isinstance(self.content, bytes):
+                self.content.seek(0)
             yield self._name(getattr(self.content, "name", None)), self.content
 
     def _name(self, own: object) -> str:

@@ -25,7 +25,7 @@ Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 @dataclass
 class Source:
-    """A stream and the position in it: the request that starts it, and the ID of the last event.
+    """A stream and the position in it: the request that starts or resumes it, and the ID of the last event.
 
     Once the ``Location`` header names the turn, the stream resumes from the turn's events. Until then, it resumes with
     the same request, whose idempotency key finds the turn that it created. ``stayed`` is true if the last connection
@@ -34,22 +34,18 @@ class Source:
 
     request: Request[Any]
     last_id: str = ""
-    turn_path: str = ""
     stayed: bool = False
 
     def next_request(self, seconds: float) -> Request[Any]:
-        request = self.request
-        if self.turn_path:
-            request = Request("GET", f"{self.turn_path}events/", nothing)
-        headers = {**request.headers, "Accept": "text/event-stream"}
-        if self.last_id and request.method == "GET":
+        headers = {**self.request.headers, "Accept": "text/event-stream"}
+        if self.last_id and self.request.method == "GET":
             headers["Last-Event-ID"] = self.last_id
-        return replace(request, headers=headers, timeout=seconds)
+        return replace(self.request, headers=headers, timeout=seconds)
 
     def opened(self, response: httpx.Response) -> None:
         location = response.headers.get("location", "")
         if location:
-            self.turn_path = "/" + location.partition("/api/v1/")[2]
+            self.request = Request("GET", f"/{location.partition('/api/v1/')[2]}events/", nothing)
 
 
 class _Lost(Exception):

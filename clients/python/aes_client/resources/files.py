@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aes_client import operations
 from aes_client.errors import ApiError
-from aes_client.flows import Emit, Emitting, Together, batches
+from aes_client.flows import Emit, Emitting, Together
 from aes_client.models import File
 from aes_client.resource import R, iteration
 
@@ -38,11 +38,10 @@ class Files(operations.Files[R]):
         that affect every file.
         """
         all_paths = [os.fspath(path) for path in paths]
-        done = 0
-        for batch in batches(all_paths, at_once):
+        for first in range(0, len(all_paths), at_once):
+            batch = all_paths[first : first + at_once]
             outcomes = yield Together([self._send(Files.upload.request(self, path)) for path in batch])
-            for path, outcome in zip(batch, outcomes, strict=True):
-                done += 1
+            for done, (path, outcome) in enumerate(zip(batch, outcomes, strict=True), first + 1):
                 failed = isinstance(outcome, BaseException)
                 if failed and not _concerns_one_file(outcome):
                     raise outcome

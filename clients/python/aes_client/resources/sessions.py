@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
 from aes_client import operations
@@ -212,20 +213,18 @@ class Sessions(Resource[R]):
     def get(self, session_id: str) -> Flow[SessionRecord[R]]:
         """Returns a session with its data. For a handle without a request, call ``client.session`` instead."""
         handle = SessionHandle(self._runner, session_id)
-        return self._acting((yield from self._send(SessionHandle.get.request(handle))))
+        return SessionRecord(self._runner, (yield from self._send(SessionHandle.get.request(handle))))
 
     @iteration
     def list(self) -> Emitting[SessionRecord[R]]:
         """Yields sessions, newest first."""
-        yield from self._pages("/sessions/", "sessions", Session, {}, self._acting)
+        shown = partial(SessionRecord, self._runner)
+        yield from self._pages("/sessions/", "sessions", Session, {}, shown)
 
     @operation
     def delete(self, session_id: str, *, idempotency_key: str | None = None) -> Request[None]:
         handle = SessionHandle(self._runner, session_id)
         return SessionHandle.delete.request(handle, idempotency_key=idempotency_key)
-
-    def _acting(self, record: Session) -> SessionRecord[R]:
-        return SessionRecord(self._runner, record)
 
 
 def _preferring(
