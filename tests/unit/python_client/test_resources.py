@@ -199,6 +199,17 @@ def test_a_timeline_that_breaks_off_at_once_is_given_up(client: Any, service: Fa
     assert len(service.requests) == AT_ONCE.retries + 1
 
 
+def test_the_timeline_is_read_from_its_end(client: Any, service: FakeService) -> None:
+    service.on(
+        "GET",
+        "/events/",
+        {"events": [timeline_event(5)], "has_more": True, "next": 5},
+        {"events": [timeline_event(3)], "has_more": False, "next": 3},
+    )
+    assert [each.position for each in client.events.list(newest_first=True)] == [5, 3]
+    assert [each.url.params.get("before") for each in service.requests] == [None, "5"]
+
+
 def test_what_has_no_operation_can_be_called(client: Any, service: FakeService) -> None:
     service.on("POST", "/moons/", error(503, "service_unavailable"), {"id": "m"})
     service.on("DELETE", "/moons/m/", httpx.Response(204))
