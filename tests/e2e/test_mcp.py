@@ -46,7 +46,7 @@ async def test_agents_are_asked_and_their_conversations_read(api: Api, stack: Ru
         first = answer_of(await client.call_tool(tool, {"message": "What is 6*7?"}, progress_callback=note))
         session = first["session_id"]
         assert first["status"] == "completed"
-        assert told[:3] == ["The agent is working.", "Calls calculator.", "calculator has finished."]
+        assert told[:3] == ["The agent is working.", "Calling calculator.", "calculator has finished."]
         assert told[-1] == first["reply"]
         asked = {"agent_key": key, "message": "And then?", "session_id": session}
         second = answer_of(await client.call_tool("ask_agent", asked))

@@ -78,6 +78,7 @@ def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: htt
     press(page, page.get_by_role("row").first)
     title = details.get_by_role("heading", level=2)
     expect(title).to_have_text("turn.started")
+    expect(page.get_by_role("row").first).to_be_focused()
     page.keyboard.press("End")
     expect(title).to_have_text("turn.completed")
     reach(page, page.get_by_role("searchbox", name="Find in events"))

@@ -62,7 +62,7 @@ class Body(BaseModel, extra="forbid", strict=True):
         ({"text": ""}, "must have at least 1 character"),
         ({"text": "y"}, "must match pattern '^x*$'"),
         ({"part": {}}, "needs the field 'type'"),
-        ({"part": {"type": "x"}}, "must have one of these as 'type': 'note', 'link'"),
+        ({"part": {"type": "x"}}, "must have one of these values for 'type': 'note', 'link'"),
         ({"own": "value"}, "isn't taken"),
         ({"own": "variable"}, "AES_OWN isn't taken"),
     ],
