@@ -4,7 +4,7 @@ After a lost connection or a restart of the service, the program repeats the sam
 requires only Python:
 
     AES_API_KEY=… python examples/run_client_tools.py http://127.0.0.1:8080 \
-        "What is 3 * 245, and how many free seats has crossing 4711?"
+        "What is 3 * 245, and how many free seats does crossing 4711 have?"
 
 It asks before it allows a call; `--yes` allows all calls.
 """

@@ -83,7 +83,7 @@ CLERK = Part(
 CASHIER = Part(
     "Approve a call, and run one in your own program",
     "examples/agents/cashier.yaml",
-    ("What is 3 * 245, and how many free seats has crossing 4711?",),
+    ("What is 3 * 245, and how many free seats does crossing 4711 have?",),
 )
 
 

@@ -165,7 +165,7 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
 async def test_the_example_runs_its_tool_and_asks_before_it_allows_a_call(
     stack: RunningStack, said: str, outcome: str
 ) -> None:
-    question = "What is 3 * 245, and how many free seats has crossing 4711?"
+    question = "What is 3 * 245, and how many free seats does crossing 4711 have?"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(ROOT / "examples/run_client_tools.py"), stack.base_url, question),
         env={**os.environ, "AES_API_KEY": stack.api_key},
