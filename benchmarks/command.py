@@ -166,7 +166,7 @@ def ingest(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare the service's ingestion of a folder, with one and two workers, with a handwritten script's.
+    """Compare the service's ingestion of a folder, using one and two workers, to a handwritten script's.
 
     Starts separate stacks and stops them afterwards.
     """

@@ -54,7 +54,7 @@ COMMANDS = {
     "secrets": Entry("cli.secrets", "Re-encrypt stored secrets."),
     "kb": Entry("cli.kb", "Create, list and search knowledge bases."),
     "events": Entry("cli.events", "Follow the company's timeline."),
-    "usage": Entry("cli.usage", "Show usage of turns."),
+    "usage": Entry("cli.usage", "Show turn usage."),
     "budgets": Entry("cli.budgets", "Manage budgets."),
     "prices": Entry("cli.prices", "Manage model prices."),
     "actions": Entry("cli.actions", "List and answer the actions that turns wait for."),

@@ -20,7 +20,9 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 BudgetId = Annotated[str, typer.Argument(help="ID of the budget, from `aes budgets list`.")]
 Cost = Annotated[str | None, typer.Option("--cost", help="Maximum cost, such as 12.50.")]
 Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Maximum number of tokens, input plus output.")]
-Warn = Annotated[int | None, typer.Option("--warn", min=1, max=99, help="Percentage that triggers a warning event.")]
+Warn = Annotated[
+    int | None, typer.Option("--warn", min=1, max=99, help="Percentage of the limit that triggers a warning event.")
+]
 
 
 @app.command("list")
@@ -37,8 +39,10 @@ def create(
     period: Annotated[str, typer.Option("--period", help="Period: day, month or total.")],
     cost: Cost = None,
     tokens: Tokens = None,
-    user: Annotated[str | None, typer.Option("--user", help="ID of a user. Default: the whole company.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="ID of an API key.")] = None,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Limit one user, by ID. Defaults to the whole company.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Limit one API key, by ID.")] = None,
     warn: Warn = None,
     json_output: Json = False,
     base_url: BaseUrl = None,

@@ -50,11 +50,9 @@ def list_all(
 @app.command()
 def show(
     topic: Topic,
-    offset: Annotated[
-        int | None, typer.Argument(help="Show the message at this offset, in full.", show_default="a list")
-    ] = None,
+    offset: Annotated[int | None, typer.Argument(help="Show only the message at this offset, in full.")] = None,
     payload: Annotated[
-        bool, typer.Option("--payload", help="Also print its payload, which may contain personal data.")
+        bool, typer.Option("--payload", help="Also print the payload, which may contain personal data.")
     ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Number of newest messages to list.")] = 20,
     json_output: Json = False,

@@ -34,7 +34,10 @@ def create(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to ingest.")],
     description: Annotated[str, typer.Option("--description", help="Description of the content.")] = "",
     strategy: Annotated[
-        str, typer.Option("--strategy", help="recursive, fixed_size, sentence, paragraph, page, markdown or row.")
+        str,
+        typer.Option(
+            "--strategy", help="Chunking strategy: recursive, fixed_size, sentence, paragraph, page, markdown or row."
+        ),
     ] = "recursive",
     chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Maximum passage size; see --split-by.")] = 512,
     chunk_overlap: Annotated[
@@ -43,19 +46,19 @@ def create(
             "--chunk-overlap",
             min=0,
             help="Overlap with the previous passage.",
-            show_default="an eighth of the size, at most 64",
+            show_default="an eighth of the size, but no more than 64",
         ),
     ] = None,
     split_by: Annotated[
         str, typer.Option("--split-by", help="Unit of sizes: token, word, sentence, passage, page, line or character.")
     ] = "token",
     engine: Annotated[
-        str | None, typer.Option("--engine", help="pgvector or weaviate.", show_default="the installation's")
+        str | None, typer.Option("--engine", help="Engine: pgvector or weaviate.", show_default="the installation's")
     ] = None,
     embedding: Annotated[
         str | None,
         typer.Option(
-            "--embedding", help="As provider:model, such as openai:text-embedding-3-small.", show_default="wordllama"
+            "--embedding", help="Embedding model, such as openai:text-embedding-3-small.", show_default="wordllama"
         ),
     ] = None,
     json_output: Json = False,
@@ -101,7 +104,7 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
 def search(
     knowledge_base: Annotated[str, typer.Argument(help="Knowledge base ID or name.")],
     query: Annotated[list[str], typer.Argument(metavar="QUERY…", help="Search query.")],
-    mode: Annotated[str, typer.Option("--mode", help="hybrid, semantic or keyword.")] = "hybrid",
+    mode: Annotated[str, typer.Option("--mode", help="Search mode: hybrid, semantic or keyword.")] = "hybrid",
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Maximum number of passages.")] = 5,
     json_output: Json = False,
     base_url: BaseUrl = None,

@@ -22,14 +22,13 @@ _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 KeyId = Annotated[str, typer.Argument(help="ID of the key.")]
-KeyFile = Annotated[Path, typer.Argument(help="File that contains the key.")]
 
 
 @app.command()
 def first(
     company: Company,
     user: Annotated[str, typer.Option("--user", help="Name of the user.")],
-    file: KeyFile,
+    file: Annotated[Path, typer.Argument(help="File to store the key in.")],
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
@@ -58,7 +57,7 @@ def first(
 
 
 @app.command()
-def take(file: KeyFile, json_output: Json = False) -> None:
+def take(file: Annotated[Path, typer.Argument(help="File that contains the key.")], json_output: Json = False) -> None:
     """Print the key stored in the file and remove it from the file."""
     with failures_explained(json_output):
         secret = _taken(file)
@@ -76,7 +75,7 @@ def create(
         str, typer.Option("--scopes", help="Comma-separated scopes; 'all' means all except installation:….")
     ] = _ALL,
     expires: Annotated[
-        str, typer.Option("--expires", help="A duration such as 90d or 12h, a date, a timestamp, or 'never'.")
+        str, typer.Option("--expires", help="Expiry: a duration such as 90d or 12h, a date, a timestamp, or 'never'.")
     ] = "90d",
     name: Annotated[str, typer.Option("--name", help="Purpose of the key.")] = "",
     rate_limit: Annotated[
@@ -101,7 +100,7 @@ def create(
 
 @app.command("list")
 def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """List a company's keys, including invalid ones."""
+    """List a company's keys, including expired and revoked ones."""
     found = run(lambda gateway: gateway.keys(company), database_url, json_output)
     now = datetime.now(UTC)
     rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]

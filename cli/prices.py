@@ -46,7 +46,7 @@ def set_price(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Set a model's prices. After at most ten seconds, they apply to all turns that end."""
+    """Set a model's prices. Within ten seconds, they apply to every turn that ends."""
     paid, produced = _decimal(input_price), _decimal(output_price)
     _RUNTIME.run(lambda runtime: runtime.set_price(model, paid, produced), database_url, json_output)
     price = {"model": model, "input": decimal_text(paid), "output": decimal_text(produced)}
@@ -57,7 +57,7 @@ def set_price(
 
 @app.command()
 def remove(model: Model, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """Remove a model's prices. Later turns with this model have no cost."""
+    """Remove a model's prices. The cost of later turns with this model is unknown."""
     _RUNTIME.run(lambda runtime: runtime.remove_price(model), database_url, json_output)
     show(json_output, {"model": model, "removed": True}, f"Removed the prices of {model}.")
 

@@ -31,7 +31,9 @@ _SLACK: Final = "1 hour"
 
 @app.command()
 def restore(
-    folder: Annotated[Path, typer.Argument(help="Folder written by aes backup.", exists=True, file_okay=False)],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of a backup, written by `aes backup`.", exists=True, file_okay=False)
+    ],
     json_output: Json = False,
 ) -> None:
     """Restore a backup into empty databases and object stores, before services start.

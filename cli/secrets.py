@@ -25,9 +25,9 @@ def secrets() -> None: ...
 def rotate(json_output: Json = False) -> None:
     """Re-encrypt all stored secrets with the newest key.
 
-    Uses the databases of timeline and registry. The first key in AES_SECRETS_KEY encrypts. Services can keep running if
-    every process has both keys. Afterwards, you can remove keys that no secret is encrypted with. The embedded stack
-    stores the keys for its next start.
+    Changes the databases of the timeline and the registry. Encrypts with the first key in AES_SECRETS_KEY. Services can
+    keep running if every process has both keys. Afterwards, you can remove the old keys. The embedded stack stores the
+    keys for its next start.
     """
     with failures_explained(json_output):
         installation = find_installation()
@@ -40,7 +40,7 @@ def rotate(json_output: Json = False) -> None:
             for what, each in found.items()
         ]
         rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
-        show_table(json_output, {"secrets": secrets}, ("", "encrypted anew", "unreadable"), rows)
+        show_table(json_output, {"secrets": secrets}, ("", "re-encrypted", "unreadable"), rows)
         # Scripts read the locations from the JSON document.
         for place, problem in (pair for each in found.values() for pair in each.unreadable if not json_output):
             note(f"{place}: {problem}")

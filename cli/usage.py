@@ -26,7 +26,9 @@ def usage(
         str | None, typer.Option("--from", help="First day, or a timestamp. Defaults to 30 days ago.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", help="Last day, or a timestamp. Defaults to today.")] = None,
-    by: Annotated[str, typer.Option("--by", help="Comma-separated: day, agent, model, user, key.")] = "day",
+    by: Annotated[
+        str, typer.Option("--by", help="Comma-separated grouping fields: day, agent, model, user, key.")
+    ] = "day",
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,

@@ -47,14 +47,16 @@ class CannotFollow(Exception):
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Follow the events of a correlation ID.")
-    parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (%(default)s)")
+    parser.add_argument(
+        "--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (default: %(default)s)"
+    )
     parser.add_argument("--correlation-id", required=True, help="the correlation ID to follow")
     parser.add_argument("--prefix", default="", help="the installation's AES_TOPIC_PREFIX")
     parser.add_argument("--from-beginning", action="store_true", help="include past events")
     parser.add_argument("--username", default="", help="user name, if Kafka requires one")
-    parser.add_argument("--mechanism", default="SCRAM-SHA-512", help="SASL mechanism (%(default)s)")
+    parser.add_argument("--mechanism", default="SCRAM-SHA-512", help="SASL mechanism (default: %(default)s)")
     parser.add_argument("--ca-file", default="", help="PEM file of the brokers' CA; enables TLS")
-    parser.add_argument("--group", default="example-", help="prefix of the consumer group (%(default)s)")
+    parser.add_argument("--group", default="example-", help="consumer group prefix (default: %(default)s)")
     parser.add_argument(
         "--timeout", type=float, help="stop after this many seconds without an event (default: run until Ctrl-C)"
     )

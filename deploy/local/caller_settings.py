@@ -14,9 +14,9 @@ from deploy.local.stack import requested_ports
 from deploy.local.state import StackState
 
 COMMAND_VARIABLES: Final = {
-    "AES_HOME": ("`.aes` in the project", "Directory for the embedded stack's state."),
+    "AES_HOME": ("`.aes` in the project", "Directory of the embedded stack's state."),
     "AES_PYTHON": ("none", "Python interpreter with all packages. If unset, `aes` creates an environment."),
-    "AES_PUBLIC_URL": ("`AES_BASE_URL`", "Address that the demo prints, if it differs from the base URL."),
+    "AES_PUBLIC_URL": ("`AES_BASE_URL`", "URL that the demo prints, if it differs from the base URL."),
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("`java` on the path, then a packaged one", "Home of Java 17 or newer."),
 }

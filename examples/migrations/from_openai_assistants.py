@@ -32,7 +32,10 @@ def move_files(files: list[Json], to: Destination, directory: Path | None) -> di
     for file in files:
         path = None if directory is None else directory / Path(file["filename"]).name
         if path is None or not path.exists():
-            to.say(f"File {file['id']}: {file['filename']} is missing. OpenAI doesn't return assistants' files.")
+            to.say(
+                f"File {file['id']}: not moved, because OpenAI doesn't return assistants' files."
+                f" Put {file['filename']} in the directory given with --files."
+            )
             continue
         moved[file["id"]] = to.file(file["id"], path.name, path.read_bytes())
     return moved

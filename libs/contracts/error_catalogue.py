@@ -147,15 +147,16 @@ FILE_ERRORS: Final[Mapping[FileErrorCode, Explanation]] = {
     "too_large": Explanation(
         "The file's uncompressed content or its text exceeds a limit.", "Split the file into smaller ones."
     ),
-    "timeout": Explanation("Reading the file took too long.", "Ingest it again, or split it into smaller files."),
+    "timeout": Explanation("Reading the file took too long.", "Ingest the file again, or split it into smaller ones."),
     "memory": Explanation("Reading the file took too much memory.", "Split the file into smaller ones."),
     "crashed": Explanation("The parser crashed on the file.", "Save the file again, or convert it to another type."),
     "ocr_missing": Explanation(
-        "The text is scanned, and OCR isn't installed.",
+        "The file is a scan, and OCR isn't installed.",
         "Ask the operator to install tesseract, then ingest the file again.",
     ),
     "embedding_refused": Explanation(
-        "The embedding provider rejected the file's text.", "Choose another embedding model, then ingest it again."
+        "The embedding provider rejected the file's text.",
+        "Choose another embedding model, then ingest the file again.",
     ),
     "given_up": Explanation(
         "Every attempt failed because a service didn't respond or a worker stopped.", "Ingest the file again."
@@ -221,7 +222,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "too_many": "There are too many files.",
     "string_pattern_mismatch": "The text doesn't match the required format.",
     "null_character": "The text contains a null character.",
-    "null_not_allowed": "The field can't be null.",
+    "null_not_allowed": "The field can't be `null`.",
     "object_type": "The body isn't an object.",
     "json_schema": "The JSON Schema is invalid.",
     "schema_invalid": "The JSON Schema is invalid.",

@@ -11,9 +11,9 @@ from libs.contracts.models import WireModel, is_none
 
 
 class Usage(WireModel):
-    """A turn's usage. ``seconds`` is the time that the turn was running, without the time spent waiting.
+    """A turn's usage. ``seconds`` is the time that the turn was running, excluding time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ran. It's null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ran. It's ``null`` if the model has no price.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

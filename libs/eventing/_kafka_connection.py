@@ -158,17 +158,17 @@ class KafkaSettings(BaseSettings):
     kafka_bootstrap_servers: str = Field(
         "127.0.0.1:9092",
         validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS",
-        description="Brokers as comma-separated host:port.",
+        description="Comma-separated brokers, each as `host:port`.",
     )
     kafka_security_protocol: SecurityProtocol = Field(
         "plaintext",
         validation_alias="AES_KAFKA_SECURITY_PROTOCOL",
-        description="`plaintext`, `ssl` (TLS), `sasl_plaintext` (password) or `sasl_ssl` (both).",
+        description="Protocol: `plaintext`, `ssl` (TLS), `sasl_plaintext` (password) or `sasl_ssl` (both).",
     )
     kafka_sasl_mechanism: SaslMechanism = Field(
         "SCRAM-SHA-512",
         validation_alias="AES_KAFKA_SASL_MECHANISM",
-        description="`SCRAM-SHA-512`, `SCRAM-SHA-256` or `PLAIN`.",
+        description="SASL mechanism: `SCRAM-SHA-512`, `SCRAM-SHA-256` or `PLAIN`.",
     )
     kafka_username: str = Field(
         "", validation_alias="AES_KAFKA_USERNAME", description="User name. Required with `sasl_…`."
@@ -184,10 +184,10 @@ class KafkaSettings(BaseSettings):
     kafka_certificate_file: str = Field(
         "",
         validation_alias="AES_KAFKA_CERTIFICATE_FILE",
-        description="PEM file of the client certificate, if brokers require one.",
+        description="PEM file of the client certificate, if the brokers require one.",
     )
     kafka_key_file: str = Field(
-        "", validation_alias="AES_KAFKA_KEY_FILE", description="PEM file of the certificate's key, without a password."
+        "", validation_alias="AES_KAFKA_KEY_FILE", description="PEM file of the certificate's unencrypted private key."
     )
 
     @field_validator("kafka_security_protocol", mode="before")
@@ -221,10 +221,12 @@ def _check_user(connection: KafkaConnection) -> None:
     given = {"AES_KAFKA_USERNAME": connection.username, "AES_KAFKA_PASSWORD": connection.password}
     for variable, value in given.items():
         if connection.authenticated and not value:
-            raise _invalid(f"{variable}: required with AES_KAFKA_SECURITY_PROTOCOL {protocol}")
+            raise _invalid(f"{variable} is required if AES_KAFKA_SECURITY_PROTOCOL is {protocol}")
         if value and not connection.authenticated:
             # An unused password would look like protection.
-            raise _invalid(f"{variable}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to sasl_ssl")
+            raise _invalid(
+                f"{variable} is set, but AES_KAFKA_SECURITY_PROTOCOL is {protocol}; change the protocol to sasl_ssl"
+            )
 
 
 def _check_files(connection: KafkaConnection) -> None:
@@ -236,9 +238,11 @@ def _check_files(connection: KafkaConnection) -> None:
     }
     given = [variable for variable, file in files.items() if file]
     if given and not connection.encrypted:
-        raise _invalid(f"{given[0]}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to ssl or sasl_ssl")
+        raise _invalid(
+            f"{given[0]} is set, but AES_KAFKA_SECURITY_PROTOCOL is {protocol}; change the protocol to ssl or sasl_ssl"
+        )
     if bool(connection.certificate_file) is not bool(connection.key_file):
-        raise _invalid("AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE: set both or neither")
+        raise _invalid("set both AES_KAFKA_CERTIFICATE_FILE and AES_KAFKA_KEY_FILE, or neither")
     try:
         _ = connection.tls
     except (OSError, ValueError) as problem:

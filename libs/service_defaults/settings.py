@@ -22,12 +22,12 @@ class ServiceSettings(KafkaSettings):
     topic_prefix: str = Field(
         "",
         validation_alias="AES_TOPIC_PREFIX",
-        description="Prefix of topics and consumer groups, so that installations can share a cluster.",
+        description="Prefix of topics and consumer groups, so that several installations can share a cluster.",
     )
     signing_key: SecretStr = Field(
         validation_alias="AES_SIGNING_KEY",
         min_length=_SHORTEST_KEY,
-        description="Secret that signs identities, at least 32 characters. It's the same for all services.",
+        description="Secret of at least 32 characters that signs identities. Must be the same for all services.",
     )
     accepted_signing_keys: SecretStr = Field(
         SecretStr(""),
@@ -35,59 +35,59 @@ class ServiceSettings(KafkaSettings):
         description="Comma-separated keys that verify signatures but don't sign.",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", validation_alias="AES_LOG_LEVEL", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`."
+        "INFO", validation_alias="AES_LOG_LEVEL", description="Minimum level: `DEBUG`, `INFO`, `WARNING` or `ERROR`."
     )
     log_format: Literal["json", "console"] = Field(
         "json",
         validation_alias="AES_LOG_FORMAT",
-        description="`json`, or human-readable `console` (default in the embedded stack).",
+        description="Log format: `json`, or the human-readable `console`, the embedded stack's default.",
     )
     auto_migrate: bool = Field(
         False,
         validation_alias="AES_AUTO_MIGRATE",
-        description="Migrate the service's database at startup. A lock prevents concurrent migrations.",
+        description="Whether to migrate the service's database at startup. A lock prevents concurrent migrations.",
     )
     database_prepared_statements: bool = Field(
         True,
         validation_alias="AES_DATABASE_PREPARED_STATEMENTS",
-        description="Set to `false` behind a transaction pooler.",
+        description="Whether to use prepared statements. Set to `false` behind a transaction pooler.",
     )
     gateway_url: str = Field("", validation_alias="AES_GATEWAY_URL", description="URL of the gateway's internal API.")
     registry_url: str = Field(
         "",
         validation_alias="AES_REGISTRY_URL",
-        description="URL of the registry. If empty, stored agents and toolsets are unavailable.",
+        description="URL of the registry service. If empty, stored agents and toolsets are unavailable.",
     )
-    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="URL of the runtime.")
+    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="URL of the runtime service.")
     ingestion_url: str = Field(
         "",
         validation_alias="AES_INGESTION_URL",
-        description="URL of ingestion. If empty, files and knowledge bases are unavailable.",
+        description="URL of the ingestion service. If empty, files and knowledge bases are unavailable.",
     )
     artifacts_url: str = Field(
         "",
         validation_alias="AES_ARTIFACTS_URL",
-        description="URL of artifacts. If empty, artifacts are unavailable.",
+        description="URL of the artifacts service. If empty, artifacts are unavailable.",
     )
     timeline_url: str = Field(
         "",
         validation_alias="AES_TIMELINE_URL",
-        description="URL of the timeline. If empty, the timeline, usage and webhooks are unavailable.",
+        description="URL of the timeline service. If empty, the timeline, usage and webhooks are unavailable.",
     )
 
-    database_url: SecretStr = Field(description="PostgreSQL database, as a libpq URL. Each service has its own.")
-    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum number of connections per process.")
-    host: str = Field("127.0.0.1", description="Interface the HTTP API listens on.")
+    database_url: SecretStr = Field(description="URL of the service's own PostgreSQL database, in libpq's format.")
+    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum number of database connections per process.")
+    host: str = Field("127.0.0.1", description="Network interface that the HTTP API listens on.")
     port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API. 0 selects a free port.")
     tombstone_days: int = Field(
         35,
         ge=9,
         le=3650,
-        description="Days for which deletions are remembered. Must be at least 9 and no less than `AES_TIMELINE_DAYS`.",
+        description="Days for which deletions are remembered, at least 9 and no fewer than `AES_TIMELINE_DAYS`.",
     )
     """Must be longer than commands and events are retained, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(
-        10.0, gt=0, le=600, description="Seconds to stop after SIGTERM. Running work gets three quarters of the time."
+        10.0, gt=0, le=600, description="Time limit for stopping after SIGTERM. Running work gets three quarters of it."
     )
 
     @field_validator("log_level", mode="before")

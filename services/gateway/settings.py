@@ -17,14 +17,16 @@ from libs.service_defaults import ServiceSettings
 class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
-    cors_origins: str = Field("", description="Comma-separated origins whose web pages may read all responses.")
+    cors_origins: str = Field("", description="Comma-separated origins whose web pages can read all responses.")
     replica_urls: str = Field(
         "", description="Additional processes to include in health reports, as comma-separated `service=URL` pairs."
     )
     operator_kafka_username: str = Field(
-        "", description="Kafka user for reading lag and dead letters. Defaults to the gateway's user."
+        "", description="Kafka user for consumer lag and dead-lettered messages. If empty, the gateway's user is used."
     )
-    operator_kafka_password: SecretStr = Field(SecretStr(""), description="Password of that user. Secret.")
+    operator_kafka_password: SecretStr = Field(
+        SecretStr(""), description="Password of the user in `AES_GATEWAY_OPERATOR_KAFKA_USERNAME`."
+    )
 
     @field_validator("cors_origins")
     @classmethod

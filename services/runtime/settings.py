@@ -17,45 +17,64 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
         200,
         ge=1,
         description=(
-            "Maximum turns that one company can run at once per worker. Each worker has an eighth more slots, for other"
-            " companies."
+            "Maximum number of turns that one company can run at once per worker. Each worker has an eighth more slots"
+            " for other companies."
         ),
     )
-    max_turns_per_session: int = Field(20, ge=1, description="Unfinished turns per session. Further turns get a 429.")
+    max_turns_per_session: int = Field(
+        20, ge=1, description="Maximum number of unfinished turns per session. Further turns get a 429."
+    )
     max_turns_per_company: int = Field(
-        1000, ge=1, description="Queued and running turns per company. Further turns get a 429."
+        1000, ge=1, description="Maximum number of queued and running turns per company. Further turns get a 429."
     )
     turn_deadline_seconds: float = Field(600.0, gt=0, description="Time limit for a turn. Longer turns fail.")
     action_ttl_seconds: float = Field(
         86400.0,
         gt=0,
-        description="Time to resolve a required action. Afterwards, the call fails and the turn continues.",
+        description="Time limit for resolving a required action. Afterwards, the call fails and the turn resumes.",
     )
     session_retention_days: int = Field(
         0,
         ge=0,
         le=MOST_DAYS,
-        description="Days until unused sessions are deleted, unless the company sets its own retention. 0: never.",
+        description=(
+            "Days after which unused sessions are deleted, unless the company sets its own retention. 0 keeps them"
+            " forever."
+        ),
     )
     turn_attempts: int = Field(
-        3, ge=1, description="Maximum attempts for a turn whose worker dies or raises an unexpected exception."
+        3,
+        ge=1,
+        description="Maximum number of attempts for a turn whose worker dies or raises an unexpected exception.",
     )
     lease_seconds: float = Field(
-        10.0, gt=0, description="How long a worker may be silent before others take over its turns."
+        10.0, gt=0, description="How long a worker can be silent before others take over its turns."
     )
     watch_interval_seconds: float = Field(1.0, gt=0, description="How often a worker looks for unclaimed turns.")
     drain_seconds: float = Field(
-        5.0, ge=0, description="How long turns may run at shutdown before they're handed back."
+        5.0, ge=0, description="How long turns can keep running at shutdown before they're released to other workers."
     )
-    http_get_hosts: str = Field("", description="Comma-separated hosts that the tool `http_get` may read.")
+    http_get_hosts: str = Field(
+        "", description="Comma-separated hosts that the tool `http_get` can read from. If empty, the tool is disabled."
+    )
     max_tool_calls: int = Field(
-        200, ge=1, description="Concurrent toolset calls per process. Further calls wait, within their time limit."
+        200,
+        ge=1,
+        description=(
+            "Maximum number of concurrent toolset calls per process. Further calls wait, up to their time limit."
+        ),
     )
-    max_tool_calls_per_company: int = Field(50, ge=1, description="Concurrent toolset calls per company per process.")
-    max_tool_calls_per_toolset: int = Field(20, ge=1, description="Concurrent calls per toolset per process.")
+    max_tool_calls_per_company: int = Field(
+        50, ge=1, description="Maximum number of concurrent toolset calls per company and process."
+    )
+    max_tool_calls_per_toolset: int = Field(
+        20, ge=1, description="Maximum number of concurrent calls per toolset and process."
+    )
     builtin_model_delay_seconds: float = Field(
         0.0, ge=0, description="Artificial delay of `builtin:extractive`, for tests."
     )
     history_cache_characters: int = Field(
-        64_000_000, ge=0, description="Characters of session history cached per worker. 0 disables the cache."
+        64_000_000,
+        ge=0,
+        description="Maximum number of characters of session history cached per worker. 0 disables the cache.",
     )

@@ -15,7 +15,7 @@ _HEAD: Final = """# Command line
 Run `./aes` in a clone of the repository. Its first run installs its packages.
 [Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists its environment variables.
 
-With `--json`, a command prints JSON for programs. Commands exit with 0 on success, 1 on failure and 2 on wrong usage.
+With `--json`, a command prints JSON for programs. Commands exit with 0 on success, 1 on failure and 2 on a usage error.
 Every command has `--help`.
 """
 

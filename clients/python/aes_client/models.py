@@ -207,7 +207,7 @@ class BlockedBy(Model):
 
 
 class Budget(Model):
-    """A budget with its usage in the current period. ``renews_at`` is null if ``period`` is ``total``.
+    """A budget with its usage in the current period. ``renews_at`` is ``null`` if ``period`` is ``total``.
 
     A budget without ``user_id`` and ``key_id`` applies to the whole company.
     """
@@ -336,7 +336,7 @@ class ConsumerStates(Model):
 
 
 class Datasource(Model):
-    """A file of a knowledge base."""
+    """A file in a knowledge base."""
 
     id: str
     name: str
@@ -355,7 +355,7 @@ class DatasourceError(Model):
 
 
 class DatasourceSnapshot(Model):
-    """A file of a knowledge base with its ingestion status."""
+    """A file in a knowledge base, with its ingestion status."""
 
     id: str
     name: str
@@ -414,9 +414,9 @@ class DeadLetterDetail(Model):
 
 
 class DeadLetterList(Model):
-    """Dead-lettered messages. Pass ``next`` as ``after`` to get the next page; it's null on the last one.
+    """Dead-lettered messages. Pass ``next`` as ``after`` to get the next page.
 
-    Only operators see ``topics``.
+    On the last page, ``next`` is ``null``. Only operators see ``topics``.
     """
 
     dead_letters: list[DeadLetter]
@@ -428,7 +428,7 @@ class DeadLetterList(Model):
 class DeadLetterPayload(Model):
     """The payload of a dead-lettered message. ``value`` is JSON without secrets.
 
-    If it's hidden, ``value`` is null and ``note`` explains why.
+    If it's hidden, ``value`` is ``null`` and ``note`` explains why.
     """
 
     value: Any
@@ -438,8 +438,8 @@ class DeadLetterPayload(Model):
 class Delivery(Model):
     """The delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response`` is
-    the start of the last response, or the reason why there was none.
+    ``next_attempt_at`` is ``null`` while the delivery waits for an earlier event of the same subject. ``last_response``
+    is the start of the last response, or the reason why there was none.
     """
 
     id: str
@@ -538,7 +538,7 @@ class FailureList(Model):
 class File(Model):
     """One of the company's files. ``size`` is in bytes.
 
-    ``sha256`` identifies the content. Files of a company with the same content share one stored copy.
+    ``sha256`` identifies the content. Within a company, files with the same content share one stored copy.
     """
 
     id: str
@@ -642,7 +642,7 @@ class IssuedWebhookReply(Model):
 class Key(Model):
     """An API key. ``prefix`` is the start of its secret.
 
-    ``rate_limit`` is in requests per minute; null means unlimited.
+    ``rate_limit`` is in requests per minute; ``null`` means unlimited.
     """
 
     id: str
@@ -701,9 +701,9 @@ class KnowledgeBaseState(Model):
 
 
 class LimitOfCompany(Model):
-    """A limit of the company. `limit` is null if there's none.
+    """A limit of the company. `limit` is `null` if there's none.
 
-    `used` is null while the service that counts it is unavailable.
+    `used` is `null` while the service that counts it is unavailable.
     """
 
     limit: int | None
@@ -751,7 +751,7 @@ class Me(Model):
 
 
 class Message(Model):
-    """A message of the history. ``content`` is the combined text of ``content_blocks``.
+    """A message in the session's history. ``content`` is the combined text of ``content_blocks``.
 
     In imported histories, a message with the role ``tool`` is the result of a tool call; its ``content`` is the output.
     """
@@ -838,7 +838,7 @@ class OutputTextDone(Model):
 
 
 class PartitionState(Model):
-    """A consumer group's position in a partition. ``committed`` is null before the group's first commit."""
+    """A consumer group's position in a partition. ``committed`` is ``null`` before the group's first commit."""
 
     partition: int
     committed: int | None
@@ -904,8 +904,8 @@ class RequiredAction(Model):
 class Retention(Model):
     """A company's retention.
 
-    Sessions are deleted after ``session_retention_days`` without a turn; null keeps them forever. The value is the
-    company's setting, or the installation's default (``default_session_retention_days``).
+    Sessions are deleted after ``session_retention_days`` without a turn; ``null`` keeps them forever. The value is
+    the company's setting, or the installation's default (``default_session_retention_days``).
     """
 
     session_retention_days: int | None
@@ -1140,9 +1140,9 @@ class TurnActionRequired(Model):
 class TurnActionResolved(Model):
     """An action was answered, or it expired.
 
-    ``decision`` is null for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
-    ``tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn ends
-    first, its open actions are closed without this event.
+    ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
+    ``tool_call.failed`` follows. For an approved call, it's sent once the call has run; otherwise, it's sent
+    immediately. If the turn ends first, its open actions are closed without this event.
     """
 
     session_id: str
@@ -1239,9 +1239,9 @@ class UploadedFiles(Model):
 
 
 class Usage(Model):
-    """A turn's usage. ``seconds`` is the time that the turn was running, without the time spent waiting.
+    """A turn's usage. ``seconds`` is the time that the turn was running, excluding time spent waiting.
 
-    ``cost`` is an exact decimal, at the model's price when the turn ran. It's null if the model has no price.
+    ``cost`` is an exact decimal, at the model's price when the turn ran. It's ``null`` if the model has no price.
     """
 
     input_tokens: int = 0
@@ -1253,7 +1253,10 @@ class Usage(Model):
 
 
 class UsageItem(Model):
-    """The totals of a group, identified by the requested grouping fields. A field is null for turns without a value."""
+    """The totals of a group, identified by the requested grouping fields.
+
+    A field is ``null`` if the turns have no value for it.
+    """
 
     turns: int
     input_tokens: int
@@ -1282,7 +1285,7 @@ class UsageReport(Model):
 
 
 class UsageTotals(Model):
-    """Totals over turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
+    """Usage totals across turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
 
     turns: int
     input_tokens: int
@@ -1306,7 +1309,7 @@ class Webhook(Model):
     """A webhook. If it's ``company_wide``, it also receives events of other users' private sessions.
 
     Its creator can see those sessions, too. ``failing_since`` is the time of the first failed attempt since the last
-    success, or null.
+    success, or ``null``.
     """
 
     id: str
@@ -1404,7 +1407,7 @@ class CallToolBody(TypedDict, total=False):
 class ChunkingStrategy(TypedDict, total=False):
     """Settings for splitting documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    ``chunk_overlap`` defaults to an eighth of ``chunk_size``, at most 64.
+    ``chunk_overlap`` defaults to an eighth of ``chunk_size``, but no more than 64.
     """
 
     strategy: Literal["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"]
@@ -1463,10 +1466,10 @@ class CreateAgentBody(TypedDict, total=False):
 
 
 class CreateBudgetBody(TypedDict, total=False):
-    """The body of ``POST /budgets/``: a budget of the company, or of one of its users or keys.
+    """The body of ``POST /budgets/``: a budget for the company, or for one of its users or keys.
 
     Set either ``cost``, an exact decimal, or ``tokens``, which counts input and output together. Days and months are in
-    UTC. An event is published when usage reaches ``warning_percent``; null disables this event.
+    UTC. An event is published when usage reaches ``warning_percent``; ``null`` disables this event.
     """
 
     description: str
@@ -1607,7 +1610,7 @@ class ForkSessionBody(TypedDict, total=False):
 
 
 class GivenMessage(TypedDict, total=False):
-    """A message of an imported conversation.
+    """A message in an imported conversation.
 
     An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
     ``tool_call_id``.
@@ -1763,7 +1766,7 @@ class ResolveActionBody(TypedDict, total=False):
     """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
     ``decision`` answers an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
-    tool call that you ran. ``output`` can be any JSON value, including null.
+    tool call that you ran. ``output`` can be any JSON value, including ``null``.
     """
 
     decision: Literal["approve", "deny"] | None
@@ -1796,7 +1799,7 @@ class SearchBody(TypedDict, total=False):
 
 
 class SearchFilters(TypedDict, total=False):
-    """Restricts a search to files in these collections, with these IDs, or with these tags."""
+    """Restricts a search to files that match every filter you set: collections, IDs and tags."""
 
     collection_ids: list[str]
     file_ids: list[str]
@@ -1804,7 +1807,7 @@ class SearchFilters(TypedDict, total=False):
 
 
 class SetRetentionBody(TypedDict, total=False):
-    """The body of ``PUT /retention/``. null restores the installation's default."""
+    """The body of ``PUT /retention/``. Send ``null`` to restore the installation's default."""
 
     session_retention_days: Required[int | None]
 
@@ -1942,9 +1945,10 @@ class UpdateKnowledgeBaseBody(TypedDict, total=False):
 
 
 class UpdateToolsetBody(TypedDict, total=False):
-    """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
+    """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values.
 
-    The name and type can't be changed. Setting ``document`` clears ``document_url``, and vice versa.
+    ``null`` clears an optional field. The name and type can't be changed. Setting ``document`` clears ``document_url``,
+    and vice versa.
     """
 
     safe_to_repeat: bool | None

@@ -173,7 +173,7 @@ class Agents(Resource[R]):
     def versions(self, agent_id: str) -> Emitting[schemas.AgentVersion]:
         """List the versions of an agent.
 
-        Each change of the configuration creates an immutable version.
+        Each change to the configuration creates an immutable version.
 
         Requires the scope `agents:read`.
         """
@@ -708,8 +708,8 @@ class Toolsets(Resource[R]):
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Create a toolset.
 
-        Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools
-        are fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as
+        Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. The target's tools are
+        fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as
         `<toolset>.*`. The JSON body can be up to 2 MB.
 
         Requires the scope `toolsets:write`.
@@ -741,7 +741,7 @@ class Toolsets(Resource[R]):
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Update a toolset.
 
-        Omitted fields keep their values; null clears a field. The target's tools are fetched again. A change
+        Omitted fields keep their values; `null` clears a field. The target's tools are fetched again. A change
         creates a new version for turns that start later.
 
         Requires the scope `toolsets:write`.
@@ -907,9 +907,9 @@ class Connections(Resource[R]):
     ) -> Request[schemas.Connection]:
         """Create a connection.
 
-        Creates a public key. With it, pages on the allowed origins can chat with one agent: create sessions,
-        execute messages, read sessions and use their artifacts. Anyone who has a session's ID can continue the
-        session. Public keys can't list sessions.
+        Creates a public key. With it, pages on the allowed origins can chat with one agent: create sessions, send
+        messages, read sessions and use their artifacts. Anyone who has a session's ID can continue the session.
+        Public keys can't list sessions.
 
         Requires the scope `keys:write`.
         """
@@ -953,8 +953,9 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.IssuedWebhookReply]:
         """Create a webhook.
 
-        Sends new events of these types to the URL, if you can see them. Requests are signed according to [Standard
-        Webhooks](https://www.standardwebhooks.com). The secret is returned only once and stored encrypted.
+        Sends new events of the given `event_types` to the `url`, if you have access to them. Requests are signed
+        according to [Standard Webhooks](https://www.standardwebhooks.com). The secret is returned only once and
+        stored encrypted.
 
         Requires the scope `webhooks:write`.
         """
@@ -1129,8 +1130,8 @@ class Retention(Resource[R]):
         """Set the session retention period.
 
         Deletes the company's sessions after `session_retention_days` without a turn, and publishes
-        `session.deleted` events. Sessions already past this period are deleted within hours. null restores the
-        installation's default.
+        `session.deleted` events. Sessions already past this period are deleted within hours. Send `null` to restore
+        the installation's default.
 
         Requires the scope `company:write`.
         """

@@ -7,9 +7,9 @@ from libs.contracts.timestamps import Timestamp
 
 
 class LimitOfCompany(BaseModel):
-    """A limit of the company. `limit` is null if there's none.
+    """A limit of the company. `limit` is `null` if there's none.
 
-    `used` is null while the service that counts it is unavailable.
+    `used` is `null` while the service that counts it is unavailable.
     """
 
     limit: int | None

@@ -27,7 +27,7 @@ class ResolveActionBody(StrictModel):
     """The body of ``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
 
     ``decision`` answers an approval; a denial can include a ``reason``. ``output`` and ``error`` are the result of a
-    tool call that you ran. ``output`` can be any JSON value, including null.
+    tool call that you ran. ``output`` can be any JSON value, including ``null``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -46,7 +46,7 @@ class ResolveActionBody(StrictModel):
     def _is_one_answer(self) -> "ResolveActionBody":
         given = [name for name in ("decision", "output", "error") if getattr(self, name) is not None]
         if len(given) > 1 or not (given or "output" in self.model_fields_set):
-            raise ValueError("give exactly one of decision, output and error")
+            raise ValueError("set exactly one of decision, output and error")
         if self.reason is not None and self.decision != "deny":
             raise ValueError("only a denial can have a reason")
         return self
@@ -68,7 +68,7 @@ class ResolveAction(
 ):
     """Answer an open action of a waiting turn: an approval with ``decision``, a tool call with ``output`` or ``error``.
 
-    If neither ``decision`` nor ``error`` is set, the answer is ``output``, even if it's null.
+    If neither ``decision`` nor ``error`` is set, the answer is ``output``, even if it's ``null``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -40,7 +40,10 @@ Approval = Literal["never", "always"]
 CallSeconds = Annotated[float, Field(ge=1, le=600)]
 """The maximum duration of one tool call."""
 CallRetries = Annotated[int, Field(ge=0, le=5)]
-"""Retries of a tool call after connection errors, timeouts, 429 and 5xx, if repeating it is safe."""
+"""The maximum number of retries of a tool call after connection errors, timeouts, and 429 or 5xx responses.
+
+A call is retried only if that's safe.
+"""
 
 
 class ToolPolicy(StrictModel):

@@ -14,7 +14,7 @@ from libs.contracts.timestamps import Timestamp
 EXAMPLE_ENVELOPE: Final = {"owner_id": ""}
 
 MAX_BUDGETS: Final = 100
-"""The maximum number of budgets of a company."""
+"""The maximum number of budgets per company."""
 DEFAULT_WARNING: Final = 80
 _HIGHEST: Final = Decimal(10) ** 12
 _PLACES: Final = 8
@@ -39,10 +39,10 @@ Description = Annotated[str, Field(max_length=1_000)]
 
 
 class CreateBudgetBody(StrictModel):
-    """The body of ``POST /budgets/``: a budget of the company, or of one of its users or keys.
+    """The body of ``POST /budgets/``: a budget for the company, or for one of its users or keys.
 
     Set either ``cost``, an exact decimal, or ``tokens``, which counts input and output together. Days and months are in
-    UTC. An event is published when usage reaches ``warning_percent``; null disables this event.
+    UTC. An event is published when usage reaches ``warning_percent``; ``null`` disables this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -65,9 +65,9 @@ class CreateBudgetBody(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.cost is None) == (self.tokens is None):
-            raise ValueError("give either cost or tokens")
+            raise ValueError("set either cost or tokens")
         if self.user_id is not None and self.key_id is not None:
-            raise ValueError("give user_id or key_id, not both")
+            raise ValueError("set user_id or key_id, not both")
         return self
 
 
@@ -87,11 +87,11 @@ class UpdateBudgetBody(StrictModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.cost is not None and self.tokens is not None:
-            raise ValueError("give either cost or tokens")
+            raise ValueError("set either cost or tokens")
         if {"description", "cost", "tokens"} & {name for name in self.model_fields_set if getattr(self, name) is None}:
             raise ValueError("only warning_percent may be null")
         if not self.model_fields_set:
-            raise ValueError("give at least one field")
+            raise ValueError("set at least one field")
         return self
 
 
@@ -103,7 +103,7 @@ class BudgetUse(BaseModel):
 
 
 class Budget(BaseModel):
-    """A budget with its usage in the current period. ``renews_at`` is null if ``period`` is ``total``.
+    """A budget with its usage in the current period. ``renews_at`` is ``null`` if ``period`` is ``total``.
 
     A budget without ``user_id`` and ``key_id`` applies to the whole company.
     """

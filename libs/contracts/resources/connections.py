@@ -65,7 +65,7 @@ class CreateConnectionBody(StrictModel):
     @model_validator(mode="after")
     def _names_one_agent(self) -> "CreateConnectionBody":
         if (self.agent_id is None) == (self.agent_key is None):
-            raise ValueError("give exactly one of agent_id and agent_key")
+            raise ValueError("set exactly one of agent_id and agent_key")
         return self
 
 

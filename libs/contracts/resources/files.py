@@ -21,7 +21,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 class File(BaseModel):
     """One of the company's files. ``size`` is in bytes.
 
-    ``sha256`` identifies the content. Files of a company with the same content share one stored copy.
+    ``sha256`` identifies the content. Within a company, files with the same content share one stored copy.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

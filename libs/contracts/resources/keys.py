@@ -52,7 +52,7 @@ class RotateKeyBody(StrictModel):
 class Key(BaseModel):
     """An API key. ``prefix`` is the start of its secret.
 
-    ``rate_limit`` is in requests per minute; null means unlimited.
+    ``rate_limit`` is in requests per minute; ``null`` means unlimited.
     """
 
     id: str

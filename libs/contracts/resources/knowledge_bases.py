@@ -24,7 +24,7 @@ SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "chara
 class ChunkingStrategy(StrictModel):
     """Settings for splitting documents into chunks. ``chunk_size`` and ``chunk_overlap`` are in units of ``split_by``.
 
-    ``chunk_overlap`` defaults to an eighth of ``chunk_size``, at most 64.
+    ``chunk_overlap`` defaults to an eighth of ``chunk_size``, but no more than 64.
     """
 
     strategy: Strategy = "recursive"
@@ -99,13 +99,13 @@ class UpdateKnowledgeBaseBody(StrictModel):
 
 
 class IngestBody(StrictModel):
-    """The body of an ingestion request. All fields are optional."""
+    """The body of an ingestion request: empty, or ``{}``."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"no settings": {}}
 
 
 class Datasource(BaseModel):
-    """A file of a knowledge base."""
+    """A file in a knowledge base."""
 
     id: str
     name: str
@@ -114,7 +114,7 @@ class Datasource(BaseModel):
 
 
 class DatasourceSnapshot(BaseModel):
-    """A file of a knowledge base with its ingestion status."""
+    """A file in a knowledge base, with its ingestion status."""
 
     id: str
     name: str
@@ -223,7 +223,7 @@ class KnowledgeBaseState(BaseModel):
 
 
 class SearchFilters(StrictModel):
-    """Restricts a search to files in these collections, with these IDs, or with these tags."""
+    """Restricts a search to files that match every filter you set: collections, IDs and tags."""
 
     collection_ids: list[Id] = Field(default=[], max_length=100)
     file_ids: list[Id] = Field(default=[], max_length=1000)

@@ -117,7 +117,7 @@ class GivenToolCall(StrictModel):
 
 
 class GivenMessage(StrictModel):
-    """A message of an imported conversation.
+    """A message in an imported conversation.
 
     An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
     ``tool_call_id``.
@@ -144,7 +144,7 @@ class GivenHistory(StrictModel):
 
 
 class Message(WireModel):
-    """A message of the history. ``content`` is the combined text of ``content_blocks``.
+    """A message in the session's history. ``content`` is the combined text of ``content_blocks``.
 
     In imported histories, a message with the role ``tool`` is the result of a tool call; its ``content`` is the output.
     """

@@ -34,7 +34,7 @@ class ServiceStates(BaseModel):
 
 
 class PartitionState(BaseModel):
-    """A consumer group's position in a partition. ``committed`` is null before the group's first commit."""
+    """A consumer group's position in a partition. ``committed`` is ``null`` before the group's first commit."""
 
     partition: int
     committed: int | None
@@ -117,9 +117,9 @@ class TopicLetters(BaseModel):
 
 
 class DeadLetterList(BaseModel):
-    """Dead-lettered messages. Pass ``next`` as ``after`` to get the next page; it's null on the last one.
+    """Dead-lettered messages. Pass ``next`` as ``after`` to get the next page.
 
-    Only operators see ``topics``.
+    On the last page, ``next`` is ``null``. Only operators see ``topics``.
     """
 
     dead_letters: list[DeadLetter]
@@ -131,7 +131,7 @@ class DeadLetterList(BaseModel):
 class DeadLetterPayload(BaseModel):
     """The payload of a dead-lettered message. ``value`` is JSON without secrets.
 
-    If it's hidden, ``value`` is null and ``note`` explains why.
+    If it's hidden, ``value`` is ``null`` and ``note`` explains why.
     """
 
     value: Any

@@ -16,8 +16,8 @@ Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 class Retention(BaseModel):
     """A company's retention.
 
-    Sessions are deleted after ``session_retention_days`` without a turn; null keeps them forever. The value is the
-    company's setting, or the installation's default (``default_session_retention_days``).
+    Sessions are deleted after ``session_retention_days`` without a turn; ``null`` keeps them forever. The value is
+    the company's setting, or the installation's default (``default_session_retention_days``).
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -29,7 +29,7 @@ class Retention(BaseModel):
 
 
 class SetRetentionBody(StrictModel):
-    """The body of ``PUT /retention/``. null restores the installation's default."""
+    """The body of ``PUT /retention/``. Send ``null`` to restore the installation's default."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a quarter": {"session_retention_days": 90},

@@ -40,7 +40,7 @@ class ForkSessionBody(StrictModel):
     @model_validator(mode="after")
     def _names_one_turn(self) -> "ForkSessionBody":
         if self.up_to_turn_id is not None and self.before_turn_id is not None:
-            raise ValueError("give up_to_turn_id or before_turn_id, not both")
+            raise ValueError("set up_to_turn_id or before_turn_id, not both")
         return self
 
 

@@ -145,9 +145,10 @@ class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="ty
 
 
 class UpdateToolsetBody(CallSettings):
-    """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values; null clears an optional field.
+    """The body of ``PATCH /toolsets/{name}/``. Omitted fields keep their values.
 
-    The name and type can't be changed. Setting ``document`` clears ``document_url``, and vice versa.
+    ``null`` clears an optional field. The name and type can't be changed. Setting ``document`` clears ``document_url``,
+    and vice versa.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -180,7 +181,7 @@ class ToolsetTool(BaseModel):
 
 
 class ConnectedTool(ToolsetTool):
-    """Internal: a tool as a connector in the runtime created it.
+    """Internal: a tool, as created by one of the runtime's connectors.
 
     ``binding`` is the connector's own data for calls, such as the compiled request of an OpenAPI operation.
     """

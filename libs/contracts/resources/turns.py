@@ -400,9 +400,9 @@ class TurnActionRequired(TurnEvent, type="aes.runtime.turn.action_required.v1"):
 class TurnActionResolved(TurnEvent, type="aes.runtime.turn.action_resolved.v1"):
     """An action was answered, or it expired.
 
-    ``decision`` is null for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
-    ``tool_call.failed`` follows: once the call has run if it was approved, otherwise immediately. If the turn ends
-    first, its open actions are closed without this event.
+    ``decision`` is ``null`` for a tool result; ``by`` is empty if the action expired. ``tool_call.completed`` or
+    ``tool_call.failed`` follows. For an approved call, it's sent once the call has run; otherwise, it's sent
+    immediately. If the turn ends first, its open actions are closed without this event.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {

@@ -18,7 +18,7 @@ class UsageGroup(StrEnum):
 
 
 class UsageTotals(BaseModel):
-    """Totals over turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
+    """Usage totals across turns. ``cost`` is in the currency of the prices and excludes ``unpriced_turns``."""
 
     turns: int
     input_tokens: int
@@ -30,7 +30,10 @@ class UsageTotals(BaseModel):
 
 
 class UsageItem(UsageTotals):
-    """The totals of a group, identified by the requested grouping fields. A field is null for turns without a value."""
+    """The totals of a group, identified by the requested grouping fields.
+
+    A field is ``null`` if the turns have no value for it.
+    """
 
     day: str | None = Field(default=None, examples=["2026-05-01"])
     agent_id: str | None = None

@@ -110,7 +110,7 @@ class Webhook(BaseModel):
     """A webhook. If it's ``company_wide``, it also receives events of other users' private sessions.
 
     Its creator can see those sessions, too. ``failing_since`` is the time of the first failed attempt since the last
-    success, or null.
+    success, or ``null``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
@@ -155,8 +155,8 @@ class WebhookPage(ListPage):
 class Delivery(BaseModel):
     """The delivery of an event to a webhook.
 
-    ``next_attempt_at`` is null while the delivery waits for an earlier event of the same subject. ``last_response`` is
-    the start of the last response, or the reason why there was none.
+    ``next_attempt_at`` is ``null`` while the delivery waits for an earlier event of the same subject. ``last_response``
+    is the start of the last response, or the reason why there was none.
     """
 
     id: str
@@ -287,7 +287,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
 
 
 class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,), subject="webhook_id"):
-    """Update a webhook. Fields that are null keep their values."""
+    """Update a webhook. Fields that are ``null`` keep their values."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"other events, enabled": {"event_types": ["turn.*"], "status": "enabled"}}
 

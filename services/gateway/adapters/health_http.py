@@ -41,11 +41,11 @@ async def _ask(service: str, url: str) -> Replica:
         async with asyncio.timeout(_ANSWER_SECONDS):
             health = await ask_health(url, service)
     except TimeoutError:
-        return _unreachable(url, "it didn't answer in time")
+        return _unreachable(url, "it didn't respond in time")
     except (OSError, ValueError) as problem:
         return _unreachable(url, str(problem) or type(problem).__name__)
     if health is None:
-        return _unreachable(url, "another program answers at this address")
+        return _unreachable(url, "another program responds at this address")
     return Replica(
         address=_address(url),
         status="ready" if health.is_ready else "not ready",

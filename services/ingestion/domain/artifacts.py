@@ -13,7 +13,7 @@ class ArtifactNotFound(NotFound):
 
 
 class ArtifactBytesMissing(ServiceUnavailable):
-    """The artifacts service knows the artifact but has lost its bytes, or is just deleting them."""
+    """The artifacts service knows the artifact but has lost its bytes or is currently deleting them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

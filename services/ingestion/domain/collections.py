@@ -89,5 +89,5 @@ class PendingUpdate:
 
 
 def published_state(collection: Collection) -> dict[str, Any]:
-    """Returns the fields that are derived from files. Changes of these fields are published as events."""
+    """Returns the fields that are derived from files. Changes to these fields are published as events."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -98,7 +98,7 @@ class LiveIndex:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file of a knowledge base and its progress. ``chunks`` is 0 until the file has been cut."""
+    """A file in a knowledge base and its progress. ``chunks`` is 0 until the file has been cut."""
 
     file_id: str
     name: str

@@ -70,7 +70,7 @@ class IngestionStreams:
         self.app.agent(topic, name=f"{prefix}ingestion.work", concurrency=_ACTORS)(self._act)
 
     async def serve(self) -> None:
-        """Runs from the broker's first response until stopped. If Faust ends by itself, ends the process."""
+        """Runs from the broker's first response until stopped. Exits the process if Faust stops on its own."""
         # Wait for the broker, which may start at the same time: without one, Faust ends immediately.
         while self._stopping or not self._broker_answers():
             await asyncio.sleep(_BROKER_SECONDS)

@@ -9,7 +9,7 @@ from libs.contracts.resources.secrets import Secret
 from libs.contracts.timestamps import format_time
 
 MOST_SECRETS: Final = 200
-"""The maximum number of secrets of a company."""
+"""The maximum number of secrets per company."""
 
 
 class SecretNotFound(NotFound):

@@ -22,7 +22,7 @@ from libs.contracts.resources.toolsets import (
 from libs.contracts.timestamps import format_time
 
 MOST_TOOLSETS: Final = 100
-"""The maximum number of toolsets of a company."""
+"""The maximum number of toolsets per company."""
 _TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
 _SETTINGS: Final = tuple(CallSettings.model_fields)
 _APART: Final = frozenset({"name", "type"})

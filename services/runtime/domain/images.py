@@ -122,7 +122,7 @@ def _masks(bitmap: bytes, head: int, compression: int, bits: int) -> tuple[int, 
 
 
 def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> bytes:
-    """Returns the red, green and blue of ``most`` colors. Colors that the bitmap doesn't define are black."""
+    """Returns the RGB values of a palette's ``most`` colors. Colors that the bitmap doesn't define are black."""
     colours = bitmap[start : start + size * given]
     palette = bytearray(3 * most)
     for place in range(3):

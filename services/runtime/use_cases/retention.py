@@ -13,7 +13,7 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """Companies' session retention. ``default`` is in days, or None for unlimited, for companies without a setting."""
+    """Companies' session retention. ``default``, in days, applies to companies without their own setting."""
 
     open_retention: OpenRetention
     reads: RetentionReads

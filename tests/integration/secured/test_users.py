@@ -188,5 +188,5 @@ def test_settings_that_do_not_fit_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     told = CliRunner().invoke(topics.app, ["create"])
 
     assert told.exit_code == 1
-    assert "AES_KAFKA_USERNAME: required" in told.output
+    assert "AES_KAFKA_USERNAME is required" in told.output
     assert "a-secret" not in told.output

@@ -62,7 +62,7 @@ async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monk
     assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
     assert "p4ss" not in waiting.reason
     assert [each.status for each in (other, page, absent)] == ["unreachable"] * 3
-    assert other.reason == "another program answers at this address"
+    assert other.reason == "another program responds at this address"
 
 
 async def test_a_process_that_is_too_slow_is_not_waited_for(
@@ -70,7 +70,7 @@ async def test_a_process_that_is_too_slow_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
     (slow,) = (await read_replicas([("runtime", f"{programs.url}/slow")]))["runtime"]
-    assert (slow.status, slow.reason) == ("unreachable", "it didn't answer in time")
+    assert (slow.status, slow.reason) == ("unreachable", "it didn't respond in time")
 
 
 async def test_a_name_with_several_addresses_is_asked_at_each(monkeypatch: pytest.MonkeyPatch) -> None:

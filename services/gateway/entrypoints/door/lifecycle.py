@@ -41,7 +41,7 @@ class InFlightRequests:
 
 
 class DisconnectWatcher:
-    """Cancels a request's task if the client closes the connection. Meanwhile, the task is listed in ``tasks``.
+    """Cancels a request's task if the client closes the connection. While watching, it keeps the task in ``tasks``.
 
     Watching starts one second after the request has been read, because most requests finish sooner. Multipart uploads
     aren't watched: a disconnect is noticed while their body is read and forwarded.

@@ -120,7 +120,7 @@ _Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"type": "strin
 class ShortPageQuery(QueryModel):
     """The query for a page of a short list, which needs no cursor."""
 
-    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items in the page.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items per page.")
     offset: Offset = 0
 
 

@@ -27,7 +27,7 @@ from services.gateway.entrypoints.mcp.schemas import (
 )
 
 _MOST_AGENTS: Final = 50
-"""The maximum number of agents that have a tool of their own."""
+"""The maximum number of agents that have a separate tool."""
 _PAGE: Final = 200
 _MOST_MESSAGES: Final = 100
 _ASK: Final = "ask_"
@@ -54,7 +54,7 @@ class Reading:
     door: Door
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
-        """Returns the newest agents, each of which is listed with a tool of its own."""
+        """Returns the newest agents. ``tools/list`` shows each of them as a separate tool."""
         return await self.door.agents.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:

@@ -30,7 +30,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _FILES: Final = "/internal/files"
 _PURPOSE: Final = "assistants"
 _PURPOSES: Final = (_PURPOSE, "user_data")
-"""The supported purposes. Both stand for documents to search and read."""
+"""The supported purposes. Both mark a file as a document to search and read."""
 
 
 class _FileForm(UploadStream):

@@ -96,7 +96,7 @@ async def get_agent(id: str, caller: Reader, upstream: Upstream) -> Response:
     "/{id:name}/versions/",
     operation_id="agents.versions",
     summary="List the versions of an agent",
-    description="Each change of the configuration creates an immutable version.",
+    description="Each change to the configuration creates an immutable version.",
     responses={200: answer("Versions, newest first.", AgentVersionPage), **errors(404)},
 )
 async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:

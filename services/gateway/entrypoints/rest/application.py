@@ -30,7 +30,7 @@ from services.gateway.entrypoints.rest import (
 from services.gateway.entrypoints.rest.reference import openapi, pages
 from services.gateway.entrypoints.rest.resources import Resources
 
-# The runtime's routes come first, since routes are tried in order, and most requests execute messages.
+# The runtime's routes come first, since routes are tried in order, and most requests send messages.
 ROUTERS: Final = (
     turns.router,
     turns.actions,

@@ -29,7 +29,7 @@ NewConnection = Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnect
     operation_id="connections.create",
     summary="Create a connection",
     description=(
-        "Creates a public key. With it, pages on the allowed origins can chat with one agent: create sessions, execute"
+        "Creates a public key. With it, pages on the allowed origins can chat with one agent: create sessions, send"
         " messages, read sessions and use their artifacts. Anyone who has a session's ID can continue the session."
         " Public keys can't list sessions."
     ),

@@ -90,7 +90,7 @@ class EventsQuery(QueryModel):
     before: _Before | SkipJsonSchema[None] = Field(
         None, description="With `order=desc`, only events before this position: the `next` of the previous page."
     )
-    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items in the page.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items per page.")
 
     @model_validator(mode="after")
     def _in_one_direction(self) -> Self:

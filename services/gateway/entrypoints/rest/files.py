@@ -120,7 +120,7 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     operation_id="files.upload",
     summary="Upload files",
     description=(
-        "Send files of up to 50 MiB each in fields named `file`. Either all of them are stored or none."
+        "Send files of up to 50 MiB each in fields named `file`. Either all of them are stored, or none are."
         " The extension determines the type, which must match the content. Returns the file, or a list if you sent"
         " several."
     ),

@@ -73,7 +73,7 @@ class DeadLettersQuery(QueryModel):
         None, description="`true`: only replayed messages. `false`: only messages that weren't replayed."
     )
     after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the previous page.")
-    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items in the page.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="The maximum number of items per page.")
 
     @property
     def wanted(self) -> DeadLetterQuery:

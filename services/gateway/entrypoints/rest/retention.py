@@ -35,7 +35,8 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
     summary="Set the session retention period",
     description=(
         "Deletes the company's sessions after `session_retention_days` without a turn, and publishes `session.deleted`"
-        " events. Sessions already past this period are deleted within hours. null restores the installation's default."
+        " events. Sessions already past this period are deleted within hours. Send `null` to restore the"
+        " installation's default."
     ),
     responses={200: answer("The new retention period.", Retention)},
 )

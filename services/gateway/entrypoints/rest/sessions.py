@@ -47,7 +47,7 @@ Fork = Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=F
     description=(
         "Send a complete agent configuration, or a stored agent's `agent_id` or `agent_key`."
         " With a public key, send `{}`: the session uses the key's agent."
-        " `messages` imports a conversation to continue; the agent also sees its tool calls."
+        " `messages` imports a conversation to continue, including its tool calls."
     ),
     status_code=201,
     responses={201: answer("The session was created.", SessionCreatedReply, location=True), **errors(404)},

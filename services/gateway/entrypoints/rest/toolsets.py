@@ -74,7 +74,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     operation_id="toolsets.create",
     summary="Create a toolset",
     description=(
-        "Adds the tools of an MCP server, of an OpenAPI document, or of individual HTTP requests. The target's tools"
+        "Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. The target's tools"
         " are fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as"
         " `<toolset>.*`. The JSON body can be up to 2 MB."
     ),
@@ -92,7 +92,7 @@ async def create_toolset(_: Writer, body: NewToolset, submit: Submit) -> Respons
     operation_id="toolsets.update",
     summary="Update a toolset",
     description=(
-        "Omitted fields keep their values; null clears a field. The target's tools are fetched again. A change"
+        "Omitted fields keep their values; `null` clears a field. The target's tools are fetched again. A change"
         " creates a new version for turns that start later."
     ),
     responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},

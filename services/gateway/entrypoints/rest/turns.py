@@ -66,7 +66,7 @@ Answer = Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))]
 @router.post(
     "/{session_id}/execute/",
     operation_id="sessions.execute",
-    summary="Execute a message",
+    summary="Run the agent on a message",
     description=EXECUTE,
     responses={
         200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},

@@ -91,11 +91,11 @@ class UsageQuery(QueryModel):
     group_by: Annotated[str, AfterValidator(_groups)] | SkipJsonSchema[None] = Field(
         None,
         description=(
-            "Groups usage by one or several of `day`, `agent`, `model`, `user` and `key`, separated by"
+            "Groups usage by one or more of `day`, `agent`, `model`, `user` and `key`, separated by"
             " commas. By default, usage isn't grouped."
         ),
     )
-    limit: _Limit = Field(_DEFAULT_LIMIT, description="The maximum number of groups in the page.")
+    limit: _Limit = Field(_DEFAULT_LIMIT, description="The maximum number of groups per page.")
     offset: Offset = 0
 
     @property
@@ -121,7 +121,7 @@ router = public_router("/usage", "Usage")
     summary="Read usage",
     description=(
         "Returns your usage, or the company's with a `company:…` scope. Only turns that have ended count, including"
-        " failed ones. A turn counts towards the hour (UTC) in which it ended, with a delay of about a second. `cost`"
+        " failed ones. A turn counts toward the hour (UTC) in which it ended, with a delay of about a second. `cost`"
         " is an exact decimal, at the models' prices at that time. `unpriced_turns` counts turns with models that have"
         " no price."
     ),

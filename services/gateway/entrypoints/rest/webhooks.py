@@ -49,8 +49,8 @@ Rotation = Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, re
     operation_id="webhooks.create",
     summary="Create a webhook",
     description=(
-        "Sends new events of these types to the URL, if you can see them. Requests are signed according to"
-        f" [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
+        "Sends new events of the given `event_types` to the `url`, if you have access to them. Requests are signed"
+        f" according to [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
     ),
     status_code=201,
     responses={201: answer("The new webhook.", IssuedWebhookReply, location=True), **errors(409)},

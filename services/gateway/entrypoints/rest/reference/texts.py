@@ -45,8 +45,8 @@ LOCATION: Final = "The URL of the created resource."
 CHALLENGES: Final = "The supported authentication methods."
 RETRY_AFTER: Final = "The number of seconds to wait before a retry."
 EXECUTE: Final = """
-Runs the agent on a message and returns its reply. Turns of a session run one at a time, in the order in which
-they were accepted. Closing the connection doesn't stop a turn.
+Returns the agent's reply. Turns of a session run one at a time, in the order in which they were accepted. Closing the
+connection doesn't stop a turn.
 
 * By default, the call waits up to 120 s for the reply, or up to N seconds with `Prefer: wait=N` (at most 600). If the
   turn takes longer, it continues, and the call returns 202 with the `Location` of the turn.
