@@ -165,7 +165,7 @@ async def run(seconds: float, say: Say) -> Result:
                 await probes.run(_SETTLE_SECONDS)
                 beside = await probes.run(seconds)
                 if flooding.returncode is not None:
-                    raise StackError("The flood ended before the measurement.", "\n".join(tail(children.log, 15)))
+                    raise StackError("The flood ended before the measurement did.", "\n".join(tail(children.log, 15)))
     return result(seconds, quiet, beside)
 
 
@@ -241,7 +241,10 @@ async def _ingestions(company: Company, number: int) -> None:
 
 
 async def _persistently(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-    """Retries a rejected or failed call until it succeeds, at the time that the service requests."""
+    """Repeats a call while it's rejected with 429, after the requested pause, or the connection fails.
+
+    Raises other rejections.
+    """
     while True:
         try:
             return await call(*arguments, **options)

@@ -31,8 +31,7 @@ _AT: Final = "%(begin)s::timestamptz + n * %(step)s::interval"
 
 
 def _each(name: str, number: str) -> str:
-    """Returns SQL that yields the numbers from 0 up to ``number`` as ``name`` for each session, one session after the
-    other.
+    """Returns SQL that yields, for one session ``n`` after the other, the numbers below ``number`` as ``name``.
 
     A join of two series could return rows in another order, which would write the pages of an index again and again.
     """

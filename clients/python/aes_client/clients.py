@@ -102,8 +102,9 @@ class Client(_Service[SyncRunner, httpx.Client]):
     """A blocking client that can be shared between threads.
 
     ``base_url`` and ``api_key`` default to the environment variables ``AES_BASE_URL`` and ``AES_API_KEY``. To
-    authenticate with a bearer token instead of a key, pass ``token``. ``timeout`` is in seconds per attempt. To use a
-    proxy or custom certificates, pass your own ``httpx`` client as ``http``; ``close`` doesn't close it.
+    authenticate with a bearer token instead of a key, pass ``token``. ``timeout`` is in seconds per attempt, and
+    ``retries`` is the policy for retries. To use a proxy or custom certificates, pass your own ``httpx`` client as
+    ``http``; ``close`` doesn't close it.
     """
 
     _runs = SyncRunner

@@ -67,7 +67,10 @@ class ArtifactAccess:
         return artifact
 
     async def by_link(self, artifact_id: str, parameters: Parameters) -> StoredArtifact:
-        """Returns the artifact that a valid link refers to. No caller is needed. Raises ``AuthenticationFailed``."""
+        """Returns the artifact that a link refers to, without a caller.
+
+        Raises ``AuthenticationFailed`` if the link is invalid or has expired, and ``ArtifactNotFound``.
+        """
         self.signer.check(artifact_id, parameters, self.clock())
         artifact = await self.artifacts.get(artifact_id)
         if artifact is None:

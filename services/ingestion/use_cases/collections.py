@@ -47,7 +47,7 @@ async def create_collection(transaction: Transaction, command: CreateCollection,
 
 
 async def update_collection(transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
-    """Changes a collection's name or description. Raises ``CollectionNotFound`` and ``ValidationFailed``."""
+    """Changes a collection's name or description. Raises ``CollectionNotFound``."""
     collections = PostgresCollectionWriter(transaction)
     before = await _locked(collections, command.collection_id, context)
     name = before.name if command.name is None else command.name

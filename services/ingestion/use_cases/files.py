@@ -28,10 +28,7 @@ async def delete_file(transaction: Transaction, command: DeleteFile, context: Co
 
 
 async def change_files(transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-    """Applies an operation to several files. Raises ``ValidationFailed``.
-
-    Missing files are reported in the results.
-    """
+    """Applies an operation to several files. Missing files fail individually, in the reply's results."""
     files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
     existing = await files.lock(context.identity.company_id, requested)
     ids = [file_id for file_id in requested if file_id in existing]

@@ -156,7 +156,7 @@ class RemoveDeletedArtifacts:
     engines: Engines
 
     async def __call__(self) -> int:
-        """Removes a batch of documents, until an engine or the store is unavailable. Returns how many were removed."""
+        """Removes a batch of documents and returns how many. Stops early if an engine or the store is unavailable."""
         removed, staying = [], []
         for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:

@@ -98,7 +98,7 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
-        """Returns the commands to ingestion that were last sent at least ``seconds`` ago, to be sent again now.
+        """Returns the commands to ingestion last sent at least ``seconds`` ago, and records them as sent again.
 
         Concurrent callers get different commands.
         """

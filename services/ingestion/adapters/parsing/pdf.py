@@ -93,7 +93,7 @@ def _typed(form: Any, page: Any) -> Iterator[str]:
 
 
 def _field(form: Any, annotation: Any) -> str:
-    """Returns a form field's value with its description. For a checked box, returns its name, and otherwise ""."""
+    """Returns a form field's value with its description, or "" for an unchecked box."""
     from pypdfium2 import raw
 
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)

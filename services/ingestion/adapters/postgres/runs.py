@@ -212,7 +212,10 @@ class PostgresRuns:
         return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
-        """Emits the run's progress at most once a second. Returns None if it did so within the last second."""
+        """Emits the run's progress at most once a second. Returns None if nothing was emitted.
+
+        A run that is finishing or has ended emits no progress.
+        """
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             state = await fetch_value(
                 transaction.connection,
