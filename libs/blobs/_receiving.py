@@ -123,8 +123,8 @@ class Blobs:
                    WHERE id = ANY (%s) AND state = 'uploading'""",
                 (blob_ids,),
             )
-            # A second statement also sees commits whose acknowledgement was lost. Rows that are missing here were
-            # deleted by the collector.
+            # This needs a second statement, which also sees commits whose acknowledgement was lost. It selects
+            # the blobs to keep, since the collector may have deleted the rows of the others.
             found = await connection.execute(
                 "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)
             )

@@ -39,7 +39,7 @@ def answer_job(work: Callable[[Job], Job]) -> None:
 
 
 class _Parts:
-    """Reports each finished part of the job to the parent, at a limited rate."""
+    """Reports finished parts of the job to the parent, at a limited rate."""
 
     def __init__(self, answers: BinaryIO, seconds: float) -> None:
         self._answers = answers

@@ -40,7 +40,7 @@ def safe_name(given: str) -> str:
 
 
 def distinct(names: Iterable[str]) -> Iterator[str]:
-    """Yields the names, numbered where they differ from an earlier one only in case: ``a.txt``, ``A (2).txt``."""
+    """Yields the names. Names that equal an earlier one, ignoring case, are numbered: ``a.txt``, ``A (2).txt``."""
     taken: set[str] = set()
     for name in names:
         stem, dot, extension = name.rpartition(".")

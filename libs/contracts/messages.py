@@ -264,7 +264,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An event or command received from the bus, with its envelope."""
+    """A received event: its envelope and its payload."""
 
     envelope: Envelope
     payload: bytes

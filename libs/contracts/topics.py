@@ -7,8 +7,8 @@ from typing import Final
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
-# All events topics have the same number, so the events of a key are in the same partition of each topic. A
-# consumer that reads this partition of all topics therefore receives all of them.
+# All events topics have the same number of partitions, so a key has the same partition number in each. A consumer that
+# reads this partition of all topics therefore receives all events of the key.
 _EVENTS_PARTITIONS: Final = 6
 
 
@@ -25,7 +25,7 @@ class Topic:
     """A topic of the bus. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
     ``consumers`` are services that read the topic in a consumer group, and each has a dead-letter topic for it.
-    ``tailed_by`` are services that read only new messages, without a group, and skip unreadable ones. The number of
+    ``tailed_by`` are services that read the topic without a group and skip unreadable messages. The number of
     partitions of a live topic never changes, since keys would move to other partitions and lose their order.
     """
 

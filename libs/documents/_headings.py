@@ -19,7 +19,7 @@ def is_empty(cell: Any) -> bool:
 
 
 def is_heading(row: Sequence[Any]) -> bool:
-    """Returns whether the row contains column names. At most half of its cells can be empty.
+    """Returns whether the row contains only column names. At most half of its cells can be empty.
 
     A name is text other than a number, date or time. Consecutive years next to a name also count as names.
     """

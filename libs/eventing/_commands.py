@@ -241,7 +241,10 @@ class CommandRouter:
         return "done" if refused is None else "rejected"
 
     async def _decoded(self, command_type: type[Command], payload: bytes, context: CommandContext) -> Command:
-        """Decodes a command. A gateway of another version may accept a body that is invalid here."""
+        """Decodes a command. A gateway of another version may accept a body that is invalid here.
+
+        Raises ``ValidationFailed`` for such a body, and ``PoisonMessage`` if the payload isn't JSON.
+        """
         try:
             return command_type.decode(payload)
         except ValidationError as problem:

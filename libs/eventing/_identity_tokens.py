@@ -77,7 +77,7 @@ class IdentitySigner:
     def verify_call(self, token: str) -> Identity:
         """Returns the identity in the token of an internal call.
 
-        Raises ``AuthenticationFailed``, also if the token never expires.
+        Raises ``AuthenticationFailed``, also if the token has expired or contains no expiry time.
         """
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():

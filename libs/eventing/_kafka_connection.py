@@ -41,7 +41,7 @@ class KafkaConnection:
 
     @staticmethod
     def of(connection: "KafkaConnection | str") -> "KafkaConnection":
-        """Returns the connection that the settings describe. By default, it isn't encrypted or authenticated."""
+        """Returns the connection. A plain address becomes a connection without encryption or authentication."""
         return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
 
     @property
@@ -91,8 +91,7 @@ class KafkaConnection:
     async def refusal(self) -> str | None:
         """Tries to connect to the first broker.
 
-        Returns the reason if the connection is rejected, or None if it's accepted. aiokafka itself reports only that it
-        couldn't connect.
+        Returns the reason if that fails, or None if it succeeds. aiokafka itself reports only that it couldn't connect.
         """
         options = self.options()
         server = options.pop("bootstrap_servers").split(",")[0].strip()

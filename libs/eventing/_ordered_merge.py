@@ -48,8 +48,8 @@ class OrderedMerge(Generic[T]):
 
     All topics have the same number of partitions, and a key has the same partition number in each topic. A record waits
     while another partition with its number could contain an earlier record. The wait ends when that partition delivers
-    its next record, or if it was empty at most half a second before the waiting record was fetched. Therefore, a record
-    always precedes those that were published a second later.
+    its next record, or if it was known to be empty no earlier than half a second before the waiting record was fetched.
+    Therefore, a record always precedes those that were published a second later.
     """
 
     def __init__(self) -> None:

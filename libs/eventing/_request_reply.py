@@ -207,7 +207,7 @@ class Replies:
         try:
             return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
         except (ServiceUnavailable, PayloadCorrupt) as problem:
-            # A lookup returns the outcome with its payload. For other events, a failure isn't worthwhile.
+            # A lookup returns the outcome with its payload. Other events aren't worth failing for.
             _log.warning("event.payload_missing", event_id=received.envelope.id, problem=repr(problem))
             return None
 

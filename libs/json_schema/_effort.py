@@ -102,7 +102,7 @@ def _is_understood(schema: dict[str, Any], root: Any) -> bool:
 
 
 def _target(root: Any, reference: str) -> Any:
-    """Returns the schema that a reference points to, or None if the reference is an anchor and not a JSON pointer."""
+    """Returns the schema that a reference points to, or None if there's none or the reference isn't a JSON pointer."""
     pointer = unquote(reference.removeprefix("#"))
     if pointer and not pointer.startswith("/"):
         return None

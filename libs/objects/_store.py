@@ -76,7 +76,7 @@ class ObjectStore(Protocol):
         """Returns a URL from which anyone can download the object for ``seconds``, with these response headers.
 
         The URL's parameter ``x-label`` records what it's for; S3 servers ignore parameters that start with ``x-``.
-        Returns None if the store isn't reachable over HTTP. Doesn't check that the object exists.
+        Returns None for a store that isn't accessed over HTTP. Doesn't check that the object exists.
         """
 
     def entries(self, prefix: str = "") -> AsyncGenerator[Entry, None]:

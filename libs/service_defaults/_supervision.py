@@ -58,7 +58,7 @@ def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
-    """Runs a startup step. Returns true if it finishes, or false if a shutdown cancels it."""
+    """Runs a startup step, which a shutdown cancels. Returns whether it finished before a shutdown began."""
     stepping = asyncio.ensure_future(step)
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -317,7 +317,7 @@ def checked(answer: UpstreamResponse) -> bytes:
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
     """Converts an error response to an exception.
 
-    If an upstream rejects the service's own token, the service is misconfigured, so the caller gets a 5xx. With
+    If an upstream rejects the service's own token, one of the two is misconfigured, so the caller gets a 5xx. With
     ``judges_caller``, the upstream checks the caller's credentials, and its 401 is passed on.
     """
     if status != 401 or judges_caller:

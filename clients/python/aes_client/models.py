@@ -1306,10 +1306,9 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. If it's ``company_wide``, it also receives events of other users' private sessions.
+    """A webhook. If it's ``company_wide``, it receives events of all users' private sessions, which its creator sees.
 
-    Its creator can see those sessions, too. ``failing_since`` is the time of the first failed attempt since the last
-    success, or ``null``.
+    ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """
 
     id: str

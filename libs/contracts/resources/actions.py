@@ -55,7 +55,7 @@ class ResolveActionBody(StrictModel):
 class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
     """An answer to an action was accepted. Repeating an answer publishes this event again.
 
-    ``turn`` is the resulting state.
+    ``turn`` is the turn's resulting state.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"resumed": {"turn": Turn.EXAMPLES["queued"]}}

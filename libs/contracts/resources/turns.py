@@ -217,7 +217,7 @@ class Turn(WireModel):
 
 
 class TurnPage(ListPage):
-    """Internal: a page of turns, each with its agent."""
+    """Internal: a page of the turns of one agent."""
 
     turns: list[Turn]
 
@@ -327,7 +327,7 @@ TURN_ENDS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
 
 
 class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):
-    """A request to cancel a turn was accepted. ``turn.cancelled`` follows once the turn has ended."""
+    """A request to cancel a turn was accepted. The turn ended with ``turn.cancelled``, which precedes this event."""
 
     status: str = "cancelled"
 

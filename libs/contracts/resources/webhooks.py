@@ -89,7 +89,8 @@ class UpdateWebhookBody(StrictModel):
     description: str | None = Field(default=None, max_length=1000)
     status: Status | None = Field(
         default=None,
-        description="A webhook that is enabled again also receives the events it missed.",
+        description="A webhook that is enabled again also receives the events it missed, as far back as the timeline"
+        " goes.",
     )
 
 
@@ -107,10 +108,9 @@ class RotateWebhookBody(StrictModel):
 
 
 class Webhook(BaseModel):
-    """A webhook. If it's ``company_wide``, it also receives events of other users' private sessions.
+    """A webhook. If it's ``company_wide``, it receives events of all users' private sessions, which its creator sees.
 
-    Its creator can see those sessions, too. ``failing_since`` is the time of the first failed attempt since the last
-    success, or ``null``.
+    ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
