@@ -94,7 +94,7 @@ class SaidFile(FileBlock):
 
 
 class HistoryMessage(WireModel):
-    """A message in the initial history of a session.
+    """A message that a caller adds to the history of a session.
 
     An assistant message can request ``tool_calls``. A tool message contains the result of the earlier call
     ``tool_call_id``.
