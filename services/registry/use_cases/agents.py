@@ -32,7 +32,7 @@ class Agents:
     configurations: Configurations
 
     async def check_new(self, command: CreateAgent, context: CommandContext) -> None:
-        """Checks the configuration of a new agent. Raises ``InvalidConfiguration``."""
+        """Checks a new agent. Raises ``InvalidConfiguration``, or ``InvalidRequest`` if its ID isn't a UUID."""
         if not is_id(command.agent_id):
             raise InvalidRequest("Invalid agent_id. Use a UUID.")
         reject(agent_errors(command.agent))

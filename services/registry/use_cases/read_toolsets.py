@@ -57,7 +57,7 @@ class ReadToolsets:
     async def tools(self, caller: Identity, *, limit: int, offset: int) -> ToolPage:
         """Returns the built-in tools, followed by those of the company's toolsets.
 
-        Raises ``ServiceUnavailable`` if the runtime can't be asked for its tools.
+        Raises ``ServiceUnavailable`` if the runtime doesn't return its tools.
         """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:

@@ -125,8 +125,8 @@ class TurnLost(Exception):
 class TurnJournal(Protocol):
     """Records the loop's steps, each in a transaction that checks the turn's fencing token.
 
-    Asynchronous methods raise TurnLost. The final answer isn't recorded here, because the engine commits it with the
-    AgentReply, unless it doesn't match the output schema.
+    Asynchronous methods raise TurnLost. A final answer is only recorded here if it doesn't match the output schema.
+    Otherwise, the engine commits it with the AgentReply.
     """
 
     @property
@@ -185,7 +185,7 @@ class AgentReply:
     requested: tuple[ToolCall, ...] = ()
 
     def to_json(self) -> JsonObject:
-        """Returns the `response` object of an execute request: content, tool calls, citations and artifacts."""
+        """Returns the `response` object of a completed turn: content, tool calls, citations and artifacts."""
         made = [(each.call, each.result.status, each.result.output) for each in self.tool_calls]
         calls = [*made, *((call, "requested", None) for call in self.requested)]
         return {

@@ -122,9 +122,9 @@ class ChatModel(Protocol):
     async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
         """Returns the model's answer. If `on_text` is given, it receives the text in pieces as it's generated.
 
-        Retries 429, 5xx and timeouts with limited backoff, and honors Retry-After. Once `on_text` has received text,
-        the request isn't retried, because that would duplicate it. Raises ModelFailed, VisionNotSupported, ModelUnknown
-        or ModelNotConfigured.
+        The pieces, joined, are the answer's text. Retries 429, 5xx and timeouts with limited backoff, and honors
+        Retry-After. Once `on_text` has received text, the request isn't retried, because that would duplicate it.
+        Raises ModelFailed, VisionNotSupported, ModelUnknown or ModelNotConfigured.
         """
 
 
@@ -220,7 +220,7 @@ class NoPrices:
 
 @dataclass(frozen=True, slots=True)
 class TurnSpending:
-    """The usage of an ended turn, and the user, key and agent to whom it's attributed."""
+    """The usage of an ended turn, and the user, key, agent and model that it's attributed to."""
 
     usage: WireUsage
     attribution: Attribution

@@ -38,7 +38,9 @@ class ReadTurnStream:
         return turn
 
     async def events(self, session_id: str, turn_id: str, caller: Identity, *, after: int) -> Sequence[Received]:
-        """Returns the turn's events with a sequence number above ``after``, in order, if the caller may see the turn.
+        """Returns the turn's events with a sequence number above ``after``, in order.
+
+        Returns none if the caller may not see the turn.
 
         Events are only retained for days, but turns as long as their session. For an old turn, only its terminal event
         is returned, rebuilt from its row.

@@ -13,7 +13,10 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """Companies' session retention. ``default``, in days, applies to companies without their own setting."""
+    """Companies' session retention.
+
+    ``default``, in days, applies to companies without their own setting. If it's None, they keep sessions forever.
+    """
 
     open_retention: OpenRetention
     reads: RetentionReads

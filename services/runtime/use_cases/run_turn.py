@@ -49,7 +49,7 @@ class TurnContext:
 
 
 class SessionGone(Exception):
-    """The session was deleted while its turn was running."""
+    """The turn's session has been deleted."""
 
 
 class ConversationCache:

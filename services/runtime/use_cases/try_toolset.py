@@ -27,7 +27,7 @@ class TryToolset:
         return await self._connector(toolset).discover(Toolset.from_contract(caller.company_id, toolset))
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Calls the tool at most once. The tool's policies, such as retries, don't apply.
+        """Calls the tool at most once, without retries and without approval.
 
         Raises NotFound if the tool doesn't exist, and ValidationFailed if the arguments don't match its schema.
         """

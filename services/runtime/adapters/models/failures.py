@@ -114,7 +114,7 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
 
 
 class ErrorInBody(Exception):
-    """A response body that contains an error instead of an answer. `code` is usually an HTTP status, if there's one."""
+    """A response body that contains an error instead of an answer. `code` is usually an HTTP status, or None."""
 
     def __init__(self, error: Any) -> None:
         super().__init__(error_message(error))

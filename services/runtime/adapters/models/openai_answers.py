@@ -207,7 +207,7 @@ class StreamedCalls:
             add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
-        """Returns the call that a fragment continues, or None if the fragment starts a call."""
+        """Returns the call with this index. If the index is None, returns the call with this ID or the newest call."""
         if index is not None:
             return self._by_index.get(index)
         return self._of_id(call_id) or (self._calls[-1] if self._calls else None)
@@ -327,7 +327,7 @@ class StreamedAnswer:
 
     @property
     def complete(self) -> bool:
-        """Whether the server has signaled the end of the stream. If not, the connection broke."""
+        """Whether the server has signaled the end of the stream. If it never does, the connection broke."""
         return self._ended or bool(self._finish_reason)
 
     def take(self, data: bytes) -> str:

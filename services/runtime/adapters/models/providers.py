@@ -135,6 +135,6 @@ def _adapted(model: ChatModel) -> ChatModel:
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:
-    """Creates the HTTP session that all providers share, with at most `connections` kept-alive connections per host."""
+    """Creates the HTTP session that all providers share. It keeps at most `connections` open connections per host."""
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=connections, keepalive_timeout=30, ttl_dns_cache=60)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -80,7 +80,7 @@ def _response(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
-    """Returns the provider's original response with its reasoning and signatures, or None if it wasn't stored."""
+    """Returns the provider's original response with its reasoning and signatures, or None if none is usable."""
     kept = (message.provider_data or {}).get(_RESPONSE)
     try:
         [response] = theirs.ModelMessagesTypeAdapter.validate_python([] if kept is None else [kept])

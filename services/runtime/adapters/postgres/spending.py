@@ -36,7 +36,7 @@ async def settle(
 ) -> dict[str, TurnSpending]:
     """Stores and returns the usage and cost of turns that have just ended, by turn ID.
 
-    ``unrecorded`` contains each turn's usage since its last recorded step, or None.
+    ``unrecorded`` contains, by turn ID, usage that no recorded step includes, or None.
     """
     rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
     settled = {}

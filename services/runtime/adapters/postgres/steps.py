@@ -34,7 +34,7 @@ class PostgresSteps:
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
         """Records steps. Returns for each whether it's recorded.
 
-        It isn't if another worker has taken over the turn. A step that was already recorded counts as recorded.
+        It isn't if this worker no longer holds the turn. A step that was already recorded counts as recorded.
         """
         try:
             return await self._record(steps)

@@ -241,7 +241,7 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
     """Returns the newest messages of `history` within `longest` characters, starting with a user message.
 
     If the history is longer, tool calls and results get at most half of the space. An image or file counts as 4,000
-    characters. Messages are never cut. The question isn't part of the history.
+    characters. A message's text is never cut. The question isn't part of the history.
     """
     if sum(map(_size, history)) > longest:
         history = _with_newest_calls(history, longest // 2)
@@ -258,7 +258,7 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
 
 
 def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message]:
-    """Removes the oldest tool calls with their results, so that the rest fits within `longest` characters."""
+    """Removes the oldest tool calls and results, so that the remaining ones fit within `longest` characters."""
     kept: list[Message] = []
     results: list[Message] = []
     for message in reversed(history):

@@ -22,8 +22,8 @@ _MOST: Final = 200
 class InheritedArtifacts:
     """Wraps another SessionArtifacts and also finds the files of a fork's source sessions.
 
-    A fork doesn't copy files, so they're deleted with their own session. The source sessions are only searched if the
-    session doesn't have the file.
+    A fork doesn't copy files, so they're deleted with their own session. Lists and searches include the source
+    sessions. A single file is only looked up there if the session itself doesn't have it.
     """
 
     artifacts: SessionArtifacts

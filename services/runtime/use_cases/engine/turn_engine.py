@@ -97,7 +97,7 @@ class TurnEngine:
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
         """Starts a turn that this worker has claimed or is claiming. A newer claim fences off an older one.
 
-        After ``abandon``, no turn starts. Turns that this worker has claimed by then are taken over by other workers.
+        After ``abandon``, no turn starts. Other workers take over turns that this worker claims nevertheless.
         """
         if self._abandoned:
             return

@@ -58,9 +58,9 @@ class DeltaStream:
             claim.on_confirmed(self._release)
 
     def add(self, piece: str, step: int, follows: int) -> None:
-        """Adds a piece of the step's text. ``follows`` is the sequence number of the turn's latest event.
+        """Adds a piece of the step's text.
 
-        It's the same for all text of a step.
+        ``follows`` is the sequence number of the turn's latest event, which is the same for all text of a step.
         """
         if not piece:
             return
@@ -138,8 +138,8 @@ class DeltaStream:
 class DatabaseJournal:
     """Implements TurnJournal for one execution of a turn.
 
-    ``sequence`` is the number of the turn's latest event, because nobody else writes events while this worker holds the
-    turn. ``recorded`` are all of the turn's steps so far.
+    ``sequence`` is the number of the turn's latest event. It's counted here, since nobody else writes events while this
+    worker holds the turn. ``recorded`` are all of the turn's steps so far.
     """
 
     def __init__(

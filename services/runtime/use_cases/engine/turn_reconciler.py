@@ -24,7 +24,7 @@ _SOON_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """The reconciler's intervals and limits, in seconds. A turn fails after ``attempts`` lost executions.
+    """The reconciler's intervals and limits. Times are in seconds. A turn fails after ``attempts`` lost executions.
 
     A turn's own worker ends it at its deadline. If it doesn't, any worker may end the turn after another
     ``overdue_grace``.

@@ -141,7 +141,7 @@ class Ranking:
     def central(self, limit: int) -> list[Sentence]:
         """Returns a summary of the texts: at most `limit` sentences, in text order.
 
-        The first sentence of each section comes before sentences that share many words with the others.
+        It prefers the first sentence of each section, and then sentences that share many words with the others.
         """
         common = {word: count for word, count in self._frequency.items() if count > 1}
         opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}

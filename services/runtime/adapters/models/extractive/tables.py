@@ -40,7 +40,10 @@ def row_sentence(result: ToolResult) -> str:
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """Returns the arguments for `artifact_create`. The content is the tables found, or else the answer's text."""
+    """Returns the arguments for `artifact_create`. The content is the tables found, or else the answer's text.
+
+    A spreadsheet or CSV file only contains the first table.
+    """
     tables = [rows_of(result) for result in results if result.name == "table_query" and not result.is_error]
     ending = name.rsplit(".", 1)[1].lower()
     if ending in ("xlsx", "csv"):

@@ -64,7 +64,7 @@ def _compiled(tool: HttpTool) -> ConnectedTool:
 def _require_fixed_host(tool: HttpTool) -> None:
     """Rejects placeholders in the host.
 
-    The model may choose paths and values, but not the host, since it receives the headers and their secrets.
+    The model may choose paths and values, but not the host, which receives the headers and their secrets.
     """
     scheme, _, rest = tool.url.partition("://")
     host = rest.partition("?")[0].partition("#")[0].partition("/")[0]

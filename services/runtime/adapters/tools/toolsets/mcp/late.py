@@ -1,4 +1,4 @@
-"""Imports the MCP connector on first use, since importing its SDK would make startup a fifth slower."""
+"""Imports the MCP connector on first use, since its SDK would add a fifth to the imports at startup."""
 
 import asyncio
 from importlib import import_module

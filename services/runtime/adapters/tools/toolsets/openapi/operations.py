@@ -21,7 +21,7 @@ _LARGEST_OF_ALL: Final = 3_000_000
 def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
     """Returns the document's tools. If `chosen` is set, returns only the tools for these operations.
 
-    An operation that can't become a tool is omitted if it wasn't chosen. Otherwise, raises JobRefused.
+    Operations that can't become tools are omitted. Raises JobRefused if one of them was chosen, or if no tool remains.
     """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]
