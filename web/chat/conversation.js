@@ -87,7 +87,7 @@ export class Conversation {
   }
 }
 
-/** Sorts turns by their messages. Turns without a known message come last. */
+/** Sorts turns by the times of their messages. Turns without a known message come last. */
 function byTime({ at: a }, { at: b }) {
   if (a === b) return 0;
   return b === null || (a !== null && a < b) ? -1 : 1;

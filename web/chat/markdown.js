@@ -135,7 +135,7 @@ function link(address, children) {
   return element("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
 }
 
-// Matches non-ASCII characters except letters.
+// The names of the characters from U+00A0 to U+00BF, in order. `SIGNS` lists further names with their characters.
 const LATIN =
   "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil " +
   "sup1 ordm raquo frac14 frac12 frac34 iquest";

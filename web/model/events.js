@@ -85,7 +85,8 @@ export function found(events, { text, failures }) {
 
 /**
  * Reads the newest events of the timeline. Resolves to `{events, next, isCut, before}`: `events`, oldest first; `next`,
- * the position to follow from; and `isCut`, whether there are older events. To read these, continue with `before`.
+ * the position to follow from; and `isCut`, whether `pages` ended the reading. To read older events, continue
+ * with `before`.
  *
  * `page(query)` reads a page of `GET /events/`. Pages are read backwards until the beginning, or until
  * `isEnough(events)`, whose events are newest first. A page may be empty although more follow, so at most `pages` are

@@ -25,7 +25,7 @@ function base(kind, id, events) {
   };
 }
 
-/** Returns when the event's command was sent. For other causes, there's no time that the event waited. */
+/** Returns when the event's command was sent, or null if the event isn't a command's outcome. */
 function commandOf(event, moment) {
   const sent = timeOfId(event.causation_id);
   const isOutcome = /\.(created|updated|deleted|rejected|accepted|queued)$/.test(event.type);

@@ -96,7 +96,7 @@ class IdempotencyStore(Protocol):
 
 
 class Timeline(Protocol):
-    """Reads the company's numbered log of events. Every method raises ``ServiceUnavailable`` if the log is unreachable.
+    """Reads companies' numbered logs of events. Every method raises ``ServiceUnavailable`` if the log is unreachable.
 
     A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
     has seen every earlier event.

@@ -205,8 +205,9 @@ class TurnStream:
         return _NO_TEXT if event.envelope.sequence <= self._recorded_through else None
 
     def _reply(self, event: Received) -> dict[str, Any] | None:
-        """Returns the reply in the event. A citation's reply is recorded right after it, so it may not have arrived
-        (None).
+        """Returns the reply in the event.
+
+        For a citation, returns the reply recorded right after it, or None if that hasn't arrived yet.
         """
         sequence = event.envelope.sequence
         while event.envelope.type == CitationAdded.TYPE:

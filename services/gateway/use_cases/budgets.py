@@ -23,8 +23,8 @@ class Budgets:
     async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
         """Returns the command that creates a budget.
 
-        Raises ``ValidationFailed`` for another company's user or key. Raises ``ServiceUnavailable`` if the usage of the
-        current day or month can't be read.
+        Raises ``ValidationFailed`` for a user or key that the company doesn't have. Raises
+        ``ServiceUnavailable`` if the usage of the current day or month can't be read.
         """
         owner_id = await self._owner(company_id, body)
         if body.period == "total":

@@ -85,7 +85,7 @@ class CommandDispatcher:
         command: type[Command],
         make: Make,
     ) -> AsyncIterator[Replies]:
-        """Sends the command, unless its upstream already has it, and yields the events that reply to it."""
+        """Sends the command, unless its upstream already has it, and yields its replies."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation doesn't include the {command.TOPIC.owner} service.")
         company_id = write.identity.company_id

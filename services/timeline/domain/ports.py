@@ -14,7 +14,7 @@ from services.timeline.domain.webhooks import Webhook, WebhookSecret
 
 
 class Timeline(Protocol):
-    """Reads the company's numbered log of events.
+    """Reads companies' numbered logs of events.
 
     A company's positions have no gaps, and events are stored in the order of their positions. So a reader at a position
     has seen every earlier event.
@@ -184,7 +184,8 @@ class WebhookQueue(Protocol):
     ) -> bool:
         """Stores the outcomes of attempts, and lets the chains continue.
 
-        Disables the webhook if it has failed for too long. Returns False if another worker has the webhook now.
+        Disables the webhook if its endpoint is gone (410) or it has failed for too long. Returns False if another
+        worker has the webhook now.
         """
 
 
@@ -231,7 +232,7 @@ class DeliveryMetrics(Protocol):
 
 class WebhookClient(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Makes one attempt. If there's no response within the timeout, returns an answer without a status."""
+        """Makes one attempt within the timeout. If it fails without a response, returns an answer without a status."""
 
     async def refusal(self, url: str) -> str | None:
         """Returns the reason why the URL mustn't be called, or None if it may be. Doesn't call it."""

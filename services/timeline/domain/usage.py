@@ -1,4 +1,4 @@
-"""A company's usage, which is the hourly total of its ended turns."""
+"""A company's usage: hourly totals of its ended turns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class UsageSum:
     def item(self) -> UsageItem:
         """Converts the group for the reply.
 
-        Contains only the fields by which usage is grouped, with null for unknown values.
+        Leaves out the grouping fields by which usage isn't grouped. Unknown values are null.
         """
         group = {
             name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()

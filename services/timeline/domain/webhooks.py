@@ -36,8 +36,9 @@ class WriterRevoked(AuthenticationFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """A user's endpoint. ``key_id``: the API key with which it was created. If the key is revoked, the webhook is
-    disabled.
+    """A user's endpoint. If the API key ``key_id`` is revoked, the webhook is disabled.
+
+    The key is the one with which the webhook was created or last enabled again, or that key's successor.
 
     It receives the events that its creator can see: all of the company's with ``sees_company``, or else all except
     those of other users' private sessions. ``failing_since``: when the current failures began, or None if there are

@@ -29,7 +29,7 @@ function WebhookList() {
       <${PageHead} title="Webhooks">
         ${allows("webhooks:write") && html`<button class="button primary" onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New webhook</button>`}
       <//>
-      <p class="lead">Webhooks send events to your address as they happen. Events are signed, sent in order per subject, and retried until the address responds.</p>
+      <p class="lead">Webhooks send events to your address as they happen. Events are signed, sent in order per subject, and retried after failures.</p>
       <${Problem} of=${problem} />
       ${page && html`
         <${DataTable} label="Webhooks" items=${page.webhooks} keyOf=${({ id }) => id} columns=${COLUMNS} empty="No webhooks yet." />

@@ -113,7 +113,7 @@ def rendered(outcome: Received, name: str | None = None, *, location: str | None
 
 
 def results_in(received: Received) -> bytes:
-    """Returns the ``reply`` of a bulk operation as JSON. Leaves out fields for errors that didn't occur."""
+    """Returns the ``reply`` of a bulk operation as JSON. Leaves out the errors of files that succeeded."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
     for result in reply.get("results", ()):
         error = result.pop("error", None)

@@ -78,7 +78,10 @@ class Submission:
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 
     async def new(self, command: type[Command], make: Make) -> Received:
-        """Creates an entity. ``make`` builds the command from the entity's ID, and isn't called again for a retry."""
+        """Creates an entity. ``make`` builds the command from the entity's ID.
+
+        A retry calls ``make`` again only if the upstream doesn't have the command.
+        """
         return await self.commands.create(self.write, command, make)
 
 

@@ -87,7 +87,7 @@ class Authentication:
         return principal
 
     async def count(self, principal: Principal) -> None:
-        """Counts one request. Raises ``RateLimited`` if a rate limit is exceeded."""
+        """Counts one request. Raises ``RateLimited`` above a rate limit, or if the overloaded gateway rejects it."""
         await self._rates.take_of_key(principal.identity.key_id, principal.rate_limit)
         await self._load.admit(principal.identity.company_id)
         await self._rates.take(principal.identity.company_id, REQUESTS)

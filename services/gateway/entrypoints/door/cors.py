@@ -73,7 +73,7 @@ class CrossOriginMiddleware(CORSMiddleware):
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
         """Returns the response to a preflight request, or None for other requests.
 
-        Raises ``PermissionDenied`` if no operation at this path accepts public keys.
+        Raises ``PermissionDenied`` if the origin is only a public key's, and no operation at this path accepts the key.
         """
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None

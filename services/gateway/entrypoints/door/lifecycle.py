@@ -41,7 +41,7 @@ class InFlightRequests:
 
 
 class DisconnectWatcher:
-    """Cancels a request's task if the client closes the connection. While watching, it keeps the task in ``tasks``.
+    """Keeps a request's task in ``tasks`` while it runs, and cancels it if the client closes the connection.
 
     Watching starts one second after the request has been read, because most requests finish sooner. Multipart uploads
     aren't watched: a disconnect is noticed while their body is read and forwarded.

@@ -87,8 +87,8 @@ class TransferProxy:
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
         """Forwards a multipart form to the upstream as it arrives. Returns the upstream's reply.
 
-        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` for a larger one, and ``RateLimited`` if
-        the caller has too many transfers in progress.
+        Raises ``UnsupportedMediaType`` for another kind of body, ``TooLarge`` if it exceeds the limit, and the errors
+        of ``permit``.
         """
         try:
             async with self.permit(caller.identity.company_id):

@@ -81,7 +81,7 @@ class UploadStream:
     async def stop(self) -> None:
         """Stops forwarding.
 
-        Reads and discards part of the rest, because a client that is still sending wouldn't get the response.
+        Reads and discards part of the rest. Otherwise, a client that is still sending wouldn't get the response.
         """
         if self._stopped:
             return

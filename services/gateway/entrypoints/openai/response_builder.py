@@ -159,8 +159,8 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. If its text isn't part of the reply, the item has no content, so that clients don't
-        show it.
+        """Ends the open message. If its text isn't part of the reply, the response's item has no content, so that
+        clients don't join it to the reply.
 
         ``value``: the JSON value in the text, which some models wrap in a code fence.
         """

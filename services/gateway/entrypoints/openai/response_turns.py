@@ -113,9 +113,9 @@ class ResponseTurns:
         return self.caller.identity
 
     async def begin(self, body: CreateResponse, *, stream: bool) -> BegunResponse:
-        """Prepares a response, whose turn starts when its events are read.
+        """Begins a response. Answers are submitted immediately, but a new turn starts only when its events are read.
 
-        Raises errors that can be detected before that.
+        Raises errors that can be detected before the turn starts.
         """
         body.check()
         if body.previous_response_id is not None or body.conversation is not None:
@@ -224,7 +224,7 @@ class ResponseTurns:
     ) -> AsyncGenerator[StreamedEvent | None, None]:
         """Starts the turn and yields its events.
 
-        It runs in a fork of the session if the previous response has a successor.
+        It runs in a fork of the session if the previous response has a successor, or if this response isn't stored.
         """
         previous = place.previous
         position = None if previous is None else previous.position + 1
@@ -340,7 +340,7 @@ class ResponseTurns:
         ends.
 
         The session of an unstored response is deleted before the last event. It's also deleted if the client
-        ``has_left``: nobody can read the response any more, so its turn needn't continue.
+        ``has_left``, which cancels the turn, because nobody can read the response any more.
         """
         try:
             async with aclosing(self._made(begun)) as events:

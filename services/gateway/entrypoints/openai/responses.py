@@ -125,7 +125,7 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 @router.delete("/{response_id}")
 async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
-    """Deletes a response by deleting its session. Raises ``Conflict`` if the session contains other responses."""
+    """Deletes a response with its session. Raises ``Conflict`` if it's part of a conversation."""
     name = ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
     page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)

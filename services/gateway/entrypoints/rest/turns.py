@@ -176,7 +176,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     description=TURN_EVENTS,
     responses={
         200: {"description": "The turn's events.", "content": _STREAM},
-        204: {"description": "There are no events after `Last-Event-ID`."},
+        204: {"description": "`Last-Event-ID` is the turn's last event."},
         **errors(400, 404),
     },
 )

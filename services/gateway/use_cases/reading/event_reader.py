@@ -220,7 +220,7 @@ class EventReader:
     ) -> AsyncGenerator[Sequence[Message], None]:
         """Yields batches of messages.
 
-        An empty batch means that the stored events or a silence have ended without any.
+        An empty batch reports the order's position: after the stored events, a page without a match, or a silence.
         """
         if has_past:
             # Doesn't join the feed yet: the reader's queue would overflow while old events are read.

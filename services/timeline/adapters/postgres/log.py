@@ -158,7 +158,8 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
     """Returns the statement that stores events created at these times.
 
-    It looks for duplicates only from the earliest creation on, because no event is stored before it's created.
+    If all times are known, it looks for duplicates only from the earliest one on, because no event is stored before
+    it's created.
     """
     known = [moment for moment in made if moment is not None]
     first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min

@@ -69,7 +69,7 @@ class PostgresTimeline:
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
         """Reads a page backwards.
 
-        Examines at most 5,000 events, like ``page``. Events are never added below a position.
+        Examines at most 5,000 events, like ``page``. Events are never added below the newest position.
         """
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}

@@ -137,7 +137,10 @@ class Running extends Talk {
     }
   }
 
-  /** Reads messages and events since the last read, or only the end of very many. Returns how far it got. */
+  /**
+   * Reads messages and events since the last read, or only the end of very many. Returns the position from which to
+   * follow events, or null if the key may not read them.
+   */
   async load() {
     const { signal } = this.abort;
     // The user's own message may be among the new ones, but it's only recognized once it's accepted.

@@ -108,7 +108,7 @@ export function useKnowledgeBase(id) {
     };
   }, [id]);
   const runs = value && ["pending", "running"].includes(value.status);
-  // Polls less often if there are events. A stuck ingestion doesn't publish any, so polling is still needed.
+  // Polls less often if the key may read events. A stuck ingestion doesn't publish any, so polling is still needed.
   const pause = allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS;
   useLookAgain(refresh, runs ? pause : null, [value]);
   return { knowledgeBase: value, problem, refresh, set };
