@@ -33,7 +33,7 @@ _AT: Final = "%(begin)s::timestamptz + n * %(step)s::interval"
 def _each(name: str, number: str) -> str:
     """Returns SQL that yields, for one session ``n`` after the other, the numbers below ``number`` as ``name``.
 
-    A join of two series could return rows in another order, which would write the pages of an index again and again.
+    A join of two series could return rows in another order, which would write the pages of an index repeatedly.
     """
     return f"""
         generate_series(%(first)s::bigint * {number}, (%(last)s + 1)::bigint * {number} - 1) place,

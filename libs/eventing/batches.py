@@ -42,7 +42,7 @@ class BatchHandler(Protocol[T]):
     """Stores the content of records. Every method can be called again for records that weren't stored."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """Returns the next offset to read of each partition of which records were stored."""
+        """Returns the next offset to read of each partition from which records were stored."""
 
     def read(self, record: Record) -> T | None:
         """Decodes the record. Returns None if it contains nothing to store.
@@ -184,7 +184,7 @@ class BatchConsumer(GroupMember, Generic[T]):
     async def _fetch(self, waiting: BufferedRecord[_Content[T]], item: T) -> None:
         """Fetches the payload of a record.
 
-        Meanwhile, the partitions with the same number wait, and the others continue.
+        Until it arrives, the partitions with the same number wait, and the others continue.
         """
         content = waiting.value
         async with self._fetches:

@@ -100,7 +100,7 @@ def problem_of(acknowledged: "Future[None]") -> Exception | None:
 
 
 class Assignment(Protocol):
-    """Receives changes of a consumer's partitions. The group's rebalance waits for both methods."""
+    """Receives changes to a consumer's partitions. The group's rebalance waits for both methods."""
 
     async def assigned(self, partitions: frozenset[Partition]) -> None: ...
 

@@ -170,7 +170,7 @@ class _Partial:
             except (FileNotFoundError, FileExistsError):
                 # A deletion has just removed the empty directory, or another put has created it.
                 if not left:
-                    raise StoreUnavailable("the object's directory is removed again and again") from None
+                    raise StoreUnavailable("the object's directory keeps being removed") from None
         # The file is closed last. Without its lock, it would be removed as abandoned.
         self._file.close()
         if durable:

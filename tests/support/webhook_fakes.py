@@ -349,7 +349,7 @@ class FakeEndpoints:
             await asyncio.sleep(0)
             if url in self.hanging:
                 await self.let_go.wait()
-                return Answer(None, "no answer within 15 seconds")
+                return Answer(None, "no response within 15 seconds")
             status = self.answer(received)
             return Answer(status, "answered" if status is not None else "the host can't be reached")
         finally:

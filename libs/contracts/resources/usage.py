@@ -1,4 +1,4 @@
-"""Usage reports: totals over finished turns."""
+"""Usage reports: totals across finished turns."""
 
 from enum import StrEnum
 

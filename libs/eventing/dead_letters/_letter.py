@@ -53,7 +53,7 @@ class DeadLetter:
 
     @property
     def company_id(self) -> str | None:
-        """Returns the ID of the message's company, or None if the headers specify none or several."""
+        """Returns the ID of the message's company, or None if the headers don't specify exactly one."""
         named = {value for name, value in self.headers if name == "ce_companyid"}
         return named.pop().decode(errors="replace") or None if len(named) == 1 else None
 

@@ -17,7 +17,7 @@ _DEADLINE_SECONDS = 4.0
 
 
 class HttpDocuments:
-    """Reads the texts of documents from ingestion, which indexes them. Raises ``ServiceUnavailable``."""
+    """Reads the texts of documents from the ingestion service, which indexes them. Raises ``ServiceUnavailable``."""
 
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls

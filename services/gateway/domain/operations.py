@@ -40,7 +40,10 @@ def view_of(reader: Identity) -> OperationsView:
 
 
 def replay_view_of(writer: Identity) -> OperationsView:
-    """Returns which dead letters the caller may replay, as a view. Raises ``PermissionDenied`` if there are none."""
+    """Returns which dead-lettered messages the caller can replay, as a view.
+
+    Raises ``PermissionDenied`` if there are none.
+    """
     if writer.allows(Scope.INSTALLATION_WRITE):
         return OperationsView(None)
     if writer.allows(Scope.COMPANY_WRITE):
@@ -53,7 +56,7 @@ def letter_id(topic: str, offset: int) -> str:
 
 
 def parse_letter_id(text: str) -> tuple[str, int]:
-    """Parses a dead letter's ID into its topic and offset. Raises ``NotFound`` for an invalid ID."""
+    """Parses a dead-lettered message's ID into its topic and offset. Raises ``NotFound`` for an invalid ID."""
     found = _ID.fullmatch(text)
     if found is None:
         raise no_such_letter()
@@ -61,5 +64,8 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 
 def no_such_letter() -> NotFound:
-    """Returns the error for a missing dead letter. It's the same for another company's, so that it reveals nothing."""
+    """Returns the error for a missing dead-lettered message.
+
+    It's the same for another company's message, so that it reveals nothing.
+    """
     return NotFound("There is no dead-lettered message with this ID.")

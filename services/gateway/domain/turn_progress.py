@@ -39,7 +39,7 @@ async def typed_events(
 ) -> AsyncGenerator[TurnProgress | None, None]:
     """Parses the events that an ``EventReader`` yields for a turn.
 
-    Passes on ``None``, which stands for a keep-alive.
+    Passes on ``None``, which signals a keep-alive.
     """
     async with aclosing(events):
         async for streamed in events:

@@ -14,7 +14,7 @@ from services.gateway.use_cases.principals import Principals
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Applies changes of credentials to caches and open streams.
+    """Applies changes to credentials to caches and open streams.
 
     A public key is identified by its agent or connection.
     """

@@ -57,7 +57,7 @@ class Rates:
     """Limits the rates of requests and turns.
 
     Each gateway takes tokens in blocks, and fetches the next block early, so that requests rarely wait. While the
-    database is unreachable, each gateway enforces the keys' limits by itself, and doesn't enforce the companies' rates.
+    database is unreachable, each gateway enforces the keys' limits alone, and doesn't enforce the companies' rates.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:

@@ -35,7 +35,7 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Returns a vector for each of the ``texts``, in order. Safe to repeat.
+        """Returns a vector for each of the ``texts``, in order. Safe to retry.
 
         Raises ``EmbeddingRefused`` if a text has no content, ``EmbeddingUnavailable`` after the adapter's own retries,
         and ``DimensionsMismatch``.

@@ -37,7 +37,7 @@ class HttpWebhookClient:
             async with self._opened().post(target, data=body, headers=headers, allow_redirects=False) as response:
                 return Answer(response.status, await _beginning(response))
         except TimeoutError:
-            return Answer(None, f"no answer within {self._seconds:g} seconds")
+            return Answer(None, f"no response within {self._seconds:g} seconds")
         except (UnusableUrl, AddressRefused) as problem:
             return Answer(None, f"refused: {problem}")
         except aiohttp.ClientConnectorError as problem:

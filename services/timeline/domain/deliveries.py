@@ -40,7 +40,7 @@ class Delivery:
     """The delivery of an event to a webhook.
 
     A chain's deliveries are sent one at a time. All events of the same subject form a chain, while each test and each
-    redelivery has a chain of its own. ``next_attempt_at`` is None while an earlier delivery of the chain is pending.
+    redelivery has its own chain. ``next_attempt_at`` is None while an earlier delivery of the chain is pending.
     """
 
     id: str

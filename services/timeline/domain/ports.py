@@ -94,7 +94,7 @@ class WebhookWriter(Protocol):
         """Adds a test delivery, which is due even if the webhook is pausing after failures."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
-        """Makes a delivery due now, in a chain of its own. If it was pending, it no longer blocks its former chain.
+        """Makes a delivery due now, in a separate chain. If it was pending, it no longer blocks its former chain.
 
         It's due even if the webhook is pausing after failures. Returns None if there's no such delivery.
         """

@@ -66,7 +66,7 @@ async def test_redirects_are_not_followed(receiver: Receiver) -> None:
 
 async def test_a_receiver_that_hangs_has_its_time(receiver: Receiver) -> None:
     receiver.hanging.add("/hook")
-    assert await post(receiver.url(), seconds=0.2) == Answer(None, "no answer within 0.2 seconds")
+    assert await post(receiver.url(), seconds=0.2) == Answer(None, "no response within 0.2 seconds")
 
 
 async def test_an_answer_whose_body_comes_too_slowly_has_its_status(receiver: Receiver) -> None:

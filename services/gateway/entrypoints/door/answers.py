@@ -63,7 +63,7 @@ class LargeAnswer(Response):
     """A response that is compressed for callers that accept compression.
 
     Its size can't reveal secrets to a web page (the BREACH attack), because credentials are headers, which browsers
-    never add by themselves.
+    never add on their own.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

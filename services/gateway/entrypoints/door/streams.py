@@ -52,7 +52,7 @@ async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], b
 
 
 def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
-    """Joins events into chunks of at most 256 KiB. A larger event becomes a chunk of its own."""
+    """Joins events into chunks of at most 256 KiB. A larger event becomes a separate chunk."""
     piece: list[bytes] = []
     size = 0
     for event in events:

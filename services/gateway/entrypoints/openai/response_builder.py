@@ -287,7 +287,7 @@ class _Text:
 
 
 def after(events: list[Json], number: int) -> list[Json]:
-    """Returns the events with numbers above ``number``. Of a text that was partly sent, returns the rest."""
+    """Returns the events with numbers above ``number``. If part of a text was sent, returns only the rest."""
     left = []
     for event in events:
         beyond = event["sequence_number"] - number

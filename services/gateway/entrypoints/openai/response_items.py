@@ -77,7 +77,7 @@ def tool_call_item(item_id: str, tool: str, arguments: Json, output: str | None,
 
 
 def history_items(message_id: str, role: str, blocks: Sequence[Json]) -> list[Json]:
-    """Converts a message of a session's history into items. Calls and their results become items of their own."""
+    """Converts a message of a session's history into items. Calls and their results become separate items."""
     said = [block for block in blocks if block.get("type") not in ("tool_call", "tool_result")]
     calls = [block for block in blocks if block.get("type") == "tool_call"]
     results = [block for block in blocks if block.get("type") == "tool_result"]

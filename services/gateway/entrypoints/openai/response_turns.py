@@ -1,4 +1,4 @@
-"""Starts, answers and follows the turns that responses stand for."""
+"""Starts, answers and follows the turns of responses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

@@ -72,7 +72,7 @@ def _payload(letter: DeadLetter) -> dict[str, Any]:
     if letter.original_position is not None:
         return _not_shown("It was too large to be stored here. A replay reads it from its original topic.")
     if len(letter.value) > _LARGEST:
-        return _not_shown(f"It is larger than {_LARGEST // 1024} KiB.")
+        return _not_shown(f"It's larger than {_LARGEST // 1024} KiB.")
     try:
         value = orjson.loads(letter.value)
     except orjson.JSONDecodeError:

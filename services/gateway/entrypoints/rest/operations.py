@@ -1,4 +1,4 @@
-"""Serves ``/operations/…``: health, consumer lag, failures and dead letters."""
+"""Serves ``/operations/…``: health, consumer lag, failures and dead-lettered messages."""
 
 import base64
 import binascii

@@ -48,7 +48,7 @@ _NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
 class PostgresCollectionReader:
-    """Reads committed collections with totals over their files."""
+    """Reads committed collections with totals across their files."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

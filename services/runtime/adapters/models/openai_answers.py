@@ -248,11 +248,11 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     try:
         body = read_json(payload, nan_as_null=True)
     except NotJson as error:
-        raise NotAnAnswer("the answer isn't JSON") from error
+        raise NotAnAnswer("the response isn't JSON") from error
     choice = _choice(body)
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise NotAnAnswer("the answer doesn't contain a message")
+        raise NotAnAnswer("the response doesn't contain a message")
     try:
         calls = decode_calls(_objects(message.get("tool_calls")))
     except ArgumentsUnreadable as error:
@@ -267,10 +267,10 @@ def _choice(body: Any) -> JsonObject:
     if (refusal := error_in(body)) is not None:
         raise ErrorInBody(refusal)
     if not isinstance(body, dict):
-        raise NotAnAnswer("the answer isn't a JSON object")
+        raise NotAnAnswer("the response isn't a JSON object")
     choices = _objects(body.get("choices"))
     if not choices:
-        raise NotAnAnswer("the answer doesn't contain any choices")
+        raise NotAnAnswer("the response doesn't contain any choices")
     return choices[0]
 
 
@@ -338,11 +338,11 @@ class StreamedAnswer:
         try:
             chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
         except NotJson as error:
-            raise NotAnAnswer("a chunk of the answer isn't JSON") from error
+            raise NotAnAnswer("a chunk of the response isn't JSON") from error
         if (refusal := error_in(chunk)) is not None:
             raise ErrorInBody(refusal)
         if not isinstance(chunk, dict):
-            raise NotAnAnswer("a chunk of the answer isn't a JSON object")
+            raise NotAnAnswer("a chunk of the response isn't a JSON object")
         choices = _objects(chunk.get("choices"))
         # Moonshot reports usage within the choice.
         for holder in (*choices[:1], chunk):
@@ -374,7 +374,7 @@ class StreamedAnswer:
     def answer(self) -> ModelAnswer:
         """Returns the assembled answer. Raises NotAnAnswer if no chunk contained a choice."""
         if not self._begun:
-            raise NotAnAnswer("the answer doesn't contain any choices")
+            raise NotAnAnswer("the response doesn't contain any choices")
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
         data = finished_provider_data(self._provider_data)

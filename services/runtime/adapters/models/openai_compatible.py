@@ -269,7 +269,7 @@ class _Attempt:
         self._take(gathered, b"".join(begun), on_text)
         self._emit(gathered.finish(), on_text)
         if not gathered.complete:
-            raise NotAnAnswer("the answer was cut off")
+            raise NotAnAnswer("the response was cut off")
         return gathered.answer()
 
     def _take(self, gathered: StreamedAnswer, line: bytes, on_text: OnText) -> None:
@@ -287,5 +287,5 @@ class _Attempt:
         async for piece in response.content.iter_any():
             size += len(piece)
             if size > self._model.largest_answer_bytes:
-                raise self._model.failed("the answer exceeds the maximum size")
+                raise self._model.failed("the response exceeds the maximum size")
             yield piece

@@ -41,7 +41,7 @@ class WebhookAttempts:
 
     def _readable(self, claimed: ClaimedWebhook) -> list[str]:
         if self._cipher is None or not claimed.secrets:
-            raise SecretUnreadable("AES_SECRETS_KEY is not set")
+            raise SecretUnreadable("AES_SECRETS_KEY isn't set")
         newest, *earlier = claimed.secrets
         found = [self._cipher.decrypt(newest.ciphertext, place=newest.place)]
         for secret in earlier:
