@@ -1,7 +1,7 @@
 """Converts validation errors into errors that callers can act on."""
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
@@ -9,7 +9,10 @@ from pydantic_core import ErrorDetails
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed, invalid_field, validation_message
 
-_MOST_DETAILS: Final = 50
+MOST_DETAILS: Final = 50
+# Errors are compared with each other, and a body can contain tens of thousands.
+_MOST_ERRORS: Final = 200
+_LONGEST_NAME: Final = 200
 
 
 def required_object(values: Any) -> dict[str, Any]:
@@ -21,8 +24,8 @@ def required_object(values: Any) -> dict[str, Any]:
 
 def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> ValidationFailed:
     """Converts Pydantic's validation errors for a body."""
-    found = [_detail(error, values, model) for error in problem.errors(include_url=False, include_input=False)]
-    details = _without_noise(found)[:_MOST_DETAILS]
+    errors = problem.errors(include_url=False, include_input=False)[:_MOST_ERRORS]
+    details = _without_noise([_detail(error, values, model) for error in errors])[:MOST_DETAILS]
     first = details[0]
     place = ".".join(str(part) for part in first.loc)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
@@ -30,9 +33,14 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
     return ValidationFailed(f"Invalid body: {where}{first.message}{more}.", details=details)
 
 
+def shortened(loc: Iterable[int | str]) -> list[str | int]:
+    """Shortens the names in a location. They come from the caller and can be as long as the body."""
+    return [part if isinstance(part, int) else part[:_LONGEST_NAME] for part in loc]
+
+
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
     return ErrorDetail(
-        loc=_place(error["loc"], values, error["type"]),
+        loc=shortened(_place(error["loc"], values, error["type"])),
         type=error["type"],
         message=validation_message(error)[:500],
         hint=_hint(error, model),

@@ -121,7 +121,8 @@ def _checked(fields: dict[str, str]) -> Envelope:
 class Message(BaseModel):
     """The payload of a message on the bus. Unknown fields are ignored, so that contracts can gain fields."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # Tracebacks in logs contain the texts of errors, which would otherwise quote the payload.
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     TYPE: ClassVar[str]
     TOPIC: ClassVar[Topic]

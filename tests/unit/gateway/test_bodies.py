@@ -1,5 +1,7 @@
 """Accepted bodies, and the errors for others."""
 
+import json
+
 import pytest
 
 from libs.contracts.errors import InvalidRequest, ServiceError, UnsupportedMediaType, ValidationFailed
@@ -46,6 +48,14 @@ def test_a_nul_character_is_named_by_its_place() -> None:
     with pytest.raises(ValidationFailed) as problem:
         parse_json('{"a": ["fine", "not \\u0000"]}')
     assert [detail.loc for detail in problem.value.details or []] == [["a", 1]]
+
+
+def test_the_report_of_nul_characters_is_bounded() -> None:
+    with pytest.raises(ValidationFailed) as problem:
+        parse_json(json.dumps({"n" * 1000: ["\0"] * 1000}))
+    details = problem.value.details or []
+    assert len(details) == 50
+    assert details[0].loc == ["n" * 200, 0]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed, invalid_field
+from libs.contracts.findings import MOST_DETAILS, shortened
 
 MAX_DEPTH: Final = 64
 _MAX_INTEGER: Final = 2**63 - 1
@@ -73,8 +74,8 @@ def _check(value: Any, path: list[str | int], found: list[ErrorDetail]) -> None:
 
 
 def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -> None:
-    if "\0" in text:
-        place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in loc]
+    if "\0" in text and len(found) < MOST_DETAILS:
+        place = [part.replace("\0", "\ufffd") if isinstance(part, str) else part for part in shortened(loc)]
         message = "the text contains a NUL character"
         found.append(ErrorDetail(loc=place, type="null_character", message=message, hint="remove it"))
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
