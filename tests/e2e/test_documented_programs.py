@@ -140,7 +140,7 @@ def test_moving_an_export(origin: str, stack: RunningStack, tmp_path: Path) -> N
     shutil.copytree(ROOT / "examples" / "migrations", tmp_path / "examples" / "migrations")
     command = blocks(DOCS / "how-to" / "migrating" / f"from-{origin}.md", "bash")
     own = replaced(command, {"python examples": f"{sys.executable} examples"})
-    assert "moved" in output_of(["bash", "-euc", own], stack, tmp_path)
+    assert "Moved" in output_of(["bash", "-euc", own], stack, tmp_path)
 
 
 @pytest.mark.slow(covered_by="integration/runtime/toolsets/test_examples.py::test_the_http_toolset")

@@ -56,7 +56,7 @@ async def moved_twice(
     entries = json.loads(ledger.read_text())
     before = await counted(api)
     again = await run(stack, key, script, export, *options)
-    assert "moved " not in again
+    assert "Moved " not in again
     # Also when the ledger was lost, as long as the service remembers the keys.
     ledger.unlink()
     await run(stack, key, script, export, *options)

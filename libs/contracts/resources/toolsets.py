@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from libs.contracts.errors import ErrorDetail
 from libs.contracts.messages import BodyCommand, Command, Event
@@ -109,6 +109,9 @@ ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
 
 class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
     """The body of ``POST /toolsets/``. ``type`` determines the other fields."""
+
+    # Headers may contain credentials, which tracebacks in logs must not quote.
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {

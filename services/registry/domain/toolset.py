@@ -14,6 +14,9 @@ from libs.contracts.resources.toolsets import (
     ConnectedTool,
     ConnectedToolset,
     CreateToolsetBody,
+    HttpToolsetBody,
+    McpToolsetBody,
+    OpenApiToolsetBody,
     Toolset,
     ToolsetBody,
     ToolsetType,
@@ -26,6 +29,11 @@ MOST_TOOLSETS: Final = 100
 _TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
 _SETTINGS: Final = tuple(CallSettings.model_fields)
 _APART: Final = frozenset({"name", "type"})
+_BODIES: Final[dict[ToolsetType, type[ToolsetBody]]] = {
+    "mcp": McpToolsetBody,
+    "openapi": OpenApiToolsetBody,
+    "http": HttpToolsetBody,
+}
 
 
 class ToolsetNotFound(NotFound):
@@ -54,6 +62,10 @@ class StoredToolset:
     updated_at: datetime
     refreshed_at: datetime
     warnings: tuple[ErrorDetail, ...] = ()
+
+    @property
+    def body_type(self) -> type[ToolsetBody]:
+        return _BODIES[self.type]
 
     @property
     def body(self) -> ToolsetBody:

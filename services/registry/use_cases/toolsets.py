@@ -83,7 +83,7 @@ class Toolsets:
 
     async def check_change(self, command: UpdateToolset, context: CommandContext) -> FoundTools:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
-        body = parse_or_reject(type(toolset.body), toolset.merged(command.changes))
+        body = parse_or_reject(toolset.body_type, toolset.merged(command.changes))
         asked = "tool_settings" in command.changes.model_fields_set
         return await self._find(body, context.identity, based_on=toolset.version, check_settings=asked)
 

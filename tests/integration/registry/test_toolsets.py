@@ -125,6 +125,23 @@ async def test_twelve_at_once_with_one_name_make_one(world: World) -> None:
     assert (await world.registry.get("/internal/company/toolsets")).json()["total"] == 1
 
 
+async def test_an_option_of_a_newer_version_is_named_when_the_toolset_is_changed(
+    world: World, database_url: str
+) -> None:
+    await create(world)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        # Versions are immutable, and this one is from elsewhere.
+        await connection.execute("ALTER TABLE toolset_versions DISABLE TRIGGER USER")
+        await connection.execute(
+            'UPDATE toolset_versions SET config = (config::jsonb || \'{"new_option": "s3cret"}\')::json'
+        )
+
+    error = await refused(world, UpdateToolset(name="tickets", changes={"description": "all tickets"}))
+
+    assert (error.type, [detail.loc for detail in error.details]) == ("validation_error", [["new_option"]])
+    assert "s3cret" not in error.model_dump_json()
+
+
 async def test_a_target_that_fails_leaves_nothing(world: World) -> None:
     failing = {"error": {"type": "validation_error", "message": "url: tickets.example.com did not answer"}}
     world.runtime.discovery = lambda _: (422, failing)
