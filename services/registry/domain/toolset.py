@@ -29,7 +29,7 @@ MOST_TOOLSETS: Final = 100
 _TOOLSET: Final[TypeAdapter[Toolset]] = TypeAdapter(Toolset)
 _SETTINGS: Final = tuple(CallSettings.model_fields)
 _APART: Final = frozenset({"name", "type"})
-_BODIES: Final[dict[ToolsetType, type[ToolsetBody]]] = {
+BODY_TYPES: Final[dict[ToolsetType, type[ToolsetBody]]] = {
     "mcp": McpToolsetBody,
     "openapi": OpenApiToolsetBody,
     "http": HttpToolsetBody,
@@ -62,10 +62,6 @@ class StoredToolset:
     updated_at: datetime
     refreshed_at: datetime
     warnings: tuple[ErrorDetail, ...] = ()
-
-    @property
-    def body_type(self) -> type[ToolsetBody]:
-        return _BODIES[self.type]
 
     @property
     def body(self) -> ToolsetBody:

@@ -26,7 +26,7 @@ from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader, PostgresToolsetWriter
 from services.registry.domain.findings import reject
-from services.registry.domain.toolset import MOST_TOOLSETS, config_of, new_toolset, require, secret_names
+from services.registry.domain.toolset import BODY_TYPES, MOST_TOOLSETS, config_of, new_toolset, require, secret_names
 from services.registry.domain.toolset_checks import left_out_warnings, offer_errors, settings_errors, toolset_errors
 from services.registry.use_cases.configurations import parse_or_reject
 
@@ -83,7 +83,7 @@ class Toolsets:
 
     async def check_change(self, command: UpdateToolset, context: CommandContext) -> FoundTools:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
-        body = parse_or_reject(toolset.body_type, toolset.merged(command.changes))
+        body = parse_or_reject(BODY_TYPES[toolset.type], toolset.merged(command.changes))
         asked = "tool_settings" in command.changes.model_fields_set
         return await self._find(body, context.identity, based_on=toolset.version, check_settings=asked)
 
