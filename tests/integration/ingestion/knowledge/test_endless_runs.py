@@ -174,8 +174,6 @@ async def test_an_index_that_cannot_be_dropped_keeps_no_other_from_it(
     kept, gone = [await bases.create(await bases.upload([each])) for each in documents(2)]
     await worker.drain()
     of_kept, of_gone = [await bases.index_id(each) for each in (kept, gone)]
-    for each in (kept, gone):
-        await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=each))
     engine = type(bases.engine)
     drop = engine.drop_index
 
@@ -187,6 +185,8 @@ async def test_an_index_that_cannot_be_dropped_keeps_no_other_from_it(
     with monkeypatch.context() as patch:
         # Of the class, since the service drops indexes on its own, too.
         patch.setattr(engine, "drop_index", failing)
+        for each in (kept, gone):
+            await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=each))
         await DropIndexes(worker.index_deletion, worker.engines)()
         left = [row["id"] for row in await ingestion.rows("SELECT id FROM knowledge_base_indexes")]
     await DropIndexes(worker.index_deletion, worker.engines)()
