@@ -101,7 +101,11 @@ async def test_assistants_threads_and_vector_stores_of_openai(
     options = (*files, "--model", "builtin:extractive")
     script, sample = "from_openai_assistants.py", "openai-assistants.json"
     moved = await moved_twice(stack, api, mover, tmp_path, script, sample, *options)
-    for left_out in ("Put receipt.png in the directory", "code_interpreter has no equivalent", "left out its image_file"):
+    for left_out in (
+        "Put receipt.png in the directory",
+        "code_interpreter has no equivalent",
+        "left out its image_file",
+    ):
         assert left_out in moved.said
     base = moved.one("knowledge base")
     desk = (await api.http.get(f"/agent/{moved.one('agent', 'asst_9kQ2')}/")).json()["system_config"]
