@@ -249,9 +249,9 @@ class CommandRouter:
             return command_type.decode(payload)
         except ValidationError as problem:
             if problem.errors(include_url=False)[0]["type"] != "json_invalid":
-                places = [".".join(map(str, each["loc"])) for each in problem.errors(include_url=False)[:10]]
-                _log.warning("command.invalid", type=command_type.TYPE, command_id=context.command_id, fields=places)
                 refusal = _invalid_command(command_type, from_json(payload), problem)
+                fields = [".".join(map(str, detail.loc)) for detail in (refusal.details or [])[:10]]
+                _log.warning("command.invalid", type=command_type.TYPE, command_id=context.command_id, fields=fields)
                 await self._refuse_unless_accepted(context, refusal)
             raise PoisonMessage(
                 f"the payload isn't a valid {command_type.TYPE}: {problem.error_count()} errors"
