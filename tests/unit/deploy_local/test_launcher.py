@@ -53,6 +53,12 @@ def test_the_named_interpreter_runs_the_command_line_from_anywhere(tmp_path: Pat
     assert "status" in shown.stdout
 
 
+def test_compiled_modules_are_kept_for_callers_who_want_none_in_their_tree(tmp_path: Path) -> None:
+    unwanted = {"AES_HOME": str(tmp_path), "AES_PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
+    assert launch("--version", **unwanted).returncode == 0
+    assert list((tmp_path / "cache" / "bytecode").rglob("cli/app.*.pyc"))
+
+
 def test_the_lock_entry_of_a_package_has_its_hashes_and_nothing_else(launcher: ModuleType) -> None:
     entry = launcher.locked("uv").splitlines()
     assert entry[0].startswith("uv==")
