@@ -75,9 +75,9 @@ def guide(request: pytest.FixtureRequest) -> Guide:
 
 
 @pytest.fixture(scope="module")
-def copy(guide: Guide, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project as the guide leaves it, with what it was before as a commit."""
-    folder = tmp_path_factory.mktemp(guide.name) / "project"
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's files in a repository of one commit. Guides share it, and with it the compiled modules."""
+    folder = tmp_path_factory.mktemp("guides") / "project"
     for name in run(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,14 +85,22 @@ def copy(guide: Guide, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(folder, "git", "init", "-q")
     run(folder, "git", "add", "-A")
     run(folder, "git", "-c", "user.name=guide", "-c", "user.email=guide@example.com", "commit", "-qm", "before")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def copy(guide: Guide, project: Path) -> Path:
+    """The project as the guide leaves it, not committed."""
+    run(project, "git", "reset", "-q", "--hard")
+    run(project, "git", "clean", "-qfd")
     for kind, path, text in guide.blocks:
         if kind == "diff":
-            run(folder, "git", "apply", "-", given=text)
+            run(project, "git", "apply", "-", given=text)
         else:
-            (folder / path).write_text(text)
+            (project / path).write_text(text)
     for generator in guide.generators:
-        run(folder, sys.executable, *generator.split())
-    return folder
+        run(project, sys.executable, *generator.split())
+    return project
 
 
 def touched(copy: Path) -> list[str]:
