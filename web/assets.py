@@ -94,7 +94,7 @@ def load() -> Studio:
 
 
 def vendored() -> list[dict[str, Any]]:
-    """Returns the third-party packages: their names, versions, licences, files with hashes, and import names."""
+    """Returns the third-party packages: their names, versions, licenses, files with hashes, and import names."""
     packages: list[dict[str, Any]] = json.loads((FOLDER / "vendor/manifest.json").read_text())["packages"]
     return packages
 

@@ -108,7 +108,7 @@ def _attribute(types: _Types, model: str, schema: Schema, field: str) -> str:
     if field in schema.get("required", ()):
         return f"{name}: {annotation}" if name == field else f"{name}: {annotation} = Field(alias={field!r})"
     if "const" in described:
-        # It has only one value so far. A required field tells classes apart.
+        # An optional constant may get other values later. Required constants tell classes apart.
         annotation = "str"
     # An object's default is built from the defaults of its fields.
     value = f"Field(default_factory=lambda: {annotation}())" if isinstance(default, dict) and default else repr(default)
@@ -158,7 +158,7 @@ def _operations(document: Schema) -> str:
             classes.append(_class(_camel(resource), "Resource[R]", {}, [*known, *plain]))
             if len(plain) == len(methods) and resource not in _EXTENDED:
                 client += f"    self.{resource} = {_camel(resource)}(runner)\n"
-    doc = {"description": "The resources without handwritten methods. A read-only resource is a method."}
+    doc = {"description": "The resources without handwritten methods. Those with one read, like ``me``, are methods."}
     return "\n".join([*classes, _class("Service", "Resource[R]", doc, [client, *reads])])
 
 

@@ -296,7 +296,7 @@ def invalid_field(
 
 def invalid_cursor() -> ValidationFailed:
     """Returns the error for a cursor that the list didn't issue."""
-    finding = "must be `next` of the previous page"
+    finding = "must be the `next` of the previous page"
     detail = ErrorDetail(loc=["query", "after"], type="invalid_cursor", message=finding)
     return ValidationFailed(f"Invalid query: after {finding}.", details=[detail])
 

@@ -24,9 +24,9 @@ class TopicKind(StrEnum):
 class Topic:
     """A topic of the bus. ``retention_ms`` and ``segment_ms`` are in milliseconds.
 
-    ``consumers`` are services that read the topic in a consumer group, and each has a dead-letter topic for it.
-    ``tailed_by`` are services that read the topic without a group and skip unreadable messages. The number of
-    partitions of a live topic never changes, since keys would move to other partitions and lose their order.
+    ``consumers`` contains the services that read the topic in a consumer group. Each of them has a dead-letter topic
+    for it. ``tailed_by`` contains the services that read the topic without a group and skip unreadable messages. The
+    number of partitions of a live topic never changes, since keys would move to other partitions and lose their order.
     """
 
     name: str

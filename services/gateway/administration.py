@@ -185,8 +185,9 @@ async def administration(database_url: str) -> AsyncIterator[Administration]:
 async def ensure_development_key(database_url: str, existing: str | None = None) -> str:
     """Returns the secret of a key for the development company, and creates the key if necessary.
 
-    The key has all scopes, including an operator's, and neither a rate limit nor an expiry. If ``existing`` is still
-    valid, it's returned, and the key gains any scopes that an upgrade introduced. The caller must store the result.
+    The key has all scopes, including installation scopes, and neither a rate limit nor an expiry. If ``existing`` is
+    still valid, it's returned, and the key gains any scopes that an upgrade introduced. The caller must store the
+    result.
     """
     async with administration(database_url) as gateway:
         key = await gateway.valid_key(existing) if existing is not None else None

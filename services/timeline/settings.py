@@ -17,5 +17,6 @@ class TimelineSettings(OutboundSettings, SecretsSettings, ServiceSettings):
         256,
         ge=1,
         le=4096,
-        description="Maximum number of concurrent calls per `webhooks` process. Each company gets up to an eighth.",
+        description="Maximum number of concurrent calls per `webhooks` process. Each company gets up to an eighth of"
+        " them.",
     )

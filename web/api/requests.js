@@ -87,7 +87,7 @@ export function checkSize({ size }) {
   if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "The file is larger than 256 MB." });
 }
 
-/** Capitalises a message of the API, unless it starts with the name of a field or type. */
+/** Capitalizes a message of the API, unless it starts with the name of a field or type. */
 function sentenceOf(message) {
   return /^[a-z]+[ ,]/.test(message) ? message[0].toUpperCase() + message.slice(1) : message;
 }

@@ -113,7 +113,7 @@ function Turn({ beginsNear, ...given }) {
     </article>`;
 }
 
-/** Shows a plain text until the reader scrolls near it, and then renders it as Markdown. */
+/** Shows plain text until the reader scrolls near it, and then renders it as Markdown. */
 function Text({ isNear, ...given }) {
   return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
 }

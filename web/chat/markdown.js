@@ -1,5 +1,5 @@
 /**
- * Renders Markdown as elements, built one by one from marked's tokens. No text is parsed as HTML, so neither sanitising
+ * Renders Markdown as elements, built one by one from marked's tokens. No text is parsed as HTML, so neither sanitizing
  * nor a Trusted Types policy is needed. HTML appears as text, images as links.
  */
 import { Marked } from "marked";
@@ -29,7 +29,7 @@ const marked = new Marked({ extensions, gfm: true, breaks: true });
 // Characters to render before yielding to the browser.
 const PORTION = 20_000;
 
-/** Shows a text in a box. While the text grows, finished blocks aren't re-rendered, so that selections survive. */
+/** Shows text in a box. While the text grows, finished blocks aren't re-rendered, so that selections survive. */
 export class Blocks {
   #shown = [];
   #unread = [];
@@ -156,7 +156,7 @@ function plain(text) {
   });
 }
 
-/** Renders a text. `growing`: whether more text follows. */
+/** Renders text. `growing`: whether more text follows. */
 export function Markdown({ text, growing = false }) {
   const box = useRef();
   const blocks = useMemo(() => new Blocks(), []);

@@ -66,7 +66,7 @@ export function changeOf(toolset, text) {
 
 const KEY = /^tools[ \t]*:[ \t]*(.*)$/m;
 
-/** Returns `{names, from, to}`: the listed tools, and the range of the `tools` entry or else the end of the text. */
+/** Returns `{names, from, to}`: the listed tools, and the range of the `tools` entry (without one, the text's end). */
 export function toolsIn(text) {
   const found = text.match(KEY);
   if (!found) return { names: [], from: text.length, to: text.length };
@@ -133,7 +133,7 @@ export function argumentsOf(fields, written) {
   const problems = {};
   for (const { name, kind, required } of fields) {
     const text = written[name] ?? "";
-    // An empty text is a value only if the field is a required text.
+    // An empty string is a value only if the field is a required text field.
     if (text === "" && !(kind === "text" && required)) {
       if (required) problems[name] = "is required";
       continue;

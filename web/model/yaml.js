@@ -29,7 +29,7 @@ function scalar(value, indent = "") {
   return PLAIN.test(value) && !RESERVED.test(value) && !/: |:$| $/.test(value) ? value : JSON.stringify(value);
 }
 
-/** Writes a text as a block scalar, which keeps its lines readable, if that can express it. */
+/** Writes text as a block scalar, which keeps its lines readable, if a block scalar can express it. */
 function isBlock(value) {
   return value.includes("\n") && !/^\s|[^\S\n]\n|\n\n$|[^\n\x20-\x7e\u00a0-\uffff]/.test(value);
 }

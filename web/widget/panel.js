@@ -5,7 +5,7 @@ import { html, Icon } from "../html.js";
 import { RULES } from "./rules.js";
 
 /**
- * The style, as constructed style sheets, which work on pages that forbid inline styles. `accent` is the page's colour;
+ * The style, as constructed style sheets, which work on pages that forbid inline styles. `accent` is the page's color;
  * text on it is black or white, whichever has more contrast.
  */
 export function styleSheets(accent) {

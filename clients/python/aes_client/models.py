@@ -902,7 +902,7 @@ class RequiredAction(Model):
 
 
 class Retention(Model):
-    """A company's retention.
+    """A company's session retention period.
 
     Sessions are deleted after ``session_retention_days`` without a turn; ``null`` keeps them forever. The value is
     the company's setting, or the installation's default (``default_session_retention_days``).
@@ -1112,8 +1112,8 @@ class Turn(Model):
 class TurnAccepted(Model):
     """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
 
-    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that it's
-    queued behind, if any.
+    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that this one
+    is queued behind, if any.
     """
 
     success: bool = True
@@ -1306,7 +1306,8 @@ class ValidationReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. If it's ``company_wide``, it receives events of all users' private sessions, which its creator sees.
+    """A webhook. If it's ``company_wide``, it also receives events of all users' private sessions, because its creator
+    can see them.
 
     ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """
@@ -1346,7 +1347,8 @@ TURN_EVENTS: dict[str, type[Model]] = {
 class AgentConfiguration(TypedDict, total=False):
     """An agent's type, instructions, model, tools and knowledge bases.
 
-    ``tools`` lists built-in tools by name, ``<toolset>.<tool>``, or ``<toolset>.*`` for all tools of a toolset.
+    Each item of ``tools`` is a built-in tool's name, ``<toolset>.<tool>`` for one tool of a toolset, or
+    ``<toolset>.*`` for all of them.
     """
 
     name: Required[str]
@@ -1507,7 +1509,7 @@ class CreateConnectionBody(TypedDict, total=False):
 
 
 class CreateKeyBody(TypedDict, total=False):
-    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, without the scopes of operators."""
+    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except installation scopes."""
 
     name: str
     scopes: (

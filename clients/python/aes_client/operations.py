@@ -595,7 +595,7 @@ class KnowledgeBases(Resource[R]):
 
     @iteration
     def datasources(self, knowledge_base_id: str) -> Emitting[schemas.DatasourceSnapshot]:
-        """List the datasources of a knowledge base.
+        """List the data sources of a knowledge base.
 
         Requires the scope `knowledge:read`.
         """
@@ -880,7 +880,8 @@ class ApiKeys(Resource[R]):
     ) -> Request[schemas.IssuedKeyReply]:
         """Rotate an API key.
 
-        Both keys are valid during a grace period. The secret is returned only once. Only its hash is stored.
+        The old key stays valid for a grace period. The new key's secret is returned only once, and only its hash is
+        stored.
 
         Requires the scope `keys:write`.
         """
@@ -894,8 +895,9 @@ class Tokens(Resource[R]):
     def create(self, **body: Unpack[schemas.TokenBody]) -> Request[schemas.TokenReply]:
         """Create a bearer token.
 
-        Creates a token with scopes of the key, valid for at most an hour. The token expires when its key does, and
-        stops working immediately if the key is revoked. Tokens aren't stored, so a retry returns a new token.
+        Creates a token with some or all of the key's scopes, valid for at most an hour. The token expires when its
+        key does, and stops working immediately if the key is revoked. Tokens aren't stored, so a retry returns a
+        new token.
         """
         return Request("POST", "/auth/token/", one(schemas.TokenReply), body=dict(body))
 
@@ -1007,8 +1009,8 @@ class Webhooks(Resource[R]):
     ) -> Request[schemas.IssuedWebhookReply]:
         """Rotate a webhook's secret.
 
-        For a grace period, deliveries are signed with both secrets. The secret is returned only once and stored
-        encrypted.
+        For a grace period, deliveries are signed with the old and the new secret. The new secret is returned only
+        once and stored encrypted.
 
         Requires the scope `webhooks:write`.
         """
@@ -1243,7 +1245,7 @@ class DeadLetters(Resource[R]):
 
 
 class Service(Resource[R]):
-    """The resources without handwritten methods. A read-only resource is a method."""
+    """The resources without handwritten methods. Those with one read, like ``me``, are methods."""
 
     def __init__(self, runner: R) -> None:
         super().__init__(runner)

@@ -35,7 +35,7 @@ def verify_webhook(secret: str, headers: Mapping[str, str], body: bytes, *, now:
     """Verifies a delivery and returns its event.
 
     ``secret`` is the webhook's secret, ``whsec_…``, and ``body`` the unmodified request body. Raises
-    ``WebhookNotVerified``.
+    ``WebhookNotVerified`` if the verification fails.
     """
     given = {name.lower(): value for name, value in headers.items()}
     try:

@@ -78,7 +78,8 @@ ClientTools = Annotated[list[ClientTool], Field(max_length=MOST_CLIENT_TOOLS)]
 class AgentConfiguration(StrictModel):
     """An agent's type, instructions, model, tools and knowledge bases.
 
-    ``tools`` lists built-in tools by name, ``<toolset>.<tool>``, or ``<toolset>.*`` for all tools of a toolset.
+    Each item of ``tools`` is a built-in tool's name, ``<toolset>.<tool>`` for one tool of a toolset, or
+    ``<toolset>.*`` for all of them.
     """
 
     name: Name
@@ -181,7 +182,7 @@ class Agent(BaseModel):
             "system_config": {
                 "name": "Harbour desk",
                 "agent_type": "react_agent",
-                "system_prompt": "You answer questions of passengers about fares and crossings.",
+                "system_prompt": "You answer passengers' questions about fares and crossings.",
                 "llm_config": {"model": "openai:gpt-4o-mini", "temperature": 0.2},
                 "tools": ["calculator", "current_time"],
                 "knowledge_bases": [],

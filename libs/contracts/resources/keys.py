@@ -14,7 +14,7 @@ EXAMPLE_ENVELOPE: Final = {"subject": "key_id"}
 
 
 class CreateKeyBody(StrictModel):
-    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, without the scopes of operators."""
+    """The body of ``POST /api-keys/``. ``scopes`` defaults to the creator's scopes, except installation scopes."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "reader": {

@@ -86,7 +86,7 @@ class RequestedToolCall(WireModel):
 
 
 class SaidFile(FileBlock):
-    """Internal: a session's file in a message of the history, with the properties of its artifact."""
+    """Internal: a file in a message of the history, with the properties of the file's artifact."""
 
     name: str
     content_type: str

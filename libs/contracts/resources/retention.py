@@ -14,7 +14,7 @@ Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 
 
 class Retention(BaseModel):
-    """A company's retention.
+    """A company's session retention period.
 
     Sessions are deleted after ``session_retention_days`` without a turn; ``null`` keeps them forever. The value is
     the company's setting, or the installation's default (``default_session_retention_days``).
@@ -40,7 +40,7 @@ class SetRetentionBody(StrictModel):
 
 
 class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
-    """A company's retention was changed. The event's subject is the company.
+    """A company's session retention period was changed. The event's subject is the company.
 
     Sessions that are now too old are deleted within hours.
     """
@@ -49,7 +49,7 @@ class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
 
 
 class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
-    """Set the retention of the caller's company."""
+    """Set the session retention period of the caller's company."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = SetRetentionBody.EXAMPLES
 

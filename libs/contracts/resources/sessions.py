@@ -170,7 +170,7 @@ class SessionBeginning(WireModel):
             "agent_config": {
                 "name": "Harbour desk",
                 "agent_type": "react_agent",
-                "system_prompt": "You answer questions of passengers about fares and crossings.",
+                "system_prompt": "You answer passengers' questions about fares and crossings.",
                 "llm_config": {"model": "openai:gpt-4o-mini", "temperature": 0.2},
                 "tools": ["calculator", "current_time"],
             },

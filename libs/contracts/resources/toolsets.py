@@ -282,7 +282,7 @@ class McpToolset(_Toolset):
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "an MCP server": {
             "name": "tickets",
-            "description": "Tickets of passengers.",
+            "description": "Passenger tickets.",
             "timeout_seconds": 10.0,
             "tool_settings": {"close_ticket": {"approval": "always"}},
             "version": 1,
@@ -347,7 +347,7 @@ class OpenApiToolset(_Toolset):
             "tools": [
                 {
                     "name": "listBerths",
-                    "description": "Berths and what lies at them.",
+                    "description": "Berths and the ships moored at them.",
                     "parameters": {"type": "object", "properties": {}},
                     "safe_to_repeat": True,
                 }

@@ -97,7 +97,7 @@ class ExecuteBody(StrictModel):
         },
         "blocks": {
             "content": [
-                {"type": "text", "text": "What is on this picture?"},
+                {"type": "text", "text": "What is in this picture?"},
                 {"type": "image_url", "image_url": {"url": "https://example.com/picture.png"}},
             ]
         },
@@ -141,8 +141,8 @@ class BlockedBy(WireModel):
 class TurnAccepted(WireModel):
     """The body of a 202 response. The turn continues in the background; ``Location`` is its URL.
 
-    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that it's
-    queued behind, if any.
+    ``required_actions`` are the open actions if the turn is waiting. ``blocked_by`` is the waiting turn that this one
+    is queued behind, if any.
     """
 
     success: bool = True
@@ -493,9 +493,9 @@ class TurnRequest(WireModel):
 
     ``stream`` publishes the reply's text as deltas. ``options`` override the agent's settings. Without
     ``client_calls``, the turn waits for the results of client tools. ``position`` is the expected number of the turn in
-    the session, from 0. If it doesn't match, the command is rejected as a conflict (``session_moved_on``). If the
-    conversation exceeds the model's context, ``whole_history`` fails the turn (``context_length_exceeded``). Otherwise,
-    the oldest messages are dropped with a warning.
+    the session, from 0. If it doesn't match, the command is rejected as a conflict (``session_moved_on``). With
+    ``whole_history``, a turn fails if the conversation exceeds the model's context (``context_length_exceeded``).
+    Without it, the oldest messages are dropped with a warning.
     """
 
     stream: bool = False

@@ -108,7 +108,8 @@ class RotateWebhookBody(StrictModel):
 
 
 class Webhook(BaseModel):
-    """A webhook. If it's ``company_wide``, it receives events of all users' private sessions, which its creator sees.
+    """A webhook. If it's ``company_wide``, it also receives events of all users' private sessions, because its creator
+    can see them.
 
     ``failing_since`` is the time of the first failed attempt since the last success, or ``null``.
     """

@@ -96,12 +96,12 @@ def digest_of(text: str) -> bytes:
 
 
 def is_secret(text: str) -> bool:
-    """Returns whether the text is an API key rather than a bearer token."""
+    """Returns whether the string is an API key rather than a bearer token."""
     return text.startswith(_MARK)
 
 
 def has_form(text: str) -> bool:
-    """Returns whether the text looks like an API key. Other texts are rejected without a database query."""
+    """Returns whether the string looks like an API key. If not, it's rejected without a database query."""
     return _FORM.fullmatch(text) is not None
 
 

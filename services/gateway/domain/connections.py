@@ -48,7 +48,7 @@ class PublicUse:
     sees_as: Identity
 
     def names_own_agent(self, wanted: dict[str, object]) -> bool:
-        """Returns whether the body of a new session specifies this agent, or no agent at all."""
+        """Returns whether the body of a new session specifies the key's agent, or no agent at all."""
         own: tuple[dict[str, object], ...] = ({}, {"agent_id": self.agent_id}, {"agent_key": self.agent_key})
         return wanted in own
 
@@ -58,5 +58,5 @@ def new_connection_key() -> str:
 
 
 def has_connection_form(text: str) -> bool:
-    """Returns whether the text looks like a connection's key. Other texts are rejected without a database query."""
+    """Returns whether the string looks like a connection's key. If not, it's rejected without a database query."""
     return _FORM.fullmatch(text) is not None

@@ -44,8 +44,8 @@ class Write:
     def part(self, name: str) -> "Write":
         """Returns a second write that the same request needs, such as creating the session of a new turn.
 
-        A retry of the request repeats both writes. Names are stored, so renaming a part would execute its retries
-        again.
+        A retry of the request repeats both writes. Names are stored, so after a part is renamed, a retry would execute
+        it again.
         """
         request = self.request
         own = None if request is None else replace(request, path=f"{request.path}#{name}")

@@ -66,6 +66,6 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 def no_such_letter() -> NotFound:
     """Returns the error for a missing dead-lettered message.
 
-    It's the same for another company's message, so that it reveals nothing.
+    The error for another company's message is the same, so that it doesn't reveal whether the message exists.
     """
     return NotFound("There is no dead-lettered message with this ID.")

@@ -112,7 +112,7 @@ class Timeline(Protocol):
         """Returns a page of events with positions above ``after``, oldest first."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Returns a page of events before a position, or from the end of the log without one, newest first."""
+        """Returns a page of events before a position, by default the end of the log, newest first."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""

@@ -93,7 +93,7 @@ def _reply(reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def public_action(action: RequiredAction) -> RequiredAction:
-    """Hides the call that needs an approval, which concerns only the company.
+    """Hides a call that needs an approval, because approvals concern only the company.
 
     Other calls stay: the page executes them.
     """

@@ -85,7 +85,7 @@ class SessionStream:
 
     @property
     def incomplete_turn(self) -> str | None:
-        """The ID of a turn that lacks an earlier event or piece of text, if any. Usually, it's still on its way."""
+        """The ID of a turn that lacks an earlier event or piece of text, which is usually still on its way, or None."""
         if self._waiting:
             return self._waiting[0].subject
         return next((turn_id for turn_id, turn in self._turns.items() if turn.is_incomplete), None)

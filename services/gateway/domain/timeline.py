@@ -48,7 +48,7 @@ class TimelinePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineQuery:
-    """A caller's filter, which events must match in full.
+    """A caller's filter. An event must match all of its criteria.
 
     ``types``: event types, or prefixes of types ending in ``*``.
     """

@@ -272,7 +272,10 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """The whole text of a step, and the payload of an event that names its turn. No content if all text was sent."""
+    """The whole text before an event. ``content`` is None if all of it was sent, and ``about`` if there's no text.
+
+    ``about``: an event's payload, which names the turn.
+    """
 
     content: str | None
     about: dict[str, Any] | None

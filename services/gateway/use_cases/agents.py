@@ -76,7 +76,7 @@ class Agents:
             raise NotFound(problem.message, details=[_unknown(model)]) from None
 
     async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
-        """Returns the normalized configuration, which is given in full or as a stored agent's ID or key.
+        """Normalizes a configuration that is given in full, or as a stored agent's ID or key.
 
         Raises the registry's errors.
         """
@@ -97,10 +97,9 @@ class Agents:
         return await self._upstreams.read(Agent, "registry", path, identity, params)
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
-        """Requests the configuration from the registry. Raises ``NotFound`` for a missing agent, which may be created
-        later.
+        """Requests the configuration from the registry.
 
-        So it never returns None, which would be cached.
+        Never returns None, which would be cached: raises ``NotFound`` for a missing agent, which may be created later.
         """
         identity, body = asked
         reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)

@@ -107,8 +107,8 @@ class Replayed:
 class VisibleDeadLetters:
     """The dead-lettered messages that a caller may see. Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
 
-    Only a few requests read at the same time. Others wait until their timeout. This process replays one message at a
-    time. While another process replays from the same topic, it retries.
+    Only a few requests read at the same time; further ones wait, at most until they time out. This process replays one
+    message at a time, and retries while another process replays from the same topic.
     """
 
     connect: OpenDeadLetters

@@ -134,7 +134,7 @@ class Keys:
                 return IssuedKey(successor, secret.text)
         except KeyReused as reuse:
             raise _already_made(reuse, write) from None
-        raise Conflict("The API key has already expired or been revoked or rotated. Create a new one.")
+        raise Conflict("The API key is already expired, revoked or rotated. Create a new one.")
 
     async def revoke(self, write: Write, key_id: str) -> None:
         key = await self._changeable(write.identity, key_id)

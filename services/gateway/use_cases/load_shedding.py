@@ -86,7 +86,7 @@ class LoadShedding:
         raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
 
     def take(self, company_id: str) -> tuple[float, int]:
-        """Counts a request. Returns its delay in seconds, and the seconds until a retry if it's rejected, or else 0."""
+        """Counts a request. Returns its delay, and when to retry if it's rejected (otherwise 0), in seconds."""
         sender = self._senders.setdefault(company_id, _Sender())
         if len(self._senders) == 1:
             sender.came = sender.passed = 0

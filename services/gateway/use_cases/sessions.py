@@ -120,7 +120,7 @@ class Sessions:
         before_turn_id: str | None = None,
         expires_after: int | None = None,
     ) -> SessionCreated:
-        """Opens a session with a copy of the history, either up to and including a turn or up to before it.
+        """Opens a session with a copy of the history. ``up_to_turn_id`` includes that turn, ``before_turn_id`` doesn't.
 
         With ``expires_after`` in seconds, the fork isn't listed, and is deleted after that time. Raises ``Conflict``
         while the turn is running.

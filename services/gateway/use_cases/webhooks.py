@@ -48,7 +48,7 @@ class NewSecret:
         """
         if self.id != stored_id:
             raise Conflict(
-                f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
+                f"This request already created {what}. Secrets are shown only once; rotate the secret if it's lost."
             )
         return self.text
 
@@ -101,7 +101,7 @@ class Webhooks:
             return RotateWebhookSecret(webhook_id=webhook.id, secret=sealed, grace_seconds=grace_seconds)
 
         received = await self.commands.create(write, RotateWebhookSecret, make)
-        text = secret.shown(WebhookUpdated.decode(received.payload).secret_id, "a new secret of this webhook")
+        text = secret.shown(WebhookUpdated.decode(received.payload).secret_id, "a new secret for this webhook")
         return IssuedWebhookReply(**webhook.model_dump(), secret=text)
 
     def _new_secret(self) -> NewSecret:

@@ -33,7 +33,7 @@ class Timeline(Protocol):
         """Returns a page of events with positions above ``after``, oldest first."""
 
     async def page_back(self, where: TimelineFilter, *, before: int | None, limit: int) -> TimelinePage:
-        """Returns a page of events before a position, or from the end of the log without one, newest first."""
+        """Returns a page of events before a position, by default the end of the log, newest first."""
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[RecordedEvent]:
         """Returns the turn's recorded events with sequence numbers above ``after_sequence``, in order."""
@@ -91,12 +91,12 @@ class WebhookWriter(Protocol):
         """Adds a secret and makes the previous one expire. Returns False if ``most`` secrets are already valid."""
 
     async def add_test(self, delivery: Delivery, event: bytes) -> None:
-        """Adds a test delivery, which is due even if the webhook is pausing after failures."""
+        """Adds a test delivery, which is due even if the webhook is paused after failures."""
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
         """Makes a delivery due now, in a separate chain. If it was pending, it no longer blocks its former chain.
 
-        It's due even if the webhook is pausing after failures. Returns None if there's no such delivery.
+        It's due even if the webhook is paused after failures. Returns None if there's no such delivery.
         """
 
     async def is_revoked(self, key_id: str) -> bool:
@@ -126,7 +126,7 @@ class ClaimedWebhook:
     several_fail: bool
 
     def is_resting(self, now: datetime) -> bool:
-        """Returns whether the webhook is pausing after failures.
+        """Returns whether the webhook is paused after failures.
 
         During a pause, only tests and redeliveries are sent.
         """
@@ -150,7 +150,7 @@ class WebhookQueue(Protocol):
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
         """Claims enabled webhooks that have work and no live worker. Returns the company ID and the ID of each.
 
-        Companies take turns. A pausing webhook has work only if the first attempt of a test or redelivery is due.
+        Companies take turns. A paused webhook has work only if the first attempt of a test or redelivery is due.
         """
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
@@ -175,8 +175,8 @@ class WebhookQueue(Protocol):
         ``without``.
 
         Chains that have been due the longest come first. For a failing webhook, the newest chains come first, so that
-        tests and redeliveries don't wait behind the backlog. While the webhook is pausing, only first attempts of tests
-        and redeliveries are due.
+        tests and redeliveries don't wait behind the backlog. While a webhook is paused, only the first attempts of
+        tests and redeliveries are due.
         """
 
     async def record(

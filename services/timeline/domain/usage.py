@@ -56,7 +56,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSpan:
-    """A filter for usage: a company's hours from ``begin`` up to but excluding ``end``, and maybe a user or key."""
+    """A filter for usage: a company's hours from ``begin`` up to but excluding ``end``. A user or key is optional."""
 
     company_id: str
     user_id: str | None = None

@@ -40,9 +40,8 @@ class Webhook:
 
     The key is the one with which the webhook was created or last enabled again, or that key's successor.
 
-    It receives the events that its creator can see: all of the company's with ``sees_company``, or else all except
-    those of other users' private sessions. ``failing_since``: when the current failures began, or None if there are
-    none.
+    If ``sees_company`` is true, the webhook receives all of the company's events. Otherwise, it doesn't receive those
+    of other users' private sessions. ``failing_since``: when the current failures began, or None if there are none.
     """
 
     id: str

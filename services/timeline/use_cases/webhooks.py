@@ -130,7 +130,7 @@ class Webhooks:
     ) -> None:
         """Changes a webhook.
 
-        If it's enabled, it then depends on the caller's key, because its former key may be revoked.
+        Enabling it makes it depend on the caller's key, because its former key may have been revoked.
         """
         writer, identity = self.writers(transaction), context.identity
         is_revoked = await writer.is_revoked(identity.key_id)
@@ -203,7 +203,7 @@ class Webhooks:
     async def key_created(self, transaction: Transaction, event: ApiKeyCreated, envelope: Envelope) -> None:
         """Makes webhooks that depend on a replaced key depend on its successor.
 
-        Either key may have been revoked in the meantime, and that event may have arrived before this one.
+        Either key may have been revoked in the meantime, and the event about that may have arrived before this one.
         """
         if event.replaces is None:
             return

@@ -126,7 +126,7 @@ def test_a_toolset_is_written_tried_changed_and_deleted(open_page: Open, target:
     expect(page.get_by_text("Saved as version 2.")).to_be_visible()
     expect(page.get_by_text(f"{name}.crossing_fare")).to_be_visible()
     page.get_by_role("button", name="Refresh").click()
-    expect(page.get_by_text("It offers 1 tool,")).to_be_visible()
+    expect(page.get_by_text("Refreshed: 1 tool in version")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Toolsets")

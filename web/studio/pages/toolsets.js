@@ -65,7 +65,7 @@ function ToolsetPage({ name }) {
   const [said, setSaid] = useState("");
   const again = useAction(async () => {
     const refreshed = await write("POST", `${path}refresh/`);
-    setSaid(`It offers ${countText(refreshed.tools.length, "tool")}, as version ${refreshed.version}.`);
+    setSaid(`Refreshed: ${countText(refreshed.tools.length, "tool")} in version ${refreshed.version}.`);
     set({ ...toolset, ...refreshed });
   });
   const may = allows("toolsets:write");

@@ -100,7 +100,7 @@ function WebhookPage({ id }) {
       ${open === "edit" && html`<${WebhookForm} webhook=${webhook} onSaved=${(saved) => (set(saved), close())} onClose=${close} />`}
       ${open === "rotate" && html`
         <${RotateDialog} title="Replace the secret" path=${`${path}rotate/`} onClose=${close} onRotated=${(issued) => setOpen({ secret: issued })}>
-          <p>Deliveries are signed with both secrets for as long as you choose.</p>
+          <p>For as long as you choose, deliveries are signed with the old and the new secret.</p>
         <//>`}
       ${open?.secret && html`<${SecretOfWebhook} webhook=${open.secret} onDone=${close} />`}
       ${open === "delete" && html`

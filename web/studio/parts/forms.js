@@ -6,7 +6,7 @@ import { Icon, Problem } from "./views.js";
 
 /**
  * A field. `children` renders the control with attributes that link it to its label, hint and problem. `name`: the
- * API's.
+ * field's name in the API.
  */
 export function Field({ label, name, hint, problem, className = "", children }) {
   const id = useId();
@@ -139,7 +139,7 @@ export function FormDialog({ title, action = "Save", shown = [], disabled = fals
     <//>`;
 }
 
-/** A button that copies a text. Browsers offer no clipboard without TLS, so the button is missing there. */
+/** A button that copies text. It's left out on pages without TLS, where browsers offer no clipboard. */
 export function CopyButton({ text, label = "Copy" }) {
   const [said, setSaid] = useState("");
   if (!navigator.clipboard) return null;

@@ -26,8 +26,8 @@ export function useAction(action) {
 }
 
 /**
- * Returns a check to run before saving. It throws if someone has changed the edited object in the meantime: `textOf`
- * then returns another text for `read()` than for `given`. A second attempt to save replaces that change.
+ * Returns a check to run before saving. It throws if someone has changed the edited object in the meantime, so that
+ * `textOf` returns different text for `read()` than for `given`. A second attempt to save replaces that change.
  */
 export function useUnchanged(given, read, textOf) {
   const known = useRef(given && textOf(given));
@@ -41,7 +41,7 @@ export function useUnchanged(given, read, textOf) {
 
 const PREFIX = "aes.studio.draft.";
 
-/** Returns `[text, setText, forget]`. A text that equals the `given` one isn't a draft. */
+/** Returns `[text, setText, forget]`. Text that equals the `given` text isn't a draft. */
 export function useDraft(name, given = "") {
   const [text, setText] = useState(() => sessionStorage.getItem(PREFIX + name) ?? given);
   const write = (next) => {

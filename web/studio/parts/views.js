@@ -68,12 +68,12 @@ const LOOKS = {
   running: "busy", pending: "busy", "being replaced": "busy", degraded: "busy", "not ready": "busy",
 };
 
-/** A status. Its colour only repeats the word. */
+/** A status. Its color only repeats the word. */
 export function StatusChip({ status }) {
   return html`<span class=${`chip ${LOOKS[status] ?? ""}`}>${status}</span>`;
 }
 
-/** A service's name in its colour. */
+/** A service's name in its color. */
 export function ServiceChip({ service }) {
   return html`<span class=${`service of-${service}`}>${service}</span>`;
 }
@@ -118,7 +118,7 @@ export function Paging({ offset, shown, total, limit, onOffset }) {
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
 const MOST_COLOURED = 100_000;
 
-/** Syntax-coloured JSON. It's built from text nodes only, so that nothing is parsed as HTML. */
+/** Syntax-colored JSON. It's built from text nodes only, so that nothing is parsed as HTML. */
 export function JsonView({ value, label }) {
   const parts = useMemo(() => coloured(JSON.stringify(value, null, 2) ?? ""), [value]);
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${parts}</pre>`;

@@ -91,7 +91,7 @@ class SessionHandle(operations.Sessions[R]):
 
         Raises an ``ApiError``, such as ``ModelError``, if the turn fails. Raises ``ActionRequired`` if this turn or an
         earlier one waits for an action that ``tools`` and ``approve`` can't resolve. Raises ``TimeLimitReached`` after
-        ``timeout`` seconds. After the last two, the turn isn't cancelled.
+        ``timeout`` seconds. The last two don't cancel the turn.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)

@@ -45,7 +45,7 @@ _OF_OPERATIONS: Final = frozenset(
 
 
 def a2a_error(problem: ServiceError) -> A2AError | None:
-    """Returns the equivalent error of the protocol, or None for errors, such as outages, with only an HTTP status."""
+    """Returns the protocol's equivalent error, or None for errors that only have an HTTP status, such as outages."""
     return _translated(problem.info()) if problem.kind in _OF_OPERATIONS else None
 
 

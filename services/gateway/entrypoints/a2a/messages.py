@@ -80,7 +80,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
 
 
 def _invalid(problem: ValidationError, *within: str | int) -> InvalidParamsError:
-    """Returns an error with the location and message of the first finding."""
+    """Returns an error with the location and message of the first validation error."""
     found = problem.errors(include_url=False)[0]
     place = ".".join(map(str, (*within, *found["loc"])))
     return InvalidParamsError(f"{place}: {validation_message(found)}.")

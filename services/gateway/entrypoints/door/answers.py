@@ -103,7 +103,8 @@ def entity_in(received: Received, name: str) -> bytes:
 def rendered(outcome: Received, name: str | None = None, *, location: str | None = None) -> Response:
     """Returns the response to a successful write.
 
-    The status is 204 by default, 200 if ``name`` selects the event's field to return, and 201 with a ``location``, too.
+    The status is 204 by default, 200 if ``name`` selects the event's field to return, and 201 if ``location`` is also
+    given.
     """
     if name is None:
         return Response(status_code=204)

@@ -72,8 +72,8 @@ class Submission:
     async def __call__(self, command: Command, *, accepted_within: float | None = None) -> Received:
         """Sends the command and returns its terminal event.
 
-        ``accepted_within``: how many seconds the upstream may take to accept the command, if it calls other services
-        first.
+        ``accepted_within``: how many seconds the upstream may take to accept the command. Upstreams that call other
+        systems first need more than the default.
         """
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 

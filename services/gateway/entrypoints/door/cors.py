@@ -28,8 +28,8 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Lets pages on configured origins read all responses, and pages on a public key's origins those that the key may
-    get.
+    """Lets pages on configured origins read all responses, and pages on a public key's origins the responses to
+    requests with that key.
 
     If an outage prevents looking up a key's origins, pages on any origin may read the error. Otherwise, the page would
     mistake the outage for a refusal.
@@ -41,8 +41,7 @@ class CrossOriginMiddleware(CORSMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            # WebSockets check the origins of public keys themselves. Browsers never add other credentials by
-            # themselves.
+            # WebSockets check the origins of public keys themselves. Browsers never add other credentials on their own.
             await self.app(scope, receive, send)
             return
         added = [_VARY]

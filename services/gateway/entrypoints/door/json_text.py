@@ -49,7 +49,7 @@ def out_of_range() -> ValidationFailed:
 
 
 def check_values(value: Any) -> None:
-    """Raises ``InvalidRequest`` for unpaired surrogates or deep nesting, ``ValidationFailed`` for NUL characters."""
+    """Raises ``InvalidRequest`` for unpaired surrogates or deep nesting, and ``ValidationFailed`` for NULs."""
     found: list[ErrorDetail] = []
     _check(value, [], found)
     if found:

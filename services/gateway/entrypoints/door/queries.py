@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """Parses a query outside of operations. If a parameter is repeated, its last value counts."""
+    """Parses a query without an operation's model. If a parameter is repeated, its last value counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 

@@ -115,7 +115,7 @@ class McpServer:
     async def _cancelled(self, context: Context, params: CancelledNotificationParams) -> None:
         """Cancels the turn that a request started, on any replica.
 
-        Only protocol versions with connection IDs send this.
+        Only clients that use a protocol version with connection IDs send this notification.
         """
         caller = _caller(context)
         if (request := caller.named(params.request_id)) is not None:

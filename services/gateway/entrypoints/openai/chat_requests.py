@@ -84,7 +84,7 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
 
 
 def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Returns the messages. If none is from the user, the last instruction becomes the user's, as with OpenAI."""
+    """Returns the messages. If none is a user message, the last instruction becomes one, as in OpenAI's API."""
     if any(isinstance(message, UserMessage) for message in messages):
         return list(messages)
     last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
@@ -182,7 +182,7 @@ def _text(content: str | Sequence[object]) -> str:
 
 
 def _check_calls(said: Sequence[tuple[int, object]]) -> None:
-    """Raises ``ValidationFailed`` if a call has no result after it, or a result no call before it."""
+    """Raises ``ValidationFailed`` if a call isn't followed by its result, or a result isn't preceded by its call."""
     unanswered: dict[str, int] = {}
     for place, message in said:
         if isinstance(message, ToolMessage):

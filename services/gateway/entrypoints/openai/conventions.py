@@ -65,7 +65,7 @@ def refuse(param: str, message: str, code: str = "unsupported_parameter") -> Val
 def renamed(problem: P, names: Mapping[str, str]) -> P:
     """Returns the error, with its fields renamed to those that the caller sent.
 
-    ``names``: the caller's field names, by one or two parts of the turn's.
+    ``names`` maps the first one or two parts of a field's location in the turn, joined by a dot, to the caller's field.
     """
     if not problem.details:
         return problem

@@ -23,7 +23,7 @@ def _order(order: str) -> str:
 
 
 class ListQuery(QueryModel):
-    """The query for a list. A page has at most 200 entries, even if the client may request more."""
+    """The query for a list. A page has at most 200 entries, even if an operation accepts a higher ``limit``."""
 
     after: str | None = None
     limit: Annotated[int, whole_number("limit", 1, 100, 20)] = 20

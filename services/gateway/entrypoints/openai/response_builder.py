@@ -18,7 +18,7 @@ from services.gateway.entrypoints.openai import response_items as items
 from services.gateway.entrypoints.openai.conventions import error_fields
 from services.gateway.entrypoints.openai.response_items import Json
 
-# An event's number is the sequence of the turn's event times this, plus the place among derived events and texts. All
+# An event's number is the sequence of the turn's event times this, plus the index among derived events and texts. All
 # numbers are below 2^53.
 _PER_EVENT: Final = 2**25
 _CUT: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}

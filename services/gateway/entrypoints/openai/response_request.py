@@ -25,7 +25,7 @@ WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_logprobs": (0,),
     "truncation": ("disabled",),
 }
-"""The accepted values of unsupported fields, which request the default behaviour. Null is accepted, too."""
+"""The accepted values of unsupported fields, which request the default behavior. Null is accepted, too."""
 UNSUPPORTED: Final = frozenset(
     {
         "access_programs", "background_options", "context_management", "image", "max_tool_calls", "moderation",

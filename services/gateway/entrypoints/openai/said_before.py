@@ -18,7 +18,7 @@ from services.gateway.entrypoints.openai.input_items import (
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A parsed conversation: the history, the user's question after it, and the messages about answered calls."""
+    """A parsed conversation: the history, the last user message, and then the messages about answered calls."""
 
     history: list[HistoryMessage]
     question: str | list[ContentBlock]
@@ -26,7 +26,7 @@ class Said:
 
 
 def with_question(items: Sequence[Any]) -> list[Any]:
-    """Returns the items. If no message is from the user, the last instruction becomes the user's, as with OpenAI."""
+    """Returns the items. If none is a user message, the last instruction becomes one, as in OpenAI's API."""
     last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
     if last is None or any(_is_of_user(item) for item in items):
         return list(items)

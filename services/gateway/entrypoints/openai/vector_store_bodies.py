@@ -49,7 +49,10 @@ class CreateStore(StrictModel):
     expires_after: None = None
 
     def settings(self) -> CreateKnowledgeBaseBody:
-        """Returns the equivalent body for creating a knowledge base. Raises ``ValidationFailed``."""
+        """Returns the equivalent body for creating a knowledge base.
+
+        Raises ``ValidationFailed`` for invalid settings.
+        """
         settings: JsonObject = {
             "name": self.name or "Vector store",
             "description": self.description or "",

@@ -1,7 +1,7 @@
 """Serves ``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials, and information about the caller."""
 
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Depends, Security
 from starlette.responses import Response
@@ -23,7 +23,6 @@ from services.gateway.use_cases.keys import IssuedKey, issue_token
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
-_ONCE: Final = "The secret is returned only once. Only its hash is stored."
 NewKey = Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody))]
 Rotation = Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, required=False))]
 WantedToken = Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False))]
@@ -70,8 +69,8 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     operation_id="api_keys.create",
     summary="Create an API key",
     description=(
-        f"{_ONCE} A key can't have scopes that its creator lacks. `scopes` defaults to the creator's scopes, except"
-        " installation scopes."
+        "The secret is returned only once. Only its hash is stored. A key can't have scopes that its creator lacks."
+        " `scopes` defaults to the creator's scopes, except installation scopes."
     ),
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
@@ -97,7 +96,8 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
     "/api-keys/{id}/rotate/",
     operation_id="api_keys.rotate",
     summary="Rotate an API key",
-    description=f"Both keys are valid during a grace period. {_ONCE}",
+    description="The old key stays valid for a grace period. The new key's secret is returned only once, and only its"
+    " hash is stored.",
     status_code=201,
     responses={201: answer("The new key.", IssuedKeyReply), **errors(404, 409)},
 )
@@ -113,8 +113,9 @@ async def rotate_api_key(
     operation_id="tokens.create",
     summary="Create a bearer token",
     description=(
-        "Creates a token with scopes of the key, valid for at most an hour. The token expires when its key does, and"
-        " stops working immediately if the key is revoked. Tokens aren't stored, so a retry returns a new token."
+        "Creates a token with some or all of the key's scopes, valid for at most an hour. The token expires when its"
+        " key does, and stops working immediately if the key is revoked. Tokens aren't stored, so a retry returns a new"
+        " token."
     ),
     responses={200: answer("The token.", TokenReply), **errors(403)},
 )

@@ -65,7 +65,7 @@ async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Up
 @router.get(
     "/{kb_id:name}/datasources/",
     operation_id="knowledge_bases.datasources",
-    summary="List the datasources of a knowledge base",
+    summary="List the data sources of a knowledge base",
     responses={200: answer("Files and their ingestion status.", DatasourcePage), **errors(404)},
 )
 async def list_datasources(kb_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:

@@ -38,7 +38,6 @@ router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_WRITE])]
 _OWNER: Final = "timeline"
-_ONCE: Final = "The secret is returned only once and stored encrypted."
 NewWebhook = Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody))]
 WebhookChanges = Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody))]
 Rotation = Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, required=False))]
@@ -50,7 +49,8 @@ Rotation = Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, re
     summary="Create a webhook",
     description=(
         "Sends new events of the given `event_types` to the `url`, if you have access to them. Requests are signed"
-        f" according to [Standard Webhooks](https://www.standardwebhooks.com). {_ONCE}"
+        " according to [Standard Webhooks](https://www.standardwebhooks.com). The secret is returned only once and"
+        " stored encrypted."
     ),
     status_code=201,
     responses={201: answer("The new webhook.", IssuedWebhookReply, location=True), **errors(409)},
@@ -111,7 +111,8 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -
     "/{id}/rotate/",
     operation_id="webhooks.rotate",
     summary="Rotate a webhook's secret",
-    description=f"For a grace period, deliveries are signed with both secrets. {_ONCE}",
+    description="For a grace period, deliveries are signed with the old and the new secret. The new secret is returned"
+    " only once and stored encrypted.",
     responses={200: answer("The webhook with its new secret.", IssuedWebhookReply), **errors(404, 409)},
 )
 async def rotate_webhook_secret(

@@ -107,7 +107,7 @@ class EventReader:
     async def page_back(
         self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
     ) -> TimelinePage:
-        """Returns a page of events before a position, or from the end of the log without one, newest first."""
+        """Returns a page of events before a position, by default the end of the log, newest first."""
         return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
 
     async def company(
@@ -115,8 +115,8 @@ class EventReader:
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
         """Yields the stored events after a position in batches, then new events as they arrive.
 
-        Yields its position instead at the end of the stored events, after a page without a match, and after every 15 s
-        without an event. Without ``after``, starts with new events.
+        Yields the reader's position instead of a batch at the end of the stored events, after a page without a match,
+        and after every 15 s without an event. Without ``after``, starts with new events.
 
         Raises ``ServiceUnavailable`` if the reader is too slow, or if this replica shuts down.
         """
@@ -220,7 +220,8 @@ class EventReader:
     ) -> AsyncGenerator[Sequence[Message], None]:
         """Yields batches of messages.
 
-        An empty batch reports the order's position: after the stored events, a page without a match, or a silence.
+        An empty batch means that the caller can report ``order.position``. It follows the stored events, a page without
+        a match, or a silence.
         """
         if has_past:
             # Doesn't join the feed yet: the reader's queue would overflow while old events are read.

@@ -28,7 +28,7 @@ class Queue(Protocol[NewItem]):
         """Returns the next items, or nothing if none have arrived for a while."""
 
     async def wait(self, seconds: float) -> Sequence[NewItem]:
-        """Returns the next items, or nothing if none arrive within this time."""
+        """Returns the next items, or nothing if none arrive within ``seconds``."""
 
 
 class Order(Protocol[TakenItem, NewMessage]):
@@ -86,7 +86,7 @@ async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenera
 async def pages(
     log: Timeline, where: TimelineFilter, *, after: int, until: int | None = None
 ) -> AsyncGenerator[TimelinePage, None]:
-    """Yields the pages after a position, up to the end of the log or at least up to the position ``until``."""
+    """Yields the pages after a position, up to the end of the log or, with ``until``, at least up to that position."""
     has_more = until is None or after < until
     while has_more:
         page = await log.page(where, after=after, limit=_PAGE)

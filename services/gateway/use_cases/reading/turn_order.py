@@ -67,7 +67,8 @@ class FollowedTurn:
         events = list(await self._recorded(after)) if after < through else []
         are_missing = sum(event.envelope.sequence <= through for event in events) < through - after
         if are_missing:
-            # Of two events with the same sequence number, the later one wins: it replaced an end that was never sent.
+            # Of two events with the same sequence number, the later one wins: it replaced a terminal event that was
+            # never sent.
             events += await self._logged(after)
         return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
 

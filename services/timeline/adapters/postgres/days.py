@@ -23,7 +23,7 @@ def first_day_of(identifier: str | None) -> date | None:
 
 
 class TimelineDays:
-    """Remembers, for each company, from which position on events were stored on the most recent days.
+    """Remembers, for each company, the lowest position seen on each of the most recent days.
 
     Positions increase with time, except for clock differences: a later event is dated at most one day before an earlier
     one. An event dated in the future came from a wrong clock, so it says nothing about the events after it.

@@ -52,7 +52,7 @@ def serve_events(http: FastAPI, timeline: Timeline) -> None:
 
     @router.get("/events/back")
     async def page_back(where: Wanted, before: Position | None = None, limit: Most = 50) -> Response:
-        """Returns a page of events before a position, or from the end of the log without one, newest first."""
+        """Returns a page of events before a position, by default the end of the log, newest first."""
         found = await timeline.page_back(where, before=before, limit=limit)
         return _reply(found.events, next=found.next, has_more=found.has_more)
 

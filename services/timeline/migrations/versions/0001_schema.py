@@ -121,7 +121,8 @@ WEBHOOKS = (
     """,
     "CREATE UNIQUE INDEX uq_webhook_secrets_webhook_id ON webhook_secrets (webhook_id) WHERE expires_at IS NULL",
     "CREATE INDEX ix_webhook_secrets_webhook_id ON webhook_secrets (webhook_id)",
-    # No foreign key, because a deleted webhook's deliveries are deleted in batches. Only tests store their event here.
+    # No foreign key, because a deleted webhook's deliveries are deleted in batches. Only test deliveries store their
+    # event here.
     """
     CREATE TABLE webhook_deliveries (
         id uuid NOT NULL CONSTRAINT pk_webhook_deliveries PRIMARY KEY,

@@ -96,7 +96,7 @@ function momentOf(seconds, dates) {
   return (dates ? DAY : TIME).format(new Date(seconds * 1000));
 }
 
-/** Returns a colour's computed value, because a canvas doesn't support `light-dark()`. */
+/** Returns a color's computed value, because a canvas doesn't support `light-dark()`. */
 function computed(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
@@ -106,7 +106,7 @@ function computed(name) {
   return color;
 }
 
-/** Returns a function that maps a colour's name to its value. It's a new function whenever the theme changes. */
+/** Returns a function that maps a color's name to its value. It's a new function whenever the theme changes. */
 function useLook() {
   const [look, setLook] = useState(() => ({ colour: computed }));
   useEffect(() => {

@@ -17,7 +17,7 @@ export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
     await refresh();
     onChanged();
     const refused = answer.results.find(({ error }) => error);
-    if (refused) throw new Error(`Couldn't change ${answer.failed} of them: ${refused.error.message}`);
+    if (refused) throw new Error(`Couldn't change ${answer.failed} of the files: ${refused.error.message}`);
   });
   if (!page) return problem ? html`<${Problem} of=${problem} />` : html`<p class="empty">Loading files…</p>`;
   const shown = page.files;

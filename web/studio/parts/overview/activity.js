@@ -156,8 +156,8 @@ export function UsedUpBudgets() {
     <div class="problem" role="alert">
       ${usedUp.map(({ id, description, user_id: user, key_id: key, renews_at: renews }) => html`
         <p key=${id}>
-          <b>${description || `The budget of ${user ? "a user" : key ? "a key" : "the company"}`}</b> is used up. Its turns are refused
-          until ${renews ? momentText(renews) : "it is changed"}. <a href=${hrefOf("usage/")}>Budgets</a>
+          <b>${description || `The budget of ${user ? "a user" : key ? "a key" : "the company"}`}</b> is used up. Turns that it
+          covers are rejected until ${renews ? momentText(renews) : "it's changed"}. <a href=${hrefOf("usage/")}>Budgets</a>
         </p>`)}
     </div>`;
 }

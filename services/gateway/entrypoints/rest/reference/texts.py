@@ -1,4 +1,4 @@
-"""The texts of the API reference."""
+"""The prose of the API reference."""
 
 from typing import Final
 
@@ -32,7 +32,7 @@ TAGS: Final = {
     "Artifacts": "Files in a session: uploads, and files created by its agent.",
     "Files": "The company's documents and collections.",
     "Knowledge bases": "Documents made searchable for agents.",
-    "Catalogues": "The models and tools that agents can use.",
+    "Models and tools": "The models and tools that agents can use.",
     "Toolsets": "Custom tools, and secrets for their headers.",
     "Webhooks": "URLs that receive your events.",
     "Usage": "Usage and cost of turns, and budgets.",
@@ -84,8 +84,8 @@ Returns the company's events of the last 30 days, oldest first. Events of other 
 * `position` is an event's number in the company's timeline and never changes. To continue, pass `next` of the previous
   page as `after`. While `has_more` is true, a page can be short or even empty. `order=desc` returns the newest events
   first; to continue, pass `next` as `before`.
-* `Accept: text/event-stream` streams new events, starting after `after` or `Last-Event-ID`, or else from now. `id:` is
-  the position, `event:` the type, and `data:` the whole event.
+* `Accept: text/event-stream` streams events. The stream starts after the position in `after` or `Last-Event-ID`;
+  without either, it sends only new events. `id:` is the position, `event:` the type, and `data:` the whole event.
 """.strip()
 TIMELINE_EVENTS: Final = (
     'id: 17\nevent: turn.completed\ndata: {"id": "…", "position": 17, "type": "turn.completed",'
