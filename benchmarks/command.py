@@ -27,7 +27,7 @@ class Engine(StrEnum):
 
 Only = Annotated[
     Side | None,
-    typer.Option("--only", help="Measure only the service or only the reference, without ratios."),
+    typer.Option("--only", help="Measure only the service or only the reference, without ratios.", show_default="both"),
 ]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")]
 
@@ -58,7 +58,7 @@ def turns(
     quick: Annotated[bool, typer.Option("--quick", help="Run one short round to check that everything works.")] = False,
     only: Only = None,
     scenario: Annotated[
-        list[str] | None, typer.Option("--scenario", help="Run only this scenario. Repeatable.")
+        list[str] | None, typer.Option("--scenario", help="Run only this scenario. Repeatable.", show_default="all")
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")] = None,
     json_output: Json = False,
@@ -133,11 +133,17 @@ def search(
         typer.Argument(help="Folders of labeled collections: corpus, queries, qrels (BEIR or TREC).", exists=True),
     ] = None,
     engine: Annotated[
-        list[Engine] | None, typer.Option("--engine", help="Search engine to measure. Repeatable.")
+        list[Engine] | None,
+        typer.Option("--engine", help="Search engine to measure. Repeatable.", show_default="pgvector"),
     ] = None,
     size: Annotated[
         list[int] | None,
-        typer.Option("--size", min=1, help="Number of passages in the index for timed searches. Repeatable."),
+        typer.Option(
+            "--size",
+            min=1,
+            help="Number of passages in the index for timed searches. Repeatable.",
+            show_default="1000 and 100000",
+        ),
     ] = None,
     quality_only: Annotated[bool, typer.Option("--quality-only", help="Measure only quality, not latency.")] = False,
     searches: Annotated[
@@ -162,11 +168,15 @@ def ingest(
     rounds: Rounds = 1,
     side: Annotated[
         list[str] | None,
-        typer.Option("--side", help="Side to measure: reference, 'one worker' or 'two workers'. Repeatable."),
+        typer.Option(
+            "--side",
+            help="Side to measure: reference, 'one worker' or 'two workers'. Repeatable.",
+            show_default="all",
+        ),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Compare the service's ingestion of a folder, using one and two workers, to a handwritten script's.
+    """Compare how fast the service (with one and two workers) and a handwritten script ingest a folder.
 
     Starts separate stacks and stops them afterwards.
     """

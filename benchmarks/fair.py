@@ -95,7 +95,7 @@ class Company:
 class Probes:
     """Operations that start at a steady rate, even if earlier ones haven't finished.
 
-    ``seconds`` are durations by kind.
+    ``seconds`` contains the durations by kind of operation.
     """
 
     company: Company
@@ -105,7 +105,7 @@ class Probes:
     async def run(self, duration: float) -> dict[str, float]:
         """Runs the operations for ``duration`` seconds.
 
-        Returns the 95th percentiles of their durations in seconds, by kind.
+        Returns the 95th percentiles of the operations' durations in seconds, by kind.
         """
         sessions = [await self.company.new_session("openai:stub") for _ in range(16)]
         numbers = iter(range(10**9))
@@ -241,9 +241,9 @@ async def _ingestions(company: Company, number: int) -> None:
 
 
 async def _persistently(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
-    """Repeats a call while it's rejected with 429, after the requested pause, or the connection fails.
+    """Repeats a call while it's rejected with 429 or the connection fails.
 
-    Raises other rejections.
+    After a 429, waits for the requested time. Raises all other rejections.
     """
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The conditions on the machine of a benchmark, and its CPU times."""
+"""The conditions under which a benchmark runs, and the machine's CPU times."""
 
 import os
 import platform

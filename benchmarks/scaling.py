@@ -147,7 +147,7 @@ async def database_at(url: str) -> AsyncIterator[Database]:
 
 @dataclass(frozen=True)
 class System:
-    """A stack with a typical knowledge base. ``times`` are the last measured milliseconds by operation."""
+    """A stack with a typical knowledge base. ``times`` contains the last measured milliseconds by operation."""
 
     bench: Bench
     home: Home

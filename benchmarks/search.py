@@ -243,9 +243,9 @@ def _gain(grades: Sequence[int]) -> float:
 
 
 class Prose:
-    """Generates texts of random words whose frequencies are as uneven as in natural language.
+    """Generates text from random words whose frequencies are as uneven as in natural language.
 
-    Every run has the same texts.
+    Every run generates the same text.
     """
 
     _COUNT = 50_000

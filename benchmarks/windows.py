@@ -113,19 +113,19 @@ class Target:
 
 
 TARGETS: Final = (
-    Target("turns/s at 16", "turns-16", "rate", 2.5, at_least=True),
-    Target("p50 at 1", "turns-1", "p50", 0.8),
-    Target("first token at 1, p50", "stream-1", "first_text_p50", 1.0),
-    Target("first token at 16, p50", "stream-16", "first_text_p50", 1.0),
-    Target("react turns/s at 16", "react-16", "rate", 2.5, at_least=True),
-    Target("turns/s with an HTTP tool at 16", "tool-turns-16", "rate", 3.0, at_least=True),
-    Target("CPU of gateway + runtime at 16, ms per turn", "turns-16", "own_cpu", 4.0, relative=False),
-    Target("short conversations: turns/s at 16", "short-16", "rate", 3.0, at_least=True),
-    Target("short conversations: p50 at 1", "short-1", "p50", 0.9),
-    Target("short conversations: first token at 1, p50", "short-stream-1", "first_text_p50", 1.1),
-    Target("creation of a session at 1, p50 in ms", "short-1", "creation_p50", 6.0, relative=False),
-    Target("CPU of the stack at 16, ms per short turn", "short-16", "stack_cpu", 4.0, relative=False),
-    Target("short conversations: CPU of the stack at 16", "short-16", "side_cpu", 0.5),
+    Target("turns/s at concurrency 16", "turns-16", "rate", 2.5, at_least=True),
+    Target("p50 at concurrency 1", "turns-1", "p50", 0.8),
+    Target("first token at concurrency 1: p50", "stream-1", "first_text_p50", 1.0),
+    Target("first token at concurrency 16: p50", "stream-16", "first_text_p50", 1.0),
+    Target("react turns/s at concurrency 16", "react-16", "rate", 2.5, at_least=True),
+    Target("turns/s with an HTTP tool at concurrency 16", "tool-turns-16", "rate", 3.0, at_least=True),
+    Target("CPU of gateway + runtime at concurrency 16: ms per turn", "turns-16", "own_cpu", 4.0, relative=False),
+    Target("short conversations: turns/s at concurrency 16", "short-16", "rate", 3.0, at_least=True),
+    Target("short conversations: p50 at concurrency 1", "short-1", "p50", 0.9),
+    Target("short conversations: p50 to first token at concurrency 1", "short-stream-1", "first_text_p50", 1.1),
+    Target("session creation at concurrency 1: p50 in ms", "short-1", "creation_p50", 6.0, relative=False),
+    Target("CPU of the stack at concurrency 16: ms per short turn", "short-16", "stack_cpu", 4.0, relative=False),
+    Target("short conversations: CPU of the stack at concurrency 16", "short-16", "side_cpu", 0.5),
 )
 
 

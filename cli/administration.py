@@ -19,7 +19,8 @@ DatabaseUrl = Annotated[
     typer.Option(
         "--database-url",
         envvar="AES_GATEWAY_DATABASE_URL",
-        help="Gateway database URL. Defaults to the embedded stack's.",
+        help="Gateway database URL.",
+        show_default="the embedded stack's",
     ),
 ]
 Company = Annotated[str, typer.Option("--company", help="Company name or ID.")]

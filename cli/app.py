@@ -17,10 +17,10 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or command group. ``place`` is the module of its `typer.Typer`, followed by a colon and its name unless
-    that's `app`.
+    """A command or command group.
 
-    ``help`` is the line in `aes --help`, and the description of a group.
+    ``place`` is the module that contains its `typer.Typer`, followed by a colon and the variable's name unless that's
+    `app`. ``help`` is the line in `aes --help`, and the description of a group.
     """
 
     place: str

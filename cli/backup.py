@@ -34,7 +34,7 @@ from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 
 T = TypeVar("T")
 app = typer.Typer(add_completion=False)
-# Consumers are dumped before producers, which publish the events in between again after a restore.
+# Consumers are dumped before producers. After a restore, producers publish the events in between again.
 ORDER: Final = ("timeline", "artifacts", "ingestion", "runtime", "registry", "gateway")
 _UNFINISHED: Final = "unfinished"
 _NOW: Final = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
@@ -49,7 +49,8 @@ def backup(
 ) -> None:
     """Back up all databases and objects to a folder while the service runs.
 
-    Backs up the installation in AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or the embedded stack.
+    Backs up the databases and object stores at AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or those of
+    the embedded stack.
     """
     with failures_explained(json_output), _for_the_owner_alone():
         manifest = _back_up(in_order(running_installation()), folder)

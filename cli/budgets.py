@@ -40,7 +40,7 @@ def create(
     cost: Cost = None,
     tokens: Tokens = None,
     user: Annotated[
-        str | None, typer.Option("--user", help="Limit one user, by ID. Defaults to the whole company.")
+        str | None, typer.Option("--user", help="Limit one user, by ID.", show_default="the whole company")
     ] = None,
     key: Annotated[str | None, typer.Option("--key", help="Limit one API key, by ID.")] = None,
     warn: Warn = None,

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 BaseUrl = Annotated[
     str | None,
-    typer.Option("--base-url", envvar="AES_BASE_URL", help="Service URL. Defaults to the local stack's."),
+    typer.Option("--base-url", envvar="AES_BASE_URL", help="Service URL.", show_default="the local stack's"),
 ]
 ApiKey = Annotated[
     str | None,
     typer.Option(
-        "--api-key", envvar="AES_API_KEY", help="API key. Defaults to the local stack's key for loopback addresses."
+        "--api-key",
+        envvar="AES_API_KEY",
+        help="API key.",
+        show_default="the local stack's key for loopback addresses",
     ),
 ]
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")

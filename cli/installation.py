@@ -1,4 +1,4 @@
-"""The installation that commands work on: the one in the AES_… variables, or the embedded stack."""
+"""The installation that commands work on: the one that the AES_… variables point to, or the embedded stack."""
 
 import os
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class Installation:
 
 
 def find_installation(environment: Mapping[str, str] = os.environ) -> Installation:
-    """Returns the installation in the AES_… variables if any is set, or else the embedded stack.
+    """Returns the installation that the AES_… variables point to or, if none is set, the embedded stack.
 
     Raises StackError if there's neither.
     """
@@ -95,7 +95,7 @@ def bus_address() -> BusAddress:
 
 
 def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
-    """Returns the Kafka in the AES_KAFKA_… variables, or None if they aren't set.
+    """Returns the address of Kafka from the AES_KAFKA_… variables, or None if they aren't set.
 
     Raises StackError if they're invalid.
     """
@@ -130,7 +130,7 @@ def names_addresses(environment: Mapping[str, str]) -> bool:
 
 def _installation(environment: Mapping[str, str]) -> Installation:
     return Installation(
-        title="the installation in the AES_… variables",
+        title="the installation that the AES_… variables point to",
         bus=named_bus(environment),
         databases=_of_services(environment, "DATABASE_URL"),
         services=_of_services(environment, "URL"),

@@ -79,7 +79,7 @@ def create(
     ] = "90d",
     name: Annotated[str, typer.Option("--name", help="Purpose of the key.")] = "",
     rate_limit: Annotated[
-        int | None, typer.Option("--rate-limit", min=1, help="Requests per minute. Defaults to the company's limit.")
+        int | None, typer.Option("--rate-limit", min=1, help="Requests per minute.", show_default="the company's limit")
     ] = None,
     database_url: DatabaseUrl = None,
     json_output: Json = False,
@@ -115,7 +115,7 @@ def rotate(
         int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds until the old key expires.")
     ] = 86_400,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="Expiry, as for create. Defaults to the old key's lifetime.")
+        str | None, typer.Option("--expires", help="Expiry, as for create.", show_default="the old key's lifetime")
     ] = None,
     database_url: DatabaseUrl = None,
     json_output: Json = False,

@@ -19,7 +19,8 @@ _POLL_SECONDS = 0.3
 @app.command()
 def logs(
     service: Annotated[
-        str | None, typer.Argument(help="Show only this process, such as runtime, kafka or postgres.")
+        str | None,
+        typer.Argument(help="Show only this process, such as runtime, kafka or postgres.", show_default="all"),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines as they arrive.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of lines to print.")] = 50,

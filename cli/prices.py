@@ -20,7 +20,8 @@ DatabaseUrl = Annotated[
     typer.Option(
         "--database-url",
         envvar="AES_RUNTIME_DATABASE_URL",
-        help="Runtime database URL. Defaults to the embedded stack's.",
+        help="Runtime database URL.",
+        show_default="the embedded stack's",
     ),
 ]
 
@@ -46,7 +47,7 @@ def set_price(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Set a model's prices. Within ten seconds, they apply to every turn that ends."""
+    """Set a model's prices. The new prices apply within ten seconds, to all turns that end after that."""
     paid, produced = _decimal(input_price), _decimal(output_price)
     _RUNTIME.run(lambda runtime: runtime.set_price(model, paid, produced), database_url, json_output)
     price = {"model": model, "input": decimal_text(paid), "output": decimal_text(produced)}

@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False)
 def restart(
     services: Annotated[
         list[str] | None,
-        typer.Argument(help="Services such as runtime, or processes such as runtime-1. Defaults to all."),
+        typer.Argument(help="Services such as runtime, or processes such as runtime-1.", show_default="all"),
     ] = None,
     json_output: Json = False,
 ) -> None:

@@ -38,8 +38,9 @@ def restore(
 ) -> None:
     """Restore a backup into empty databases and object stores, before services start.
 
-    Restores into AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or into a new embedded stack in AES_HOME.
-    Services publish their latest events again, so use new topics in Kafka or another AES_TOPIC_PREFIX.
+    Restores into the databases and object stores at AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or into a
+    new embedded stack in AES_HOME. Services publish their latest events again, so use new topics in Kafka or another
+    AES_TOPIC_PREFIX.
     """
     with failures_explained(json_output):
         _check_stopped()
@@ -60,7 +61,7 @@ def _check_stopped() -> None:
 
 @contextmanager
 def _empty_installation() -> Iterator[Installation]:
-    """Yields the target: the installation in the AES_… variables, or a new embedded stack, whose PostgreSQL it starts.
+    """Yields the target: the installation of the AES_… variables, or a new embedded stack with a running PostgreSQL.
 
     Raises StackError if the embedded stack is running.
     """

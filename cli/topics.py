@@ -28,7 +28,8 @@ InSync = Annotated[
         "--min-insync-replicas",
         envvar="AES_KAFKA_MIN_INSYNC_REPLICAS",
         min=1,
-        help="Brokers that must acknowledge a write. Defaults to one fewer than the replicas, at least one.",
+        help="Number of brokers that must acknowledge a write.",
+        show_default="the replication factor minus one, at least 1",
     ),
 ]
 

@@ -23,7 +23,10 @@ app = typer.Typer(add_completion=False)
 Replicas = Annotated[
     str | None,
     typer.Option(
-        "--replicas", envvar="AES_REPLICAS", help="Replicas by service, such as runtime=2,gateway=2, or 2 for each."
+        "--replicas",
+        envvar="AES_REPLICAS",
+        help="Replicas by service, such as runtime=2,gateway=2, or 2 for each.",
+        show_default="1 for each",
     ),
 ]
 

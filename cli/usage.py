@@ -23,9 +23,9 @@ _NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "
 @app.callback(invoke_without_command=True)
 def usage(
     begin: Annotated[
-        str | None, typer.Option("--from", help="First day, or a timestamp. Defaults to 30 days ago.")
+        str | None, typer.Option("--from", help="First day, or a timestamp.", show_default="30 days ago")
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last day, or a timestamp. Defaults to today.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last day, or a timestamp.", show_default="today")] = None,
     by: Annotated[
         str, typer.Option("--by", help="Comma-separated grouping fields: day, agent, model, user, key.")
     ] = "day",
@@ -33,7 +33,7 @@ def usage(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show the usage of your turns, or of all the company's turns with a `company:…` scope."""
+    """Show the usage of your turns or, with a key that has a `company:…` scope, of all the company's turns."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         report = client.usage(begin=begin, end=end, group_by=by.split(","))
         if json_output:

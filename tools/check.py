@@ -32,7 +32,7 @@ _FIXING: Final[Commands] = [("ruff", "check", "--fix-only", "--exit-zero", "."),
 
 @app.command()
 def check(
-    only: Annotated[list[Check] | None, typer.Argument(help="Checks to run. Defaults to all.")] = None,
+    only: Annotated[list[Check] | None, typer.Argument(help="Checks to run.", show_default="all")] = None,
     fix: Annotated[bool, typer.Option("--fix", help="First apply ruff's fixes and format the code.")] = False,
 ) -> None:
     """Run the linters, the type checker, the import rules and the project's own rules.

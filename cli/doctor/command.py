@@ -23,8 +23,8 @@ _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 def doctor(json_output: Json = False) -> None:
     """Diagnose connections, topics, migrations, clocks and disks, with a remedy for each problem.
 
-    Checks the installation in AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL and similar variables, or the
-    embedded stack. Exits with 1 if a check failed.
+    Checks the installation that AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL and similar variables point to,
+    or the embedded stack. Exits with 1 if a check failed.
     """
     with failures_explained(json_output):
         installation = find_installation()

@@ -16,8 +16,8 @@ from libs.secrets.stored import SECRET_TABLES, SecretTable
 
 def database_checks(urls: Mapping[str, str], secrets_key: str = "") -> list[Check]:
     remedy = (
-        "Start PostgreSQL, or set AES_{}_DATABASE_URL to the right server, role and password, and with "
-        "TLS to the right sslmode and sslrootcert."
+        "Start PostgreSQL, or fix the server, role or password in AES_{}_DATABASE_URL. With TLS, also check "
+        "sslmode and sslrootcert."
     )
     return [
         Check(f"database of {service}", partial(_database, service, url, secrets_key), remedy.format(service.upper()))

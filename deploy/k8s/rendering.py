@@ -28,7 +28,10 @@ def file_of(name: str) -> Path:
 
 
 def heading(name: str) -> str:
-    """Returns a header with the command and a hash of the sources, which reveals outdated output without kustomize."""
+    """Returns a header with the command and a hash of the sources.
+
+    The hash reveals outdated output without kustomize.
+    """
     return (
         f"# Generated from {', '.join(RENDERINGS[name])} by: python -m deploy.k8s.rendering\n"
         f"# Sources: sha256 {digest(RENDERINGS[name])}\n"

@@ -20,10 +20,10 @@ COMMAND_VARIABLES: Final = {
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
     "JAVA_HOME": ("`java` on the path, then a packaged one", "Home of Java 17 or newer."),
 }
-"""Variables for commands that have no equivalent option, each with its default and meaning for the documentation."""
-# Only for commands, or compared with the running stack elsewhere.
+"""Variables that commands read and no option replaces, each with its default and meaning for the documentation."""
+# Variables that only commands read, or that are compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
-# The stack sets these itself.
+# Variables that the stack sets itself.
 _OF_THE_STACK = re.compile(r"AES_(KAFKA_(?!PORT).*|AUTO_MIGRATE|GATEWAY_REPLICA_URLS|[A-Z]+_(DATABASE_)?URL)")
 _NETWORK = re.compile(r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|OTEL_.*", re.IGNORECASE)
 
@@ -37,7 +37,7 @@ def check_settings(caller: Mapping[str, str]) -> None:
                 f"{variable} isn't a URL: {address!r}.", "Use a URL such as http://127.0.0.1:11434/v1, or unset it."
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
-    # Importing all settings takes time, so they're skipped if none is set.
+    # Importing the settings takes time, so nothing is imported if none is set.
     for service in SERVICES if given else ():
         for variable, message in _invalid(service).items():
             if variable in given:

@@ -58,7 +58,7 @@ def _next_candidate() -> int:
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:
     """Returns a port for each name.
 
-    `fixed` ports must be free; others are the stored, preferred or a random free port.
+    `fixed` ports must be free. Any other name gets its stored port, its preferred port or a random one, if it's free.
     """
     remembered = read_json(file)
     ports: dict[str, int] = {}

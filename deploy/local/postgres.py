@@ -51,7 +51,7 @@ class SystemUser:
 class Postgres(ManagedProcess):
     """The stack's PostgreSQL server.
 
-    If root starts the stack, it runs as an unprivileged user, as PostgreSQL requires.
+    If root starts the stack, the server runs as an unprivileged user, as PostgreSQL requires.
     """
 
     directory: Path

@@ -29,7 +29,7 @@ class ProcessSupervisor:
     """Supervises a process of the stack.
 
     If the first start fails a few times, gives up, because a person is waiting and can fix the cause. Retries later
-    starts with growing delays for as long as the stack runs.
+    starts with backoff for as long as the stack runs.
     """
 
     def __init__(self, part: ManagedProcess, state: ProcessState, changed: Callable[[], None]) -> None:

@@ -11,9 +11,9 @@ class ProcessRole:
     role: str
     """The arguments of `python -m services.<name>`."""
     serves_http: bool = True
-    """Whether it responds to `/health/ready` on its port. Otherwise, a running process counts as ready."""
+    """Whether the process responds to `/health/ready` on its port. If not, it counts as ready while it runs."""
     port_setting: str = ""
-    """The variable that sets its port, if it isn't the service's own."""
+    """The variable that sets the process's port, unless that's the service's own variable."""
 
 
 @dataclass(frozen=True)

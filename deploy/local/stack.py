@@ -127,7 +127,7 @@ def _defaults(credentials: Credentials) -> dict[str, str]:
 
 def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Postgres, kafka: Kafka) -> dict[str, str]:
     """Returns the settings that connect the services to the stack's own processes."""
-    # The caller's variables for another broker don't apply to the stack's own.
+    # The caller's variables for another broker don't apply to the stack's broker.
     settings = {**kafka.settings, "AES_AUTO_MIGRATE": "1"}
     for name in DATABASES:
         settings[f"AES_{name.upper()}_DATABASE_URL"] = postgres.url(name)
@@ -135,7 +135,7 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
         if process.serves_http:
             variable, address = f"AES_{service.name.upper()}_URL", f"http://127.0.0.1:{ports[part]}"
             if process.port_setting:
-                # It responds only to health checks.
+                # This process responds only to health checks.
                 variable, address = "AES_GATEWAY_REPLICA_URLS", f"{service.name}={address}"
             settings[variable] = f"{settings[variable]},{address}" if variable in settings else address
     return settings
@@ -163,7 +163,7 @@ def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SER
 def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
     """Parses `runtime=2,gateway=2`, or one number for every service.
 
-    The default is one. Raises StackError if it's invalid.
+    Services that aren't listed have one replica. Raises StackError if the text is invalid.
     """
     counts = dict.fromkeys(services, 1)
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -22,7 +22,7 @@ class ProcessState:
     started: float | None = None
     restarts: int = 0
     asked_restarts: int = 0
-    """The number of restarts after the process was asked to stop."""
+    """The number of restarts that followed a request to stop the process."""
     detail: str = ""
     seconds: float | None = None
     """The seconds that the last start took until the process was ready."""

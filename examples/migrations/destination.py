@@ -32,7 +32,7 @@ class Destination:
         self._entries: dict[str, str] = json.loads(ledger.read_text()) if ledger.exists() else {}
 
     def say(self, text: str) -> None:
-        """Prints which objects were moved, and which features have no equivalent."""
+        """Prints a line about a moved object or a feature without an equivalent."""
         print(text)
 
     def agent(self, old_id: str, configuration: Json) -> str:
@@ -87,7 +87,7 @@ def newest(messages: Sequence[Json]) -> list[Json]:
 
 
 def answered(messages: Sequence[Json]) -> list[Json]:
-    """Returns the messages without tool calls that have no result, and without results of no call.
+    """Returns the messages without unanswered tool calls and without results that belong to no call.
 
     Models reject both.
     """

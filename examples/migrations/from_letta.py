@@ -52,7 +52,7 @@ def move_sources(exported: Json, to: Destination) -> dict[str, str]:
     moved: dict[str, list[str]] = {source["id"]: [] for source in exported["sources"]}
     for file in exported["files"]:
         if not file.get("content"):
-            to.say(f"File {file['id']}: not moved, because the export has no text of {file['file_name']}.")
+            to.say(f"File {file['id']}: not moved, because the export doesn't contain the text of {file['file_name']}.")
             continue
         name = str(file["file_name"]).rpartition("/")[2]
         named = name if name.endswith((".txt", ".md")) else f"{name}.txt"

@@ -61,7 +61,7 @@ class CollectBlobs:
                 (self.keep_hours, _BATCH),
             )
             if unused := [blob_id for (blob_id,) in await found.fetchall()]:
-                # This needs a second statement, which sees referencing rows that were inserted before the locks were
+                # This needs a second statement to see referencing rows that were inserted before the locks were
                 # taken.
                 statement = f"""
                     UPDATE blobs b SET since = now(), state = CASE

@@ -59,7 +59,7 @@ class Upload:
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
         """Returns the files with the IDs of the blobs to reference, which stay stored after the commit.
 
-        Raises ``Conflict``.
+        Raises ``Conflict`` if the collector has abandoned an upload in the meantime.
         """
         kept = await keep(connection, self.company_id, files)
         self.kept.update(file.blob_id for file in kept)
@@ -90,7 +90,8 @@ class Blobs:
     ) -> ReceivedFile:
         """Stores a file's bytes as a new blob. The collector deletes it within hours unless a transaction keeps it.
 
-        Raises ``Conflict`` after two hours, ``StoreUnavailable``, and the errors of ``pieces``.
+        Raises ``Conflict`` if the upload takes over two hours. Also raises ``StoreUnavailable`` and the errors of
+        ``pieces``.
         """
         blob_id = new_id()
         await self.database.execute("INSERT INTO blobs (id, company_id) VALUES (%s, %s)", (blob_id, company_id))
@@ -107,7 +108,7 @@ class Blobs:
         )
 
     async def _discard(self, blob_ids: Collection[str]) -> None:
-        """Tries to discard the blobs and logs a failure. The collector deletes the rest."""
+        """Tries to discard the blobs and logs a failure. The collector deletes any that remain."""
         if not blob_ids:
             return
         try:

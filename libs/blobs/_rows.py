@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """The idempotency key of a user's upload. Keys are unique per user and ``scope``: a company, or a part of it."""
+    """The idempotency key of a user's upload. Keys are unique per user and ``scope`` (a company, or part of one)."""
 
     scope: str
     user_id: str

@@ -28,7 +28,7 @@ class OutOfMemory(Exception):
     """The process reached its memory limit and must be killed. The input isn't necessarily invalid."""
 
     def __init__(self) -> None:
-        super().__init__("Reading it took too much memory.")
+        super().__init__("Reading the file took too much memory.")
 
 
 class OutOfTime(TimeoutError):
@@ -42,7 +42,7 @@ class OutOfTime(TimeoutError):
 class ProcessKilled(Exception):
     """The process exceeded a limit, crashed, or raised an unexpected error.
 
-    ``errors`` is the end of its standard error.
+    ``errors`` is the end of the process's standard error.
     """
 
     def __init__(self, status: int, errors: str) -> None:

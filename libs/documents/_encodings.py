@@ -116,7 +116,7 @@ def _legacy(sample: bytes) -> str:
 
 
 _FEW_LETTERS = 4
-# Encodings that decode Western European text to the same characters, or almost.
+# Encodings that decode Western European text to the same characters, or nearly the same.
 _WESTERN_CODES = ["cp1252", "cp1254", "cp1258", "latin_1", "iso8859_9", "iso8859_15"]
 # Western European characters at the positions of other encodings' letters.
 _SIGN_IN_WORD = re.compile(r"[^\W\d_][³¹£¥¿¼¾][^\W\d_]")

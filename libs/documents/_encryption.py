@@ -10,7 +10,8 @@ _OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
 _SECTOR: Final = 512
 # The marker of encryption in the newer formats.
 _PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
-# The password record follows the first record, which is a write-protection record or belongs to Excel 97 or Excel 5.
+# In Excel 97 and Excel 5, the password record follows the first record, sometimes with a write-protection record in
+# between.
 _WORKBOOK: Final = re.compile(
     rb"\x09\x08(?:\x10\x00\x00\x06\x05\x00.{12}|\x08\x00\x00\x05\x05\x00.{4})(?:\x86\x00\x00\x00)?\x2f\x00",
     re.DOTALL,

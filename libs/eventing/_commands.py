@@ -55,7 +55,7 @@ Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
-"""Executes a command. Returns the rejection that it has recorded, or None.
+"""Executes a command. Returns the rejection that the handler has recorded, or None.
 
 Raises ``AlreadyProcessed`` if the command was redelivered.
 """

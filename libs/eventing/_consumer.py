@@ -268,8 +268,8 @@ class GroupMember(Assignment, ABC):
 class _InWork(NamedTuple):
     """A record that is being processed.
 
-    ``tracker`` is its partition's tracker when the record was fetched. After a rebalance, the partition may have a new
-    one.
+    ``tracker`` is the tracker that the partition had when the record was fetched. After a rebalance, the partition may
+    have a new one.
     """
 
     record: Record

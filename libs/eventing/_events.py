@@ -22,8 +22,8 @@ React = Callable[[Transaction, E, Envelope], Awaitable[None]]
 class EventRouter:
     """Routes events of other services to this service's reactions.
 
-    Each runs in one transaction with the event's inbox row. The handled event is the cause of the events that a
-    reaction emits.
+    Each reaction runs in one transaction with the event's inbox row. The handled event is the cause of the events that
+    the reaction emits.
     """
 
     def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:

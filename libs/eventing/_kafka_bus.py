@@ -15,7 +15,7 @@ from libs.eventing.bus import Assignment, Partition
 
 # After a rebalance, the next fetch waits for the previous one.
 _FETCH_WAIT_MS: Final = 500
-# Tails have no group and don't rebalance. A completed fetch proves for ten seconds that the tail missed nothing.
+# Tails have no group and don't rebalance. A tail counts as up to date for ten seconds after a completed fetch.
 _TAIL_FETCH_WAIT_MS: Final = 5000
 _LINGER_BYTES: Final = 256 * 1024
 

@@ -17,7 +17,7 @@ from libs.eventing.bus import BusUnavailable
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 Gone = Callable[[Collection[int]], Collection[int]]
-"""Returns those of these processes that have ended."""
+"""Returns the numbers of the given processes that have ended."""
 
 
 def member_client_id(client_id: str, process: int) -> str:
@@ -43,7 +43,7 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Removes the members of dead processes and returns how many they were. Raises ``BusUnavailable``."""
+        """Removes the members of dead processes and returns their number. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):

@@ -127,7 +127,7 @@ class Outbox:
     async def pipelined(self, *, recording_where: str = "true") -> AsyncIterator[Transaction]:
         """Opens a transaction for hot paths that sends its statements as a pipeline.
 
-        Only fetching a result costs a round trip. The last round trip stores the messages and commits. Every draft
+        Only fetching a result costs a round trip. The last round trip stores the messages and commits. Every message
         needs its own context. ``recording_where`` is an SQL condition on ``given.subject`` that the database evaluates.
         Messages that don't match it aren't stored, so whether they're stored can depend on results that this process
         doesn't know yet.
@@ -149,7 +149,7 @@ class Outbox:
     def send_now(self) -> None:
         """Sends buffered messages now.
 
-        Call this before sending a message that isn't stored, which must arrive after them.
+        Call this before sending an unstored message that must arrive after the stored ones.
         """
         if self._relay is not None:
             self._relay.send_now()

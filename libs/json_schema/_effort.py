@@ -46,7 +46,8 @@ def effort_of(schema: Any) -> Effort:
             count, members = _count(item, schema, counts, _LONGEST_CHAIN)
             alternatives, branching = max(alternatives, count), max(branching, members)
             if item is not schema and ("$id" in item or "id" in item):
-                # References inside are resolved against another base, unless this is a property with that name.
+                # An ID changes the base against which the references inside are resolved. Properties named like an
+                # ID aren't distinguished from one.
                 branching = inf
             waiting.extend(item.values())
         elif isinstance(item, list):
@@ -102,7 +103,10 @@ def _is_understood(schema: dict[str, Any], root: Any) -> bool:
 
 
 def _target(root: Any, reference: str) -> Any:
-    """Returns the schema that a reference points to, or None if there's none or the reference isn't a JSON pointer."""
+    """Returns the schema that a reference points to.
+
+    Returns None if it doesn't exist or the reference isn't a JSON pointer.
+    """
     pointer = unquote(reference.removeprefix("#"))
     if pointer and not pointer.startswith("/"):
         return None

@@ -21,7 +21,7 @@ def open_store(url: str) -> ObjectStore:
         raise ValueError("an object store's URL must be file:/directory or s3://ACCESS:SECRET@host:port/bucket")
     bucket = parts.path.strip("/")
     if not (parts.hostname and bucket and "/" not in bucket and parts.username and parts.password):
-        raise ValueError("an S3 object store needs access key, secret key, host and bucket")
+        raise ValueError("an S3 object store needs an access key, a secret key, a host and a bucket")
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     unknown = options.keys() - {"secure", "region", "public"}
     if unknown:

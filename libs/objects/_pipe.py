@@ -24,7 +24,7 @@ class Pipe:
         self._waiting = bytearray()
         self._ended = False
         self._cancelled = False
-        # The step is set only by the loop, since the thread might set it after the loop has started the step.
+        # This is set only in the loop. If the thread set it, the loop might already have started the step.
         self._step_in_work: asyncio.Task[object] | None = None
 
     @property

@@ -73,9 +73,9 @@ class ObjectStore(Protocol):
         """Deletes the object if it exists."""
 
     def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
-        """Returns a URL from which anyone can download the object for ``seconds``, with these response headers.
+        """Returns a URL from which anyone can download the object for ``seconds``, with the given response headers.
 
-        The URL's parameter ``x-label`` records what it's for; S3 servers ignore parameters that start with ``x-``.
+        The URL's parameter ``x-label`` contains ``label``; S3 servers ignore parameters that start with ``x-``.
         Returns None for a store that isn't accessed over HTTP. Doesn't check that the object exists.
         """
 
@@ -103,7 +103,7 @@ def checked_prefix(prefix: str) -> str:
 
 
 async def one_piece(content: bytes) -> Pieces:
-    """Yields bytes that are already in memory as a single piece, to be passed to ``put``."""
+    """Yields in-memory bytes in one piece, for ``put``."""
     yield content
 
 

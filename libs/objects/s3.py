@@ -106,7 +106,7 @@ class S3Objects:
             cast(BinaryIO, pipe),
             length=-1,
             part_size=_PART_BYTES,
-            num_parallel_uploads=1,  # its thread pool leaks when reading fails
+            num_parallel_uploads=1,  # the client's thread pool leaks when reading fails
         )
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:

@@ -169,7 +169,7 @@ class _Request:
     body: bytes | None
 
     def redirected(self, status: int, url: URL) -> _Request:
-        """Returns the request that follows a redirect, by browsers' rules.
+        """Returns the request that follows a redirect, by the same rules as browsers.
 
         The caller's headers aren't sent to another host.
         """

@@ -83,7 +83,7 @@ class GuardedResolver(AbstractResolver):
     async def refusal(self, address: str) -> str | None:
         """Returns the reason why this URL can't be called, or None if it can. Doesn't call it.
 
-        A host that can't be resolved doesn't count, since another process may be the one that makes the call.
+        A host that can't be resolved isn't a reason, since another process may make the call.
         """
         try:
             url = parse_url(address)

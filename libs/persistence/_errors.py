@@ -101,6 +101,6 @@ def redact_values(problem: BaseException) -> None:
 def _message(problem: psycopg.Error) -> str:
     message = problem.diag.message_primary or ""
     if (problem.diag.sqlstate or "").startswith(_DATA_EXCEPTIONS):
-        # Errors of this class quote a value. Others quote the name of a table or constraint.
+        # Errors of this class quote a value. Other errors quote the name of a table or constraint.
         return message.split('"', 1)[0].rstrip(" :")
     return message

@@ -21,7 +21,7 @@ _LOCK_CLASS: Final = 7_110_024
 _LOOK_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
-# Must be well below the grace period after which others consider this process dead.
+# Must be well below the grace period after which other processes consider this process dead.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
 # Finds all processes that hold their lock, and whether the lock belongs to this connection. It queries the function
 # behind the view pg_locks, which is twice as fast as the view.
@@ -240,7 +240,7 @@ class Holders(Protocol):
         """Returns the numbers of the processes that hold at least one lease."""
 
     async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these processes and requeues their work, which counts as an attempt.
+        """Ends the leases of these processes and requeues their work. The interrupted runs count as attempts.
 
         Returns the number of affected rows.
         """

@@ -33,8 +33,8 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic stores the running migration in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
-# In Python 3.11, `ast.parse` fails if other code parses before it returns: code of a thread, or of a finalizer that a
-# garbage collection runs and that formats a traceback.
+# In Python 3.11, `ast.parse` fails if other code parses before it returns, such as another thread, or a finalizer that
+# formats a traceback during a garbage collection.
 _PARSING_LOCK: Final = threading.Lock()
 
 

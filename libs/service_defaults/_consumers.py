@@ -81,7 +81,7 @@ class Consumers:
         self._members: list[Member] = []
 
     def add(self, purpose: str, router: Router, *, after: Hook | None = None, linger: bool = False) -> None:
-        """Registers a router for a purpose. Its group is joined once ``after`` has returned."""
+        """Registers a router for a purpose. The purpose's group is joined once ``after`` has returned."""
         self.routers[purpose] = router
         if after is not None:
             self._conditions[self._group(purpose)] = after

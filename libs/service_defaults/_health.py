@@ -12,7 +12,7 @@ from libs.service_defaults._release import RELEASE
 
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
-"""Returns True if the check passes. Otherwise, returns what it's waiting for."""
+"""Returns True if the check passes. Otherwise, returns what the process is waiting for."""
 
 
 class Readiness:

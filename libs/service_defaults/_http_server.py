@@ -83,7 +83,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 class HttpServer(uvicorn.Server):
     """Serves HTTP until ``should_exit`` is set. Signals are handled by the service.
 
-    ``mounts`` are applications by path prefix. ``app`` receives all other requests.
+    ``mounts`` contains applications by path prefix. ``app`` receives all other requests.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Logs the exceptions of tasks that nothing awaits.
 
-    When a connection is lost, the Kafka and HTTP clients report it to their callers and also leave it in a task that
-    nothing awaits. That's logged in one line; other exceptions are logged as asyncio does.
+    When a connection is lost, the Kafka and HTTP clients report the error to their callers and also leave it in a task
+    that nothing awaits. Such errors are logged in one line, and all other exceptions in asyncio's format.
     """
     problem = context.get("exception")
     if isinstance(problem, ConnectionError) or (isinstance(problem, BaseException) and is_bus_outage(problem)):

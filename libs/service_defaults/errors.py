@@ -81,7 +81,7 @@ async def _http_exception(_request: Request, problem: HTTPException) -> Response
 class _Unexpected:
     """Responds to unexpected exceptions.
 
-    It's a middleware, since an ``Exception`` handler would run outside all others.
+    It's a middleware, since an ``Exception`` handler would run outside all other middleware.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -74,7 +74,7 @@ class AwaitedSchema:
 
     @property
     def problem(self) -> str:
-        """Returns what is being waited for, or an empty string."""
+        """Returns what the service is waiting for, or an empty string."""
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
@@ -140,7 +140,7 @@ class Service:
             connect=self._connect,
             worker=worker,
             drain=self.relay.drain,
-            # The others reclaim this process's work as soon as its lock is released.
+            # Other processes reclaim this one's work as soon as its lock is released.
             close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
         )
         self.on_start, self.on_stop = self.lifecycle.on_start, self.lifecycle.on_stop

@@ -30,7 +30,7 @@ _next_trace_id: ContextVar[int | None] = ContextVar("next_trace_id", default=Non
 class _CorrelationIds(RandomIdGenerator):
     """Generates the IDs of traces and spans.
 
-    A trace ID comes from a variable, since the SDK doesn't say which span it's for.
+    Trace IDs come from a context variable, since the SDK doesn't say which span it needs an ID for.
     """
 
     def generate_trace_id(self) -> int:
@@ -117,7 +117,7 @@ class ExportingTracer:
 
 
 class _RecordingSpan(Span):
-    """A span that is recorded. It's the current span from its creation."""
+    """A span that is recorded. It becomes the current span when it's created."""
 
     def __init__(self, span: trace.Span) -> None:
         super().__init__(span.get_span_context())

@@ -45,7 +45,7 @@ def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
     wanted = any(environ.get(name) for name in _ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER") != "none"
     if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
-    # The SDK is imported late, since it takes a quarter of a second, and memory.
+    # The SDK is imported late, since the import takes a quarter of a second and memory.
     from libs.tracing._exporting import ExportingTracer
 
     _tracer = ExportingTracer(service, environ)

@@ -90,6 +90,6 @@ def _of_commands() -> Iterator[tuple[str, str, str]]:
     options = [each for _, command in commands() for each in command.params if each.envvar]
     by_variable = {each.envvar: each for each in reversed(options)}
     for variable, option in sorted(by_variable.items()):
-        meaning, _, described = option.help.removesuffix(".").partition(". Defaults to ")
+        described = option.show_default if isinstance(option.show_default, str) else ""
         default = described or ("none" if option.default is None else f"`{option.default}`")
-        yield f"`{variable}`", default, f"`{option.opts[0]}`: {meaning}."
+        yield f"`{variable}`", default, f"`{option.opts[0]}`: {option.help}"

@@ -67,12 +67,25 @@ class Objects:
     def _collection(self, kind: str, size: str, items: Schema, page: str) -> str:
         """Describes an array or a map, such as "array of up to 64 strings, each 1 to 200 characters"."""
         begin = f"{kind} of {size}"
+        if plurals := self._plurals(items, page):
+            return f"{begin}{plurals}"
         item, constraints, default = self._parts(items, page)
         if item in _PLURALS and not default:
             return f"{begin}{_PLURALS[item]}, each {constraints}" if constraints else f"{begin}{_PLURALS[item]}"
         if "$ref" in items and not constraints and not default:
             return f"{begin}{item} objects" if size else f"{begin}{item}"
         return f"{begin}{'items' if kind == 'array' else 'values'}, each {self._option(items, page)}"
+
+    def _plurals(self, items: Schema, page: str) -> str:
+        """Describes items of several types, such as "strings or integers". Returns an empty string for other items."""
+        if items.keys() - _WORDS - {"anyOf", "oneOf", "discriminator"}:
+            return ""
+        options = [self._option(each, page) for each in items.get("anyOf") or items.get("oneOf") or ()]
+        if not options:
+            return ""
+        if all(each.startswith("[") for each in options):
+            return f"{_either(options)} objects{_discriminated(items)}"
+        return _either(map(_plural, options)) + _discriminated(items)
 
     def _option(self, schema: Schema, page: str) -> str:
         """Describes one of several types, with its constraints in parentheses."""
@@ -93,7 +106,10 @@ class Objects:
                     f"* {self.type(each, page)}\n" for each in options
                 )
             return
-        yield self.fields(schema, page)
+        fields = self.fields(schema, page)
+        if not schema["properties"]:
+            return
+        yield fields
         if others := self._others(schema.get("additionalProperties"), page):
             yield f"{_capital(others)}.\n"
 
@@ -159,6 +175,13 @@ class Objects:
 def _discriminated(schema: Schema) -> str:
     field = schema.get("discriminator", "")
     return f", distinguished by `{field if isinstance(field, str) else field['propertyName']}`" if field else ""
+
+
+def _plural(option: str) -> str:
+    word, separator, constraints = option.partition(" (")
+    if option.startswith("["):
+        return f"{option} objects"
+    return f"{_PLURALS.get(word, word)}{separator}{constraints}"
 
 
 def _either(options: Iterable[str]) -> str:

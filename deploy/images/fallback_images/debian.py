@@ -24,7 +24,7 @@ def ensure() -> None:
             stdout=subprocess.DEVNULL,
         )
         environment = {}
-        # The image also needs a proxy's certificates.
+        # The machine's CA bundle may include a proxy's certificate, which the image needs, too.
         bundle = Path(os.environ.get("SSL_CERT_FILE", f"/{_CERTIFICATES}"))
         if bundle.exists():
             shutil.copyfile(bundle, tree / _CERTIFICATES)

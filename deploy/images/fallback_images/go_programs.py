@@ -63,7 +63,7 @@ def _build(go: str, program: GoProgram) -> None:
             )
         except subprocess.TimeoutExpired:
             # Go's own cache keeps the compiled packages.
-            raise NotBuilt(f"{program} wasn't built within {_BUILD_SECONDS} s; the next attempt resumes") from None
+            raise NotBuilt(f"{program} wasn't built within {_BUILD_SECONDS} s; a retry resumes the build") from None
         if outcome.returncode != 0:
             raise NotBuilt(f"{program} couldn't be built: {outcome.stderr.strip()[-500:]}")
         # An interrupted build leaves nothing under the final name.
