@@ -13,7 +13,7 @@ _VARIABLE: Final = re.compile(r"(?<!`)\bAES_[A-Z_<>…]+")
 _HEAD: Final = """# Command line
 
 Run `./aes` in a clone of the repository. Its first run installs its packages.
-[Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists its environment variables.
+[Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists the environment variables of `aes`.
 
 With `--json`, a command prints JSON for programs. Commands exit with 0 on success, 1 on failure and 2 on a usage error.
 Every command has `--help`.
@@ -22,7 +22,7 @@ Every command has `--help`.
 
 def page() -> str:
     listed = (
-        (f"[`{name}`](#aes-{name})", entry.help + (" Only in a clone." if entry.needs != "cli" else ""))
+        (f"[`{name}`](#aes-{name})", entry.help + (" Only works in a clone." if entry.needs != "cli" else ""))
         for name, entry in COMMANDS.items()
     )
     sections = [_section(words, command) for words, command in commands()]
@@ -78,7 +78,24 @@ def _row(parameter: Any) -> tuple[str, str, str]:
         name = names([*parameter.opts, *parameter.secondary_opts])
     else:
         name = names(f"{option} {_value(parameter)}" for option in parameter.opts)
-    return name, _default(parameter), _marked(parameter.help or "")
+    meaning, shown = described(parameter)
+    return name, _default(parameter, shown), _marked(meaning)
+
+
+def described(parameter: Any) -> tuple[str, str]:
+    """Returns a parameter's meaning, and its default in words or an empty string. Pages have a column for each."""
+    meaning, _, default = (parameter.help or "").removesuffix(".").partition(". Defaults to ")
+    if isinstance(parameter.show_default, str):
+        default = parameter.show_default
+    elif not default and _has_shown_default(parameter):
+        default = f"`{parameter.default}`"
+    return f"{meaning}." if meaning else "", default
+
+
+def _has_shown_default(parameter: Any) -> bool:
+    return (
+        parameter.default not in (None, "") and parameter.show_default is not False and not callable(parameter.default)
+    )
 
 
 def _marked(text: str) -> str:
@@ -86,16 +103,10 @@ def _marked(text: str) -> str:
     return _VARIABLE.sub(r"`\g<0>`", text)
 
 
-def _default(parameter: Any) -> str:
+def _default(parameter: Any, shown: str) -> str:
     if parameter.required:
         return "required"
-    variable = f"`{parameter.envvar}`" if parameter.envvar else ""
     if _is_option(parameter) and parameter.is_flag:
         return "off"
-    if isinstance(parameter.show_default, str):
-        shown = parameter.show_default
-    elif parameter.default in (None, "") or parameter.show_default is False or callable(parameter.default):
-        shown = ""
-    else:
-        shown = f"`{parameter.default}`"
+    variable = f"`{parameter.envvar}`" if parameter.envvar else ""
     return ", else ".join(filter(None, (variable, shown))) or "none"

@@ -17,7 +17,7 @@ from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
-from tools.reference.command_line import commands
+from tools.reference.command_line import commands, described
 from tools.reference.markdown import names, table
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -90,6 +90,5 @@ def _of_commands() -> Iterator[tuple[str, str, str]]:
     options = [each for _, command in commands() for each in command.params if each.envvar]
     by_variable = {each.envvar: each for each in reversed(options)}
     for variable, option in sorted(by_variable.items()):
-        meaning, _, described = option.help.removesuffix(".").partition(". Defaults to ")
-        default = described or ("none" if option.default is None else f"`{option.default}`")
-        yield f"`{variable}`", default, f"`{option.opts[0]}`: {meaning}."
+        meaning, default = described(option)
+        yield f"`{variable}`", default or "none", f"`{option.opts[0]}`: {meaning}"

@@ -53,7 +53,8 @@ class Objects:
         """Returns a schema's type in words, with links to objects."""
         kind, constraints, default = self._parts(schema, page)
         text = f"{kind}, {constraints}" if constraints else kind
-        return f"{text}{';' if _is_collection(kind) else ','} {default}" if default else text
+        separator = ";" if _is_collection(kind) or kind.startswith("one of ") else ","
+        return f"{text}{separator} {default}" if default else text
 
     def _parts(self, schema: Schema, page: str) -> tuple[str, str, str]:
         """Returns a schema's type, its constraints and its default, each in words."""
@@ -72,7 +73,18 @@ class Objects:
             return f"{begin}{_PLURALS[item]}, each {constraints}" if constraints else f"{begin}{_PLURALS[item]}"
         if "$ref" in items and not constraints and not default:
             return f"{begin}{item} objects" if size else f"{begin}{item}"
+        options = items.get("anyOf", ())
+        if any(each.get("type") in _PLURALS for each in options):
+            return f"{begin}{_either(self._plural(each, page) for each in options)}"
         return f"{begin}{'items' if kind == 'array' else 'values'}, each {self._option(items, page)}"
+
+    def _plural(self, schema: Schema, page: str) -> str:
+        """Describes one of several types of items, such as "strings (1 to 200 characters)"."""
+        if "$ref" in schema:
+            return f"{self._option(schema, page)} objects"
+        kind, *_ = self._parts(schema, page)
+        described = self._option(schema, page)
+        return f"{_PLURALS[kind]}{described.removeprefix(kind)}" if kind in _PLURALS else described
 
     def _option(self, schema: Schema, page: str) -> str:
         """Describes one of several types, with its constraints in parentheses."""
@@ -93,8 +105,12 @@ class Objects:
                     f"* {self.type(each, page)}\n" for each in options
                 )
             return
-        yield self.fields(schema, page)
-        if others := self._others(schema.get("additionalProperties"), page):
+        fields, others = self.fields(schema, page), self._others(schema.get("additionalProperties"), page)
+        if schema["properties"]:
+            yield fields
+        else:
+            others = others.replace("other", "all", 1)
+        if others:
             yield f"{_capital(others)}.\n"
 
     def _typed_fields(self, schema: Schema, page: str) -> Iterator[tuple[str, str]]:
