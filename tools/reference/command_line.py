@@ -13,7 +13,7 @@ _VARIABLE: Final = re.compile(r"(?<!`)\bAES_[A-Z_<>…]+")
 _HEAD: Final = """# Command line
 
 Run `./aes` in a clone of the repository. Its first run installs its packages.
-[Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists its environment variables.
+[Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists the environment variables of `aes`.
 
 With `--json`, a command prints JSON for programs. Commands exit with 0 on success, 1 on failure and 2 on a usage error.
 Every command has `--help`.
@@ -22,7 +22,7 @@ Every command has `--help`.
 
 def page() -> str:
     listed = (
-        (f"[`{name}`](#aes-{name})", entry.help + (" Only in a clone." if entry.needs != "cli" else ""))
+        (f"[`{name}`](#aes-{name})", entry.help + (" Only works in a clone." if entry.needs != "cli" else ""))
         for name, entry in COMMANDS.items()
     )
     sections = [_section(words, command) for words, command in commands()]

@@ -16,7 +16,7 @@ from tools.reference.routes import described_api
 _PUBLIC: Final = (TopicKind.EVENTS, TopicKind.DELTAS)
 _HOUR_MS: Final = 60 * 60 * 1000
 _REJECTED: Final = (
-    "If the service rejects a command, it publishes one of these events, with the reason as its `error`"
+    "If the service rejects a command, it publishes one of these events. The event's `error` contains the reason"
     " ([ErrorInfo](../routes.md#errorinfo)):"
 )
 

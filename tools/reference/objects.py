@@ -53,7 +53,8 @@ class Objects:
         """Returns a schema's type in words, with links to objects."""
         kind, constraints, default = self._parts(schema, page)
         text = f"{kind}, {constraints}" if constraints else kind
-        return f"{text}{';' if _is_collection(kind) else ','} {default}" if default else text
+        separator = ";" if _is_collection(kind) or kind.startswith("one of ") else ","
+        return f"{text}{separator} {default}" if default else text
 
     def _parts(self, schema: Schema, page: str) -> tuple[str, str, str]:
         """Returns a schema's type, its constraints and its default, each in words."""
@@ -106,11 +107,12 @@ class Objects:
                     f"* {self.type(each, page)}\n" for each in options
                 )
             return
-        fields = self.fields(schema, page)
-        if not schema["properties"]:
-            return
-        yield fields
-        if others := self._others(schema.get("additionalProperties"), page):
+        fields, others = self.fields(schema, page), self._others(schema.get("additionalProperties"), page)
+        if schema["properties"]:
+            yield fields
+        else:
+            others = others.replace("other", "all", 1)
+        if others:
             yield f"{_capital(others)}.\n"
 
     def _typed_fields(self, schema: Schema, page: str) -> Iterator[tuple[str, str]]:

@@ -161,10 +161,10 @@ class Routes:
         """Returns the text about what operations have in common, which the resources' pages don't repeat."""
         parameters = names(_named(self._components["parameters"][name]) for name in self._usual_parameters)
         return (
-            "Operations accept these, unless they list others:\n\n"
+            "An operation accepts these, unless its description lists others:\n\n"
             f"* Credentials: {_either(self._usual_credentials)}\n"
             f"* Bodies: {_either(self._usual_body_types)}\n\n"
-            "All operations also have these:\n\n"
+            "All operations have these:\n\n"
             f"* Parameters: {parameters}\n"
             f"* Response headers: {names(self._usual_headers)}\n"
             f"* Errors: {', '.join(self._usual_errors)}\n"

@@ -29,7 +29,7 @@ class NotesSettings(ServiceSettings):
 
 async def take_note(transaction: Transaction, command: TakeNote, _context: CommandContext) -> None:
     if command.text == "":
-        raise Conflict("A note needs a text.")
+        raise Conflict("The note has no text. Add `text`.")
     await transaction.connection.execute("INSERT INTO notes VALUES (%s, %s)", (command.note_id, command.text))
     transaction.emit(NoteTaken(note_id=command.note_id), subject=command.note_id)
 
@@ -43,7 +43,7 @@ def build(settings: NotesSettings) -> Service:
         async with service.database.connection() as connection:
             row = await (await connection.execute("SELECT text FROM notes WHERE id = %s", (note_id,))).fetchone()
         if row is None:
-            raise NotFound("this note is not known")
+            raise NotFound("There is no note with this ID.")
         return {"id": note_id, "text": row[0]}
 
     return service
