@@ -96,7 +96,7 @@ class StoredArtifact:
 
     id: str
     blob_id: str
-    """The blob that contains the artifact's bytes. Empty if the artifact is deleted but its copy is still followed."""
+    """The blob that contains the artifact's bytes, or "" if the artifact is deleted but its copy isn't settled yet."""
     session_id: str
     company_id: str
     owner_id: str

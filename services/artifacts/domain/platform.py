@@ -29,7 +29,7 @@ class CopyState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboundCommand:
-    """A command to ingestion that isn't answered yet. ``copy.state`` determines whether it's a copy or a removal."""
+    """An unanswered command to ingestion. ``copy.state`` determines whether it's a copy or a removal."""
 
     command_id: str
     copy: CopyState

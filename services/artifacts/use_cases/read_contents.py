@@ -42,8 +42,8 @@ class PreviewTables:
     async def __call__(self, caller: Identity, artifact_id: str, session_id: str, *, rows: int) -> ArtifactPreview:
         """Returns the first rows of each table in an artifact.
 
-        Raises ``UnsupportedMediaType`` if the file contains no tables, and ``Conflict`` if they aren't read yet or
-        couldn't be read.
+        Raises ``UnsupportedMediaType`` if the file contains no tables, and ``Conflict`` if they haven't been read yet
+        or couldn't be read.
         """
         artifact = await self._processed(caller, artifact_id, session_id)
         if artifact.strategy != "structural_parsing":
@@ -85,8 +85,8 @@ class ReadText:
     ) -> ArtifactText:
         """Returns a part of a document's text.
 
-        Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if it has no text or isn't
-        processed yet.
+        Raises ``UnsupportedMediaType`` if the artifact isn't a document, and ``Conflict`` if it has no text or hasn't
+        been processed yet.
         """
         artifact = await self.access.readable(caller, artifact_id, session_id)
         if artifact.strategy != "rag_indexing":

@@ -14,7 +14,7 @@ from services.artifacts.domain.platform import CopyState, InFlightState, Outboun
 
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"
 _COPY = f"SELECT {COLUMNS}, a.platform_state AS copy_state, a.platform_file_id AS file_id {_FROM}"
-# A command that was sent is followed to its end, even if the session is deleted in the meantime.
+# Artifacts whose copy may still change. After a command was sent, its answer is awaited even if the session is deleted.
 _FOLLOWED = "(a.deleted_at IS NULL OR a.platform_state IN ('copying', 'removing'))"
 _UNANSWERED = f"""
     WITH found AS (

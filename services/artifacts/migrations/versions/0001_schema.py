@@ -107,9 +107,9 @@ TABLES = {
     "sessions": {
         "row": "each session that has artifacts or was deleted",
         "bytes": "230",
-        "removed": "once deleted and without artifacts, after the tombstone period",
+        "removed": "one tombstone period after its deletion, once it has no artifacts",
     },
-    "artifacts": {"row": "each artifact", "bytes": "730", "removed": "once deleted, after the tombstone period"},
+    "artifacts": {"row": "each artifact", "bytes": "730", "removed": "one tombstone period after its deletion"},
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
@@ -119,6 +119,6 @@ TABLES = {
     "platform_requests": {
         "row": "each pending copy to, or removal from, the company's files",
         "bytes": "340",
-        "removed": "when answered, or with its artifact",
+        "removed": "when ingestion answers, or with its artifact",
     },
 }
