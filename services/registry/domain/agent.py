@@ -129,7 +129,7 @@ def require_visible(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
 def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent:
     """Returns the agent if the caller can change it.
 
-    Raises ``PermissionDenied`` if the caller can only see it, and ``AgentNotFound`` if not even that.
+    Raises ``PermissionDenied`` if the caller can only see it, and ``AgentNotFound`` if the caller can't see it either.
     """
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):

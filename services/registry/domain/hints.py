@@ -90,9 +90,9 @@ def hint_for(
     if error_type in _RANGE_ERRORS:
         return _range(_owner(model, loc), field)
     if error_type in ("string_too_short", "too_short"):
-        return f"use at least {context['min_length']}"
+        return f"use a length of at least {context['min_length']}"
     if error_type in ("string_too_long", "too_long"):
-        return f"use at most {context['max_length']}"
+        return f"use a length of at most {context['max_length']}"
     if error_type in _SHAPE_ERRORS or (loc[:1] == ("knowledge_bases",) and len(loc) == 2):
         return _SHAPES.get(field)
     return _TYPES.get(error_type)

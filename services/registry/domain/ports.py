@@ -1,4 +1,4 @@
-"""Ports of the configuration checks: stored agents, toolsets, the runtime's catalogue and knowledge bases."""
+"""Ports of the configuration checks: stored agents, toolsets, the runtime's catalog and knowledge bases."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,15 +48,15 @@ class RuntimeCatalogue:
 
 class RuntimeCatalogues(Protocol):
     async def current(self, caller: Identity) -> RuntimeCatalogue | None:
-        """Returns the runtime's catalogue, at most half a minute old, or None if the runtime doesn't respond."""
+        """Returns the runtime's catalog, at most half a minute old, or None if the runtime doesn't respond."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCheck:
     """The result of checking whether knowledge bases exist.
 
-    ``missing`` contains those that the company doesn't have, and ``unchecked`` those about which ingestion didn't
-    respond.
+    ``missing`` contains those that the company doesn't have, and ``unchecked`` those that couldn't be checked because
+    ingestion didn't respond.
     """
 
     missing: frozenset[str] = frozenset()

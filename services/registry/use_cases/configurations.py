@@ -44,7 +44,7 @@ class NotAConfiguration(ValidationFailed):
 
 
 class NormalizedConfiguration(BaseModel):
-    """A valid configuration in normal form. ``agent_id`` is set if it's that of a stored agent."""
+    """A valid configuration in normal form. ``agent_id`` is set if it belongs to a stored agent."""
 
     agent_config: dict[str, Any]
     config_hash: str

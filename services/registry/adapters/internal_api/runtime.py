@@ -21,7 +21,7 @@ _FRESH_SECONDS: Final = 30.0
 _DEADLINE_SECONDS: Final = 2.0
 # While the runtime is down, only one validation per interval waits for a timeout.
 _SILENCE_SECONDS: Final = 2.0
-# A command has twenty seconds before its transaction.
+# A command's work before its transaction may take twenty seconds.
 _DISCOVERY_SECONDS: Final = 18.0
 # The runtime ends the call at the tool's time limit, which is at most two minutes.
 _CALL_SECONDS: Final = 130.0
@@ -30,9 +30,9 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpRuntimeCatalogues:
-    """Reads the runtime's catalogue of models and tools, and caches it for half a minute.
+    """Reads the runtime's catalog of models and tools, and caches it for half a minute.
 
-    All callers share one copy, since a runtime offers the same to every company.
+    All callers share one copy, since a runtime offers every company the same models and tools.
     """
 
     def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:

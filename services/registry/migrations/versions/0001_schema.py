@@ -126,21 +126,21 @@ def upgrade() -> None:
 
 # For docs/operate/data.md.
 TABLES = {
-    "agents": {"row": "each agent", "bytes": "480", "removed": "once deleted, after the tombstone period"},
+    "agents": {"row": "each agent", "bytes": "480", "removed": "one tombstone period after its deletion"},
     "agent_versions": {
         "row": "each version",
         "bytes": "2,460 with a configuration of 2 kB",
         "removed": "with its agent",
     },
-    "toolsets": {"row": "each toolset", "bytes": "370", "removed": "once deleted, after the tombstone period"},
+    "toolsets": {"row": "each toolset", "bytes": "370", "removed": "one tombstone period after its deletion"},
     "toolset_versions": {
         "row": "each version",
         "bytes": "1,900 with five tools of 300 bytes",
-        "removed": "with its toolset; once replaced, after the tombstone period",
+        "removed": "with its toolset, or one tombstone period after it's replaced",
     },
     "secrets": {
         "row": "each secret",
-        "bytes": "410 with a value of 40",
-        "removed": "the ciphertext when deleted; the name after the tombstone period",
+        "bytes": "410 with a value of 40 bytes",
+        "removed": "the ciphertext on deletion, the name one tombstone period later",
     },
 }
