@@ -129,7 +129,7 @@ class _Search:
     def of(cls, service: Service, settings: IngestionSettings) -> "_Search":
         engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
         if settings.weaviate_url:
-            # Imported only if needed: its client makes up a quarter of the service's imports.
+            # Imported only if needed: Weaviate's client makes up a quarter of the service's imports.
             from services.ingestion.adapters.engines.weaviate.connection import Address
             from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 

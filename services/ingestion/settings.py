@@ -33,7 +33,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
         128,
         ge=1,
         le=2048,
-        description="Maximum number of texts per embedding request. It's halved if the server rejects one.",
+        description="Maximum number of texts per embedding request. It's halved if the server rejects a request.",
     )
 
     streams_port: int = Field(

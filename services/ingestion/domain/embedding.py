@@ -29,7 +29,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The provider and model, such as ``wordllama:l2_supercat``. If these are equal, vectors are comparable."""
+        """The provider and model, such as ``wordllama:l2_supercat``. If two are equal, their vectors are comparable."""
 
     @property
     def dimensions(self) -> int: ...

@@ -27,7 +27,7 @@ class EngineUnavailable(ServiceUnavailable):
 
 
 class EngineConflict(Exception):
-    """Every attempt conflicted with another writer. This counts as a failed attempt, not as an outage."""
+    """Every retry conflicted with another writer. The work counts this as a failed attempt, not as an outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Candidate:
     position: int
     cosine: float | None
     words: float | None
-    """The BM25 score, relative to that of a chunk that repeats every query word, as if all words were common."""
+    """The BM25 score, divided by the maximum score that the query would have if all of its words were common."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class TextKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file that isn't deleted. ``size`` is in bytes. ``collection_ids`` are in the order of the additions."""
+    """A file that isn't deleted. ``size`` is in bytes. ``collection_ids`` are in the order of addition."""
 
     id: str
     company_id: str

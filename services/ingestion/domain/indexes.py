@@ -9,7 +9,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """An index that its engine should have. It's ``settled`` if no run is writing to it or did so recently."""
+    """An index that its engine should have. It's ``settled`` if no run is writing to it or has done so recently."""
 
     id: str
     engine: str

@@ -31,7 +31,7 @@ _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
 _BROKER_SECONDS: Final = 0.1
 _LONGEST_SECONDS: Final = 86_400.0
-# There are so many actors that most can wait with one company's messages while the rest reach those of others.
+# Most actors may wait with messages of one company. The number is high enough to leave some for other companies.
 _ACTORS: Final = 128
 _COMPANY: Final = "ce_companyid"
 GROUP: Final = "ingestion-worker"
@@ -118,7 +118,7 @@ class IngestionStreams:
             await unacknowledged.ack(event)
 
     async def _handle(self, event: EventT[bytes]) -> None:
-        # Skip work that was sent again while it's waiting here, because it would occupy an actor that others need.
+        # Skip work that was sent again while it's waiting here, because it would occupy an actor that other work needs.
         keys = [key for key in decode_work(event.value) if key not in self._waiting]
         if not keys:
             return

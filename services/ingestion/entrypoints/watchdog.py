@@ -30,7 +30,7 @@ class Watchdog:
         end: Callable[[], None] = end_process,
         look_seconds: float = _LOOK_SECONDS,
     ) -> None:
-        """Creates a watchdog. ``stuck`` returns whether work has waited this many seconds without any progress."""
+        """Creates a watchdog. ``stuck(seconds)`` returns whether work has waited that long without any progress."""
         self._stuck = stuck
         self._limit = limit_seconds
         self._end = end

@@ -206,7 +206,7 @@ async def _require(
 
 
 def _files(file_ids: Sequence[str], command: UpdateKnowledgeBase) -> tuple[str, ...]:
-    """Returns the files that the command results in, without duplicates. Raises ``ValidationFailed`` for too many."""
+    """Returns the files after the command, without duplicates. Raises ``ValidationFailed`` if there are too many."""
     left_out = set(command.remove_file_ids)
     kept = _unique([each for each in (*file_ids, *command.add_file_ids) if each not in left_out])
     if len(kept) > _MOST_FILES:

@@ -68,7 +68,7 @@ class SearchDeadline:
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Limits the block to the deadline, and reports ``part`` if it exceeds it or fails.
+        """Limits the block to the deadline. If the block exceeds it or fails, the error names ``part``.
 
         Raises ``ServiceUnavailable``, or ``ValidationFailed`` if the query can't be embedded.
         """

@@ -1,4 +1,4 @@
-"""Removes `data:` images from texts, but keeps their descriptions."""
+"""Removes `data:` images from text, but keeps their descriptions."""
 
 import re
 from html import unescape
@@ -23,7 +23,7 @@ def emptied_addresses(html: str) -> str:
 
 
 def without_data_images(markdown: str) -> str:
-    """Replaces images and links with `data:` URLs in Markdown by their text."""
+    """Replaces each Markdown image or link that has a `data:` URL with its text."""
     if "data:" not in markdown.lower():
         return markdown
     text = _TAG.sub(_alternative, emptied_addresses(markdown))

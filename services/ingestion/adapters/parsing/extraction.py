@@ -49,7 +49,7 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     """Converts a PDF. Scanned pages are recognized by OCR, if it's available.
 
-    OCR is only required for a file that has no other pages.
+    OCR is only required if all pages are scanned.
     """
     texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:

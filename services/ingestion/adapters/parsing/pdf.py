@@ -48,7 +48,7 @@ def _text(page: Any) -> str:
 def _lam_before_alef(shown: Any, text: str) -> str:
     """Restores the order of the letters in Arabic ligatures, which pdfium reverses together with the word.
 
-    The letters of a ligature share one box, unlike the same letters in an article. Offsets count UTF-16 units.
+    The letters of a ligature share one box, unlike the same letters in the article "al-". Offsets count UTF-16 units.
     """
     from pypdfium2 import raw
 

@@ -24,9 +24,9 @@ Extra = tuple[Vectors | None, TermCounts | None]
 
 
 def wanted(index: IndexSettings) -> dict[str, Any] | None:
-    """Returns what the parsing process should compute, or None.
+    """Returns what the parsing process should compute, or None if that's nothing.
 
-    It has no keys for embedding servers, so it can't compute their vectors.
+    The process has no keys for embedding servers, so it can't compute their vectors.
     """
     embeds = index.provider == static.PROVIDER and index.model in ("", static.MODEL)
     counts = index.engine == "pgvector"

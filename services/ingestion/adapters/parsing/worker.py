@@ -1,4 +1,4 @@
-"""The parsing process, which reads files, cuts texts, and computes the chunks' index data."""
+"""The parsing process, which reads files, cuts them into chunks, and computes the chunks' index data."""
 
 from pathlib import Path
 from typing import Any

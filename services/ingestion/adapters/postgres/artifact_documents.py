@@ -118,7 +118,7 @@ class PostgresArtifactJobs:
         )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
-        """Queues the document again after ``seconds``. ``counts`` says whether this was an attempt."""
+        """Queues the document again after ``seconds``. ``counts`` is true if this counts as an attempt."""
         await self._database.execute(
             f"""UPDATE artifact_documents
                 SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,

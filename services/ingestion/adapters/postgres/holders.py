@@ -56,8 +56,8 @@ class PostgresHolders:
         return [number for (number,) in await self._database.execute(_HOLDERS)]
 
     async def free(self, numbers: Collection[int]) -> int:
-        # Each kind is freed in its own transaction. In a single one, items would stay locked while it waits for runs,
-        # but other transactions lock runs first.
+        # Each kind is freed in its own transaction. A single transaction would lock items while it waits for runs, but
+        # other transactions lock runs first.
         async with self._database.connection() as connection:
             freed = [
                 (await connection.execute(statement, (list(numbers),))).rowcount

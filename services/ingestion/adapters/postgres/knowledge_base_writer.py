@@ -81,8 +81,8 @@ class PostgresKnowledgeBaseWriter:
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
         """Starts an ingestion run that writes to an index with the locked knowledge base's settings.
 
-        That is the searched index, an index under construction, or a new one with the ID in ``run``. If an active run
-        already uses this index, it's reset to planning and returned. An active run that uses another index is
+        The index is the searched one, one under construction, or a new one with the ID in ``run``. If an active run
+        already uses this index, that run is reset to planning and returned. An active run that uses another index is
         superseded.
         """
         index_id = await self._target_index(knowledge_base, run.index_id)

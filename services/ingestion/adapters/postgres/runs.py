@@ -139,7 +139,7 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
-        """Queues the run again after ``seconds``. ``counts`` says whether this was an attempt."""
+        """Queues the run again after ``seconds``. ``counts`` is true if this counts as an attempt."""
         await self._database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",

@@ -88,7 +88,7 @@ class PostgresTexts:
             )
 
     async def interrupted(self, text: TextKey) -> None:
-        """Takes back an attempt that an outage has ended. The lease is kept, to delay the next attempt."""
+        """Stops counting an attempt that an outage has ended. The lease is kept, to delay the next attempt."""
         await self._database.execute(
             """UPDATE texts SET attempts = attempts - 1
                WHERE blob_id = %s AND content_type = %s AND state = 'running'""",

@@ -178,7 +178,7 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
-        """Queues items again after ``seconds``. ``counts`` says whether this was an attempt."""
+        """Queues items again after ``seconds``. ``counts`` is true if this counts as an attempt."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,

@@ -154,7 +154,7 @@ class PostgresWorkQueue:
         self._database = database
 
     async def take_due(self, limit: int) -> list[Due]:
-        """Returns up to ``limit`` runs, and as many items, that are due, and marks them as sent."""
+        """Returns up to ``limit`` due runs and as many due items, and marks them as sent."""
         if not await self._database.value(_IS_ANY_DUE):
             return []
         async with self._database.transaction() as connection:
@@ -172,7 +172,10 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
-        """Requeues work that was sent more than ``seconds`` ago but has no lease. Returns how many items and runs."""
+        """Requeues work that was sent more than ``seconds`` ago but has no lease.
+
+        Returns the number of requeued items and runs.
+        """
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
@@ -192,7 +195,7 @@ class PostgresWorkQueue:
         return not moved and bool(await self._database.value(_WAITING))
 
     async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
-        """Returns texts of files in collections that aren't claimed yet, from each company in turn."""
+        """Returns unclaimed texts of files in collections, from each company in turn."""
         found = await self._database.execute(_UNPARSED, capacity.parameters())
         return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 

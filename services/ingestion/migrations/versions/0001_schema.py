@@ -222,7 +222,7 @@ RUNS = (
     "CREATE INDEX ix_ingestion_items_file_id ON ingestion_items (file_id)",
     "CREATE INDEX ix_ingestion_items_run_id ON ingestion_items (run_id)",
     "CREATE INDEX ix_ingestion_items_changed_at ON ingestion_items (changed_at)",
-    # Unfinished items are also looked up one by one. For that, any index leads to a single row.
+    # Single unfinished items are also looked up. Any of their indexes is selective enough for that.
     """
     CREATE INDEX ix_ingestion_items_unfinished ON ingestion_items (index_id, file_id)
         WHERE state IN ('pending', 'running', 'removing')
@@ -293,7 +293,7 @@ def upgrade() -> None:
 
 # For docs/operate/data.md.
 TABLES = {
-    "files": {"row": "each file", "bytes": "860", "removed": "once deleted, after the tombstone period"},
+    "files": {"row": "each file", "bytes": "860", "removed": "one tombstone period after its deletion"},
     "blobs": {
         "row": "each distinct content",
         "bytes": "450",
@@ -302,16 +302,16 @@ TABLES = {
     "texts": {"row": "each distinct content, per content type", "bytes": "220", "removed": "with its blob"},
     "uploads": {"row": "each upload with an `Idempotency-Key`", "bytes": "470", "removed": "after 3 days"},
     "collections": {"row": "each collection", "bytes": "750", "removed": "when deleted"},
-    "collection_files": {"row": "each file in a collection", "bytes": "330", "removed": "when either is deleted"},
+    "collection_files": {"row": "each file in a collection", "bytes": "330", "removed": "with the file or collection"},
     "knowledge_bases": {
         "row": "each knowledge base",
         "bytes": "1,870",
-        "removed": "once deleted, after the tombstone period",
+        "removed": "one tombstone period after its deletion",
     },
     "knowledge_base_indexes": {
         "row": "each index, one per combination of settings",
         "bytes": "970",
-        "removed": "when replaced, or its knowledge base is deleted",
+        "removed": "when it's replaced or its knowledge base is deleted",
     },
     "knowledge_base_views": {
         "row": "each user who viewed a knowledge base",
@@ -321,13 +321,13 @@ TABLES = {
     "ingestion_runs": {
         "row": "each ingestion",
         "bytes": "590",
-        "removed": "after the tombstone period, except a knowledge base's or file's latest",
+        "removed": "one tombstone period after it ends, except the latest of a knowledge base or file",
     },
     "ingestion_items": {"row": "each file in each index", "bytes": "480", "removed": "with its file or index"},
     "artifact_documents": {
         "row": "each document in a session",
         "bytes": "480",
-        "removed": "once deleted, after the tombstone period",
+        "removed": "one tombstone period after its deletion",
     },
     "search.indexes": {
         "row": "each index in pgvector",
@@ -337,6 +337,6 @@ TABLES = {
     "search.term_frequencies": {
         "row": "each term in more than one passage of an index",
         "bytes": "85",
-        "removed": "with the index, and at each recount",
+        "removed": "with the index and at each recount",
     },
 }

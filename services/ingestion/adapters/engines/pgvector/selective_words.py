@@ -20,7 +20,7 @@ from services.ingestion.adapters.engines.bm25 import TermWeights
 LEAST_WEIGHTS: Final = (0.8, 1.3, 1.6, 1.8)
 """The minimum weight of a term at each level.
 
-Level 0 includes every chunk with the term; few have a lower weight.
+Level 0 includes every chunk with the term, even the few whose weight is below its minimum.
 """
 # The sign and offset that map a term's number to its number at each level. Numbers of different levels don't overlap.
 _NUMBERS: Final = ((1, 0), (1, NUMBER_OF_TERMS), (-1, -1), (-1, -1 - NUMBER_OF_TERMS))
@@ -117,7 +117,7 @@ _MOST_COMBINATIONS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """The numbers of `chunks` that contain each term. A missing term is in at most one chunk.
+    """The number of `chunks` that contain each term. A missing term is in at most one chunk.
 
     ``have_levels`` is set if ``of_terms`` also includes the terms' numbers at higher levels.
     """

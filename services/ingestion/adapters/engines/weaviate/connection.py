@@ -29,7 +29,7 @@ _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
 class Address:
     """The address of a Weaviate server.
 
-    `url` is the REST API's. The gRPC API is on the same host. Timeouts are in seconds and apply to a whole call.
+    `url` is that of the REST API. The gRPC API is on the same host. Timeouts are in seconds and apply to a whole call.
     """
 
     url: str
@@ -106,6 +106,6 @@ class Connection:
             additional_config=AdditionalConfig(
                 timeout=Timeout(init=5, query=address.query_timeout, insert=address.write_timeout)
             ),
-            # Otherwise, the client looks for a newer version in a package registry.
+            # In its checks, the client would look for a newer version in a package registry.
             skip_init_checks=True,
         )

@@ -23,7 +23,7 @@ class WeaviateSearching:
     analysis: Analysis
 
     async def candidates(self, query: Query) -> list[Candidate]:
-        """Returns the candidates of both searches. Each one only has the scores of the searches that found it."""
+        """Returns the candidates of both searches. Each candidate only has the scores of the searches that found it."""
         by_meaning, by_words = await asyncio.gather(self._by_meaning(query), self._by_words(query))
         properties = {uuid: found for uuid, (found, _) in [*by_meaning.items(), *by_words.items()]}
         return [
