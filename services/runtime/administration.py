@@ -25,7 +25,7 @@ _REMOVE: Final = "DELETE FROM model_prices WHERE model = %s RETURNING model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPrice:
-    """The prices per million tokens of a model. With a trailing ``*``, they apply to all models with that prefix."""
+    """A model's prices per million tokens. If ``model`` ends in ``*``, they apply to all models with that prefix."""
 
     model: str
     input_price: Decimal

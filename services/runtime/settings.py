@@ -38,8 +38,8 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
         ge=0,
         le=MOST_DAYS,
         description=(
-            "Days after which unused sessions are deleted, unless the company sets its own retention. 0 keeps them"
-            " forever."
+            "Days after which unused sessions are deleted, unless the company sets its own retention period. 0 keeps"
+            " them forever."
         ),
     )
     turn_attempts: int = Field(

@@ -23,8 +23,8 @@ CheckOptions = Callable[[TurnOptions, AgentSpec], None]
 class WorkerSlots:
     """A snapshot of a worker's slots. ``running`` counts the occupied slots by company.
 
-    A company can occupy at most ``capacity`` slots. The worker has an eighth more, but at least one more, so that a
-    company that uses its whole share can't block another.
+    A company can occupy at most ``capacity`` slots. The worker has an eighth more slots than that, and at least one
+    more, so that a company that uses its whole share can't block another.
     """
 
     def __init__(self, capacity: int, running: Mapping[str, int] | None = None) -> None:

@@ -6,13 +6,13 @@ from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
-# Per model call. A million such values still fit into 64 bits.
+# The limit per model call. The sum of a million such counts still fits into 64 bits.
 _MOST_TOKENS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A text. If it was read from a session file, ``file`` is that file."""
+    """Text in a message. If it was read from a session file, ``file`` is that file."""
 
     text: str
     file: "ArtifactPart | None" = None

@@ -132,7 +132,7 @@ def _palette(bitmap: bytes, start: int, size: int, given: int, most: int) -> byt
 
 
 def _tables(mask: int, size: int) -> dict[int, bytes]:
-    """Returns a table for each byte of a pixel: what each of its values contributes to an eight-bit channel."""
+    """Returns a table for each byte of a pixel, which maps the byte to its contribution to an eight-bit channel."""
     shift = (mask & -mask).bit_length() - 1
     bits = mask.bit_length() - shift
     return {

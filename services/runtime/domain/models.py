@@ -1,4 +1,4 @@
-"""Language models: requests, the port and its errors, the catalogue for `GET /models/`, and prices."""
+"""Language models: requests, the port and its errors, the catalog for `GET /models/`, and prices."""
 
 import json
 from collections.abc import Callable, Collection, Mapping

@@ -1,4 +1,4 @@
-"""Retention settings, which determine how long unused sessions are kept."""
+"""Retention periods, which determine how long unused sessions are kept."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from services.runtime.domain.sessions import LockedSession
 
 
 class SessionPlace(NamedTuple):
-    """A session's position in its company's sessions, ordered by creation time."""
+    """A session's position among its company's sessions, ordered by creation time."""
 
     created_at: datetime
     id: str
@@ -16,9 +16,10 @@ class SessionPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OldSessions:
-    """A batch of sessions older than the retention period. ``idle`` are those that have also had no turn for that long.
+    """A batch of sessions that are older than the retention period.
 
-    ``last`` is the position to continue from, or None if there are no more sessions.
+    ``idle`` contains those that haven't had a turn in that period. ``last`` is the position to continue from, or None
+    if there are no more sessions.
     """
 
     idle: list[LockedSession]
@@ -27,12 +28,12 @@ class OldSessions:
 
 class RetentionReads(Protocol):
     async def session_days(self, company_id: str) -> int | None:
-        """Returns the company's own retention in days, or None if it hasn't set one."""
+        """Returns the company's own retention period in days, or None if it hasn't set one."""
 
     async def next_company(self, after: str, default: int | None) -> tuple[str, int | None] | None:
-        """Returns the ID of the next company that has sessions, and its retention in days.
+        """Returns the ID of the next company that has sessions, and its retention period in days.
 
-        The retention is None if it's unlimited. Returns None after the last company.
+        The period is None if it's unlimited. Returns None after the last company.
         """
 
 

@@ -80,7 +80,7 @@ class SessionWriter(Protocol):
         """Raises QuotaExceeded if the company has reached its session limit."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
-        """Returns the turn's place in the session, or None if the session doesn't contain any of its messages.
+        """Returns the turn's position in the session, or None if the session contains none of the turn's messages.
 
         Copied messages in a fork still refer to their original turns.
         """

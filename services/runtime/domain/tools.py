@@ -148,7 +148,7 @@ class ToolsetVersion:
 
 
 class Toolbox(Mapping[str, Tool]):
-    """A mapping of tools by name, in the catalogue's order."""
+    """A mapping of tools by name, in the catalog's order."""
 
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}
@@ -178,7 +178,7 @@ class Toolbox(Mapping[str, Tool]):
 class TurnTools(Toolbox):
     """The tools of a turn, in the order in which the model sees them. If tools share a name, the first one is used.
 
-    `warnings` mention tools of the agent that aren't available. `toolsets` are the versions of its toolsets.
+    `warnings` mention tools of the agent that aren't available. `toolsets` contains the versions of its toolsets.
     """
 
     def __init__(

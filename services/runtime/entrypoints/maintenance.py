@@ -9,7 +9,7 @@ _HOUR_SECONDS: Final = 3600.0
 
 
 async def keep_retention(remove_old_sessions: Callable[[], Awaitable[bool]]) -> None:
-    """Removes sessions beyond their retention, every hour until cancelled."""
+    """Removes sessions past their retention period, every hour until cancelled."""
     while True:
         while await remove_old_sessions():
             # Pause between batches, so that turns take precedence. A pass may take an hour.

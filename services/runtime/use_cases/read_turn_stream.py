@@ -42,7 +42,7 @@ class ReadTurnStream:
 
         Returns none if the caller may not see the turn.
 
-        Events are only retained for days, but turns as long as their session. For an old turn, only its terminal event
+        Events are retained for days, but turns for as long as their session. For an old turn, only its terminal event
         is returned, rebuilt from its row.
         """
         end = await self.turns.end(session_id, turn_id, caller)

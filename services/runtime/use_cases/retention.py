@@ -13,9 +13,9 @@ OpenRetention = Callable[[Transaction], RetentionWriter]
 
 @dataclass(frozen=True, slots=True)
 class SessionRetention:
-    """Companies' session retention.
+    """Sets and reads companies' session retention periods.
 
-    ``default``, in days, applies to companies without their own setting. If it's None, they keep sessions forever.
+    ``default``, in days, applies to companies without their own period. If it's None, they keep sessions forever.
     """
 
     open_retention: OpenRetention

@@ -168,7 +168,7 @@ class RunTurn:
         if isinstance(problem, ServiceError) and not isinstance(problem, InternalError):
             _log.info("turn.refused", turn_id=turn.id, kind=problem.kind, attempt=turn.attempt)
             return failed(turn, problem, _unrecorded(problem))
-        # A TimeoutError from a library counts as a crash like any other.
+        # A TimeoutError from a library counts as a crash, like any other exception.
         if overdue:
             return failed(turn, TimedOut("The turn didn't end before its deadline."))
         _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)

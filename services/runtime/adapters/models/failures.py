@@ -33,7 +33,7 @@ _SECRETS = re.compile(
 )
 Answer = TypeVar("Answer")
 _TEXT_MEMBERS: Final = ("message", "detail", "msg", "error", "errors", "text", "title", "type")
-"""Fields that may contain the text, most informative first."""
+"""Fields that may contain an error's text, most informative first."""
 _DEEPEST_TEXT: Final = 5
 _MOST_TEXTS: Final = 3
 _UNSPECIFIED: Final = "unspecified error"

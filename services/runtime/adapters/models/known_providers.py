@@ -16,7 +16,7 @@ def _models(provider: str, seeing: str = "", blind: str = "") -> tuple[ModelInfo
 
 
 NativeOutput = Literal["never", "without_tools", "always"]
-"""When to send the output schema as the response format. It makes some servers answer instead of calling tools."""
+"""When to send the output schema as the response format, which makes some servers answer instead of calling tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class CompatibleProvider:
 class OtherProvider:
     """A provider called through pydantic-ai. It's configured if any of `variables` is set.
 
-    `wants_bytes` is set if it can't fetch images by URL. `ignores` are the turn options that it doesn't support.
+    `wants_bytes` is set if it can't fetch images by URL. `ignores` lists the turn options that it doesn't support.
     """
 
     name: str

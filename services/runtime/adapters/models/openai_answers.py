@@ -24,7 +24,7 @@ _FIELDS: Final = (
     "reasoning_content", "reasoning", "reasoning_details", "extra_content", "provider_specific_fields",
     "thinking_blocks",
 )  # fmt: skip
-# Texts that arrive in pieces. Other fields arrive whole, and some are repeated in each chunk.
+# Fields that arrive in pieces. Other fields arrive whole, and some are repeated in each chunk.
 _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summary", "data", "thinking"))
 # orjson can only write 250 levels, half as many as it reads.
 _DEEPEST: Final = 64
@@ -49,7 +49,7 @@ def finished_provider_data(gathered: JsonObject) -> JsonObject | None:
 
 
 def _joined(name: str, before: Any, more: Any) -> Any:
-    """Appends a later chunk's value `more` to `before`. Streamed texts stay in pieces until the answer is complete."""
+    """Appends a later chunk's value `more` to `before`. Streamed text stays in pieces until the answer is complete."""
     if isinstance(more, str) and name in _IN_PIECES:
         pieces = before if isinstance(before, _Pieces) else _Pieces()
         pieces.append(more)
@@ -79,7 +79,7 @@ def _add_item(items: list[Any], item: Any) -> None:
 
 
 class _Pieces(list[str]):
-    """The pieces of a streamed text, which are joined at the end."""
+    """The pieces of a streamed string, which are joined at the end."""
 
 
 def _joined_pieces(value: Any) -> Any:
@@ -207,7 +207,7 @@ class StreamedCalls:
             add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
-        """Returns the call with this index. If the index is None, returns the call with this ID or the newest call."""
+        """Returns the call with this index. Without an index, returns the call with this ID, or else the newest one."""
         if index is not None:
             return self._by_index.get(index)
         return self._of_id(call_id) or (self._calls[-1] if self._calls else None)

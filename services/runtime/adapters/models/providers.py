@@ -33,7 +33,7 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 class Provider:
     """A model provider. `model` is None if it isn't configured; `remedy` then says how to configure it.
 
-    `ignores` are the turn options that have no effect.
+    `ignores` lists the turn options that have no effect.
     """
 
     info: ProviderInfo

@@ -58,7 +58,7 @@ def _own(message: Message, model: str) -> Message:
 
 
 class ReplyText:
-    """Removes reasoning blocks from a text that arrives in pieces.
+    """Removes reasoning blocks from text that arrives in pieces.
 
     A block at the start may lack its end tag, for example if the answer was cut off. After the start, a block without
     an end tag is ordinary text, and so is a quoted tag.

@@ -1,4 +1,4 @@
-"""Stores companies' retention settings in PostgreSQL, and finds sessions that have exceeded them."""
+"""Stores companies' retention periods in PostgreSQL, and finds sessions that have exceeded them."""
 
 from typing import Final
 

@@ -76,7 +76,7 @@ Row = dict[str, Any]
 
 
 class PostgresSessionReads:
-    """Reads sessions, messages and turns for callers. The queries name their columns like the API's fields."""
+    """Reads sessions, messages and turns for callers. Query columns have the names of the API's fields."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -197,7 +197,7 @@ def _open(wanted: Row) -> str:
 
 
 def _visible(caller: Identity) -> str:
-    """Returns the condition ``_VISIBLE`` for lists. Their query plan depends on whether it limits the owner."""
+    """Returns the condition ``_VISIBLE`` for a list, whose query plan depends on whether the owner is limited."""
     return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 

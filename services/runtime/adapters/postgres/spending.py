@@ -36,7 +36,7 @@ async def settle(
 ) -> dict[str, TurnSpending]:
     """Stores and returns the usage and cost of turns that have just ended, by turn ID.
 
-    ``unrecorded`` contains, by turn ID, usage that no recorded step includes, or None.
+    ``unrecorded`` maps turn IDs to usage that no recorded step includes, or to None.
     """
     rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
     settled = {}

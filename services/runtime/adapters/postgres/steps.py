@@ -32,9 +32,9 @@ class PostgresSteps:
         self._outbox = outbox
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:
-        """Records steps. Returns for each whether it's recorded.
+        """Records steps. Returns whether each step is recorded, including steps that already were.
 
-        It isn't if this worker no longer holds the turn. A step that was already recorded counts as recorded.
+        A step isn't recorded if this worker no longer holds its turn.
         """
         try:
             return await self._record(steps)

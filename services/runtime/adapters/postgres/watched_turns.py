@@ -1,4 +1,4 @@
-"""Marks turns as watched, and reads their steps' texts and their outcome for stream readers."""
+"""Marks turns as watched, and reads their text and outcome for stream readers."""
 
 from typing import Any, Final
 

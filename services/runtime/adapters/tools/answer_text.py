@@ -11,7 +11,7 @@ _XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([A
 
 
 def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str = "replace") -> str:
-    """Decodes the text and removes its byte order mark, which takes precedence over the response's `charset`.
+    """Decodes text. A byte order mark takes precedence over the response's `charset`, and is removed.
 
     `cut` is set if the last character may be incomplete. Raises UnicodeDecodeError if `errors` is "strict".
     """

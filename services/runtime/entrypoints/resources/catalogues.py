@@ -1,4 +1,4 @@
-"""Serves the catalogues of models and tools.
+"""Serves the catalogs of models and tools.
 
 It also uses toolsets outside of turns, to list their tools and make single calls.
 """

@@ -238,12 +238,12 @@ TABLES = {
     },
     "messages": {
         "row": "each user message and each reply",
-        "bytes": "520 with a text of 256",
+        "bytes": "520 with a message of 256 bytes",
         "removed": "with its session",
     },
     "steps": {
         "row": "each tool-calling model response and each tool result",
-        "bytes": "610 with 400 of content",
+        "bytes": "610 with 400 bytes of content",
         "removed": "with its session",
     },
     "waits": {
@@ -253,7 +253,7 @@ TABLES = {
     },
     "budgets": {"row": "each budget, up to 100 per company", "bytes": "460", "removed": "when deleted"},
     "model_prices": {"row": "each model with a custom price", "bytes": "130", "removed": "when an operator removes it"},
-    "retention": {"row": "each company with its own retention", "bytes": "165", "removed": "never"},
+    "retention": {"row": "each company with its own retention period", "bytes": "165", "removed": "never"},
     "session_tombstones": {"row": "each deleted session", "bytes": "200", "removed": "after the tombstone period"},
     "workers": {
         "row": "each worker process",

@@ -35,7 +35,7 @@ class ContextLimits:
     """The limits of a context, in characters unless stated otherwise.
 
     ``documents`` is the total size of the documents that are included as a whole; longer documents are included as
-    chunks. ``images`` is the number of images, newest first, that together may have ``image_bytes``.
+    chunks. ``images`` is the number of images, newest first, and ``image_bytes`` their total size.
     ``processing_timeout`` is how many seconds to wait until the question's files are processed.
     """
 
@@ -103,7 +103,7 @@ class ContextBuilder:
 class _FileReader:
     """Reads the files of a conversation, newest first, so that older files only get what remains of the limits.
 
-    ``documents``, ``images`` and ``image_bytes`` are the remaining limits. ``long`` are the documents that exceeded
+    ``documents``, ``images`` and ``image_bytes`` are the remaining limits. ``long`` contains the documents that exceed
     them. An error in an older file only causes a warning.
     """
 

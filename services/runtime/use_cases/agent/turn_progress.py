@@ -157,7 +157,7 @@ class TurnProgress:
     def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
         """Returns the chunks that the final answer cites, either from `given` or from the calls' results.
 
-        Models are asked to cite chunks as [n]. An answer that doesn't has no citations, except structured output, which
+        Models are asked to cite chunks as [n]. An answer without [n] has no citations, except structured output, which
         can't cite and therefore counts as based on all chunks.
         """
         if final.citations:

@@ -74,7 +74,7 @@ class AgentTools:
         self._toolbox = toolbox
         self._catalogue = catalogue
         self._connectors = connectors or {}
-        # The catalogue returns the same object for the same version.
+        # The catalog returns the same object for the same version.
         self._connected = lru_cache(_CONNECTED_TOOLSETS)(self._connect)
 
     async def for_turn(

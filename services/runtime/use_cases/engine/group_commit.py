@@ -20,7 +20,7 @@ STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy = STORE_RETRIES) -> T:
-    """Retries a storage call during outages until it succeeds or the task is cancelled. It must be idempotent."""
+    """Retries an idempotent storage call during outages, until it succeeds or the task is cancelled."""
 
     def log(problem: Exception, _attempt: int) -> None:
         _log.warning("database.unreachable", problem=str(problem))
@@ -33,8 +33,8 @@ class GroupCommit(Generic[T, R]):
 
     After a batch with several items, the next batch waits 3 ms for more items, because many turns are running.
     ``commit`` returns each item's result, or raises if all items have failed. Failed items are retried one by one, so
-    that only invalid items fail. During an outage they aren't, since that would only take longer. If more than
-    ``limit`` items are waiting, the batch takes items from each company in turn.
+    that only invalid items fail. During an outage, they aren't retried, since that would only take longer. If more
+    than ``limit`` items are waiting, the batch takes items from each company in turn.
     """
 
     def __init__(

@@ -157,7 +157,7 @@ class TurnEngine:
             _log.info("turns.handed_back", turns=len(left))
 
     def abandon(self) -> None:
-        """Stops everything without committing anything, as a crash would. Others take over when the lease expires."""
+        """Stops all turns without committing anything, as a crash would. Others take over when the lease expires."""
         self._draining = self._abandoned = True
         for task in self._tasks():
             task.cancel()

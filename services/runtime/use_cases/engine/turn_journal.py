@@ -12,7 +12,7 @@ from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
 
 LINGER_SECONDS: Final = 0.03
-# This number of characters is well below the broker's limit, however they're escaped.
+# Even if every character is escaped, this is well below the broker's limit.
 _LONGEST_DELTA: Final = 50_000
 
 
@@ -139,7 +139,7 @@ class DatabaseJournal:
     """Implements TurnJournal for one execution of a turn.
 
     ``sequence`` is the number of the turn's latest event. It's counted here, since nobody else writes events while this
-    worker holds the turn. ``recorded`` are all of the turn's steps so far.
+    worker holds the turn. ``recorded`` contains all of the turn's steps so far.
     """
 
     def __init__(

@@ -26,8 +26,7 @@ _SOON_SECONDS: Final = 0.05
 class ReconcilerRules:
     """The reconciler's intervals and limits. Times are in seconds. A turn fails after ``attempts`` lost executions.
 
-    A turn's own worker ends it at its deadline. If it doesn't, any worker may end the turn after another
-    ``overdue_grace``.
+    A turn's own worker ends it at its deadline. If it doesn't, any worker may end the turn ``overdue_grace`` later.
     """
 
     interval: float = 1.0

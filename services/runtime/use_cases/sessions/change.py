@@ -26,7 +26,7 @@ class ChangeSession:
     open_writer: OpenWriter
 
     async def fork(self, transaction: Transaction, command: sessions.ForkSession, context: CommandContext) -> None:
-        """Creates a session with the agent and a copy of the history of another session, which the caller can read."""
+        """Creates a session with the agent and history of a session that the caller can read."""
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:

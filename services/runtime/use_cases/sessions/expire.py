@@ -1,4 +1,4 @@
-"""Removes sessions past their own expiry, and sessions that have been unused beyond their company's retention."""
+"""Removes sessions past their own expiry, and sessions unused for longer than their company's retention period."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,10 +46,10 @@ class ExpireSessions:
 
 
 class RemoveOldSessions:
-    """Removes sessions that haven't had a turn for longer than their company's retention, one batch per call.
+    """Removes sessions that haven't had a turn in their company's retention period, one batch per call.
 
-    Each pass visits the companies by ID, and each company's sessions that are older than the retention. Several
-    processes may do this concurrently. ``on_removed`` is called with the number of removed sessions.
+    Each pass visits the companies by ID, and each company's sessions that are older than the period. Several processes
+    may do this concurrently. ``on_removed`` is called with the number of removed sessions.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ _PIECE = re.compile(r"\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A text to quote from, with its citation."""
+    """Text to quote from, with its citation."""
 
     text: str
     citation: Citation | None = None
@@ -85,7 +85,7 @@ class ExtractiveModel:
 
 
 def _limited(answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
-    """Cuts the answer at the first stop sequence. Keeps a single call if parallel calls are disabled."""
+    """Cuts the answer at the first stop sequence. Keeps only the first call if parallel calls are disabled."""
     if request.settings.parallel_tool_calls is False and len(answer.tool_calls) > 1:
         answer = replace(answer, tool_calls=answer.tool_calls[:1])
     ends = [place for stop in request.settings.stop or () if (place := answer.text.find(stop)) >= 0]
@@ -197,7 +197,7 @@ def _chunks(request: ModelRequest, results: Sequence[ToolResult]) -> list[_Sourc
 
 
 def _texts(request: ModelRequest, earlier: Sequence[Message], document: str) -> list[_Source]:
-    """Returns quotable texts from the conversation: `document`, earlier user messages, and a long system prompt."""
+    """Returns the quotable parts of the conversation: `document`, earlier user messages, and a long system prompt."""
     texts = [document] if document else []
     for message in reversed(earlier):
         if isinstance(message, UserMessage):
@@ -214,7 +214,7 @@ def _compose(
 ) -> ModelAnswer:
     tool_texts = [_text_of(result) for result in results if not result.citations]
     chosen = _choose(question, sources) if sources else []
-    # A tool's result answers the question. Texts are only used without such a result.
+    # If tools returned results, none of which has citations, the results are the whole answer.
     if tool_texts and not any(result.citations for result in results):
         return _said("\n".join(tool_texts), request)
     if chosen:
@@ -222,11 +222,11 @@ def _compose(
     if tool_texts:
         return _said("\n".join(tool_texts), request)
     if _GREETING.match(question):
-        return _said("Hello. Ask me about a text in this conversation, and I'll quote what it says.", request)
+        return _said("Hello. Ask me about any text in this conversation, and I'll quote what it says.", request)
     if sources:
         return _said("I couldn't find an answer in this conversation or its knowledge.", request)
     return _said(
-        "I can only quote texts in this conversation, and none of them answers this yet. "
+        "I can only quote text from this conversation, and none of it answers your question. "
         "Paste a document, attach a knowledge base, or choose a language model for this agent.",
         request,
     )

@@ -1,4 +1,4 @@
-"""The built-in model's text analysis: splits texts into sentences and ranks them by relevance to a question."""
+"""The built-in model's text analysis: splits text into sentences and ranks them by relevance to a question."""
 
 import math
 import re
@@ -34,7 +34,8 @@ _RULE = re.compile(r"[\s|:-]*$")
 class Sentence:
     """A sentence and its stemmed content words.
 
-    `source` is the text's number, `place` the sentence's position in it, and `heading` the words of the title above.
+    `source` is the number of the sentence's text, `place` its position in that text, and `heading` the words of the
+    heading above it.
     """
 
     text: str
@@ -61,7 +62,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def sentences(text: str, source: int = 0) -> list[Sentence]:
-    """Splits a text into sentences. A heading isn't returned itself, but applies to the sentences below it."""
+    """Splits text into sentences. A heading isn't returned itself, but applies to the sentences below it."""
     found: list[Sentence] = []
     heading: tuple[str, ...] = ()
     for block in _BLANK_LINE.split(text):
@@ -141,7 +142,7 @@ class Ranking:
     def central(self, limit: int) -> list[Sentence]:
         """Returns a summary of the texts: at most `limit` sentences, in text order.
 
-        It prefers the first sentence of each section, and then sentences that share many words with the others.
+        It prefers the first sentence of each section, and then those that share many words with other sentences.
         """
         common = {word: count for word, count in self._frequency.items() if count > 1}
         opening = {(s.source, s.heading): s for s in reversed(self.candidates) if len(s.words) > 2}

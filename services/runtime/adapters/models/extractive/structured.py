@@ -70,7 +70,7 @@ class Filling:
         return [value for value in each if value is not MISSING][:most]
 
     def _best(self, wanted: str) -> str:
-        """Returns the sentence that shares the most words with ``wanted``, or the first of several equal ones."""
+        """Returns the sentence that shares the most words with ``wanted``. In a tie, the first one is returned."""
         words = set(content_words(wanted))
         return max(self.said, key=lambda sentence: len(words & set(content_words(sentence))), default="")
 

@@ -40,7 +40,7 @@ def row_sentence(result: ToolResult) -> str:
 
 
 def file_of(name: str, results: Sequence[ToolResult], said: str) -> JsonObject:
-    """Returns the arguments for `artifact_create`. The content is the tables found, or else the answer's text.
+    """Returns the arguments for `artifact_create`. The content is the tables in `results`, or else the answer's text.
 
     A spreadsheet or CSV file only contains the first table.
     """

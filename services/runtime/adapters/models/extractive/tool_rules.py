@@ -149,7 +149,7 @@ def wanted_calls(
 
 
 def arithmetic(question: str) -> str | None:
-    """Returns the longest arithmetic expression in `question`, or None if it doesn't ask for a calculation."""
+    """Returns the longest arithmetic expression in `question`, or None if the question doesn't ask to calculate."""
     text = _NOT_ARITHMETIC.sub(" ; ", question)
     for pattern, sign in _WORDS:
         text = pattern.sub(sign, text)

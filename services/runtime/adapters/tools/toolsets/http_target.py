@@ -53,10 +53,10 @@ class HttpTarget:
     async def send(
         self, request: TargetRequest, toolset: Toolset, tool: ConnectedTool, context: ToolContext
     ) -> ToolOutput:
-        """Sends the request and returns the response's text. Raises ToolFailed, also for statuses of 400 and above.
+        """Sends the request and returns the response's text.
 
-        A tool that is safe to repeat may reuse one of its toolset's connections. Other calls are sent only once, over a
-        new connection.
+        A call of a tool that is safe to repeat may reuse one of the toolset's connections. Other calls are sent only
+        once, over a new connection. Raises ToolFailed if there's no usable response or its status is 400 or above.
         """
         headers = self._secrets.headers(toolset, request.headers)
         headers = {name: value for name, value in headers.items() if name.lower() not in RESERVED_HEADERS}

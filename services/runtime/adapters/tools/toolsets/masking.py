@@ -21,7 +21,7 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 class MaskedConnector:
     """Wraps another ToolsetConnector and masks the toolset's secrets.
 
-    Neither logs nor errors and their causes contain a secret.
+    No log, error or cause of an error contains a secret.
     """
 
     connector: ToolsetConnector

@@ -27,7 +27,7 @@ class ToolsetSecrets:
     def headers(self, toolset: Toolset, headers: Mapping[str, str]) -> dict[str, str]:
         """Returns the headers with each `${secret:NAME}` replaced by the secret.
 
-        Raises ToolFailed, with the reference in the message.
+        Raises ToolFailed if a secret doesn't exist or can't be used. The message names the reference.
         """
         return {
             name: SECRET_REFERENCE.sub(lambda found: self._open(toolset, found[1]), value)

@@ -1,4 +1,4 @@
-"""Imports the MCP connector on first use, since its SDK would add a fifth to the imports at startup."""
+"""Imports the MCP connector on first use, since its SDK would lengthen the imports at startup by a fifth."""
 
 import asyncio
 from importlib import import_module

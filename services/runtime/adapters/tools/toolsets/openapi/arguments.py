@@ -186,8 +186,8 @@ class Arguments:
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
         """Returns each field's schema and whether it's required, or None if the body must be a single argument.
 
-        It must be if it isn't a plain object, if a field has a parameter's name, or if the body is optional but has
-        required fields.
+        A body must be a single argument if it isn't a plain object, if one of its fields has a parameter's name, or if
+        it's optional but has required fields.
         """
         plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
         properties, required = plain.get("properties"), plain.get("required") or []

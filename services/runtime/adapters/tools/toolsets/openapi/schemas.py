@@ -61,7 +61,7 @@ class Schemas:
         return conversion.schema(schema, 0), conversion.references, conversion.nodes
 
     def definitions(self, references: set[str], place: str) -> JsonObject:
-        """Returns `$defs` with the referenced schemas and their dependencies. Raises JobRefused if it's too large."""
+        """Returns `$defs` with the referenced schemas and all they refer to. Raises JobRefused if they're too large."""
         waiting, found = list(references), dict[str, _Definition]()
         nodes = 0
         while waiting:
