@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.reference.markdown import by_hand
+
 ROOT = Path(__file__).parents[2]
 READMES = [page for room in ("deploy", "libs", "services") for page in sorted((ROOT / room).rglob("README.md"))]
 ROOMS = ("benchmarks", "clients", "deploy", "docs", "examples", "libs", "services", "tests", "tools")
@@ -14,6 +16,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 MADE = re.compile(r"^\W*(?:[Mm]ade|[Gg]enerated) (?:by|from|of) .*(?:\.py|python -m)", re.MULTILINE)
 FILE = re.compile(r"`([\w./-]+\.(?:lock|md|py|sh|toml|txt|yaml|yml))`")
 SAMPLE = ROOT / "tests" / "support" / "sample_owner"
+MOST_WORDS = 40_000
 
 
 def links(page: Path) -> list[str]:
@@ -47,6 +50,12 @@ def test_every_page_is_reachable_from_the_index() -> None:
             targets = [(page.parent / target.partition("#")[0]).resolve() for target in links(page)]
             waiting += [target for target in targets if target.suffix == ".md" and target.is_relative_to(index.parent)]
     assert {*index.parent.rglob("*.md")} - reached == set()
+
+
+def test_pages_written_by_hand_stay_short_together() -> None:
+    pages = [page for page in PAGES if page.is_relative_to(ROOT / "docs") and "decisions" not in page.parts]
+    words = sum(len(by_hand(page.read_text()).split()) for page in (ROOT / "README.md", *pages))
+    assert words <= MOST_WORDS, "say it shorter, or delete what another page says"
 
 
 @pytest.mark.parametrize("page", READMES, ids=lambda page: str(page.relative_to(ROOT)))
