@@ -73,5 +73,5 @@ def explained(error: AesError, address: str = "the service") -> StackError:
         return StackError("\n".join(lines), _REMEDIES.get(error.type, ""))
     if not isinstance(error, ConnectionFailed | UnexpectedResponse):
         return StackError(str(error), "See: ./aes status")
-    told = str(error)
-    return StackError(told if address in told else f"{address}: {told}", _ADDRESS)
+    message = str(error)
+    return StackError(message if address in message else f"{address}: {message}", _ADDRESS)

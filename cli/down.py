@@ -28,5 +28,5 @@ def down(
             ran = take_down(home, progress.show)
         if purge:
             delete_state(home)
-    told = ("Stopped." if ran else "Nothing was running.") + (" All data was deleted." if purge else "")
-    show(json_output, {"stopped": ran, "purged": purge}, told)
+    message = ("Stopped." if ran else "Nothing was running.") + (" All data was deleted." if purge else "")
+    show(json_output, {"stopped": ran, "purged": purge}, message)

@@ -95,5 +95,5 @@ def summary_of(data: dict[str, Any]) -> str:
         return f"{data['action'].get('kind')}: {json.dumps(data['action'].get('tool_call'), ensure_ascii=False)}"
     if isinstance(data.get("response"), dict):
         return " ".join(str(data["response"].get("content", "")).split())[:160]
-    told = {name: data[name] for name in _OF_INTEREST if isinstance(data.get(name), str | int)}
-    return "  ".join(f"{name}={' '.join(str(value).split())[:80]}" for name, value in told.items())
+    shown = {name: data[name] for name in _OF_INTEREST if isinstance(data.get(name), str | int)}
+    return "  ".join(f"{name}={' '.join(str(value).split())[:80]}" for name, value in shown.items())

@@ -107,8 +107,8 @@ def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
     except ValidationError as problem:
         # Values are omitted, since one may be a password.
         found = problem.errors(include_input=False, include_url=False)
-        told = "; ".join(": ".join([*map(str, error["loc"]), validation_message(error)]) for error in found)
-        raise StackError(f"Kafka's settings are invalid: {told}", "See docs/reference/configuration.md.") from None
+        problems = "; ".join(": ".join([*map(str, error["loc"]), validation_message(error)]) for error in found)
+        raise StackError(f"Kafka's settings are invalid: {problems}", "See docs/reference/configuration.md.") from None
 
 
 def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:

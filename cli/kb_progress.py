@@ -68,15 +68,15 @@ def follow(client: Client, knowledge_base_id: str, console: Console) -> Knowledg
         TextColumn("documents  {task.fields[detail]}"),
         TimeElapsedColumn(),
     )
-    told: set[str] = set()
+    printed: set[str] = set()
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("queued", total=None, detail="")
 
         def tell(base: KnowledgeBase) -> None:
             _show(progress, bar, base)
             for datasource_id, error in base.datasource_errors.items():
-                if datasource_id not in told:
-                    told.add(datasource_id)
+                if datasource_id not in printed:
+                    printed.add(datasource_id)
                     console.print(_failure_line(base, datasource_id, error), soft_wrap=True)
 
         return client.knowledge_bases.wait(knowledge_base_id, timeout=None, on_progress=tell)

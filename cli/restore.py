@@ -48,8 +48,8 @@ def restore(
         objects = checked_objects(folder, manifest)
         with _empty_installation() as installation:
             again = _restore(folder, manifest, objects, installation)
-    told = f"Restored. {sum(again.values())} events will be published again when the services start."
-    show(json_output, {"published_again": again}, told)
+    message = f"Restored. {sum(again.values())} events will be published again when the services start."
+    show(json_output, {"published_again": again}, message)
 
 
 def _check_stopped() -> None:
@@ -148,8 +148,8 @@ def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
     try:
         yield
     except (StackError, OSError) as problem:
-        told = problem.problem if isinstance(problem, StackError) else str(problem)
+        reason = problem.problem if isinstance(problem, StackError) else str(problem)
         what = home.root if home else f"the databases and objects of {', '.join(manifest.migrations)}"
-        raise StackError(f"Not restored: {told}", f"Delete {what}, then restore again.") from problem
+        raise StackError(f"Not restored: {reason}", f"Delete {what}, then restore again.") from problem
     if home is not None:
         home.restore_marker.unlink()

@@ -173,13 +173,13 @@ def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str
     screen.line(f"knowledge base  {base.id}", "dim")
     phases: set[str] = set()
 
-    def told(reached: KnowledgeBase) -> None:
+    def show_progress(reached: KnowledgeBase) -> None:
         phase = reached.processing_metadata.get("phase")
         if phase and phase not in phases:
             phases.add(phase)
             screen.line(f"{reached.progress:3} %  {phase}", "dim")
 
-    base = client.knowledge_bases.wait(base.id, timeout=_INGESTED_SECONDS, on_progress=told)
+    base = client.knowledge_bases.wait(base.id, timeout=_INGESTED_SECONDS, on_progress=show_progress)
     if base.status == "failed":
         for datasource_id, error in base.datasource_errors.items():
             snapshot = base.datasource_snapshots.get(datasource_id)

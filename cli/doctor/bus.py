@@ -152,10 +152,10 @@ def replication_findings(
     if fewer:
         findings.append(warning("replication", f"fewer than {expected.factor} replicas: {', '.join(fewer)}", _MOVE))
     if loose:
-        told = f"min.insync.replicas below {expected.in_sync}: {', '.join(loose)}"
-        findings.append(warning("replication", told, _MOVE))
+        message = f"min.insync.replicas below {expected.in_sync}: {', '.join(loose)}"
+        findings.append(warning("replication", message, _MOVE))
     if tight:
-        told = f"min.insync.replicas doesn't allow a broker to fail: {', '.join(tight)}"
-        findings.append(warning("replication", told, _MOVE))
+        message = f"min.insync.replicas doesn't allow a broker to fail: {', '.join(tight)}"
+        findings.append(warning("replication", message, _MOVE))
     good = f"{expected.factor} replicas, of which {expected.in_sync} must confirm each write"
     return findings or [ok("replication", good)]

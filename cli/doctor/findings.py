@@ -72,5 +72,5 @@ async def _run(check: Check) -> list[Finding]:
     except TimeoutError:
         return [failed(check.name, "it didn't respond in time", check.remedy)]
     except Exception as problem:
-        told = (str(problem).strip() or type(problem).__name__).splitlines()[0]
-        return [failed(check.name, told, check.remedy)]
+        message = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+        return [failed(check.name, message, check.remedy)]

@@ -102,8 +102,8 @@ def validation_message(error: Mapping[str, Any]) -> str:
     """Returns the API's message for a Pydantic error, phrased to follow the name of the field."""
     if (message := _MESSAGES.get(error["type"])) is not None:
         return message.format_map(error.get("ctx") or {})
-    told: str = error["msg"]
-    message = re.sub(r"^\w+ should ", "must ", told.removeprefix("Value error, ")).replace(" after validation", "")
+    text: str = error["msg"]
+    message = re.sub(r"^\w+ should ", "must ", text.removeprefix("Value error, ")).replace(" after validation", "")
     # A second lower-case letter distinguishes a word from a variable's name.
     return message[:1].lower() + message[1:] if message[1:2].islower() else message
 
@@ -261,11 +261,11 @@ def cause_of(problem: BaseException) -> str:
 
     The exceptions' messages are omitted, since they may contain users' data.
     """
-    told = f"{type(problem).__name__}{_place(problem.__traceback__)}"
-    return told if problem.__cause__ is None else f"{told}, from {cause_of(problem.__cause__)}"
+    cause = f"{type(problem).__name__}{_location(problem.__traceback__)}"
+    return cause if problem.__cause__ is None else f"{cause}, from {cause_of(problem.__cause__)}"
 
 
-def _place(traceback: TracebackType | None) -> str:
+def _location(traceback: TracebackType | None) -> str:
     """Returns the line that raised the exception.
 
     If it's in a library, the project's line that led to it comes first.

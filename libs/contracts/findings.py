@@ -40,14 +40,14 @@ def shortened(loc: Iterable[int | str]) -> list[str | int]:
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
     return ErrorDetail(
-        loc=shortened(_place(error["loc"], values, error["type"])),
+        loc=shortened(_location(error["loc"], values, error["type"])),
         type=error["type"],
         message=validation_message(error)[:500],
         hint=_hint(error, model),
     )
 
 
-def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
+def _location(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
     """Returns a location in the body. Removes the names of union branches, which Pydantic adds to locations."""
     place = _path(loc, values, missing=kind == "missing")
     while place is None:

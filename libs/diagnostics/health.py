@@ -31,12 +31,12 @@ async def ask_health(url: str, service: str) -> Health | None:
     """
     status, body = await get(url, "/health/ready")
     try:
-        told: Any = json.loads(body)
+        answer: Any = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(told, dict) or told.get("service") != service:
+    if not isinstance(answer, dict) or answer.get("service") != service:
         return None
-    version, checks = told.get("version"), told.get("checks")
+    version, checks = answer.get("version"), answer.get("checks")
     failing = {name: str(state) for name, state in checks.items() if state != "ok"} if isinstance(checks, dict) else {}
     return Health(status == 200, version if isinstance(version, str) else None, failing)
 

@@ -11,7 +11,7 @@ from libs.persistence._leases import renewed_leases
 
 Job = TypeVar("Job")
 # The interval between claims while jobs run.
-_LOOK_SECONDS: Final = 0.3
+_CHECK_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class LeasedWork(Generic[Job]):
                             count += 1
                     if not running:
                         return count
-                    pause = _LOOK_SECONDS if len(running) <= self.each else None
+                    pause = _CHECK_SECONDS if len(running) <= self.each else None
                     done, _ = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                     for task in done:
                         del running[task]

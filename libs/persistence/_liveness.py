@@ -18,14 +18,14 @@ from libs.retry import RetryPolicy
 _log = structlog.get_logger("database.presence")
 _LOCK_CLASS: Final = 7_110_024
 # A dead process is noticed after this interval plus the grace period: two seconds.
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
 # Must be well below the grace period after which other processes consider this process dead.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
 # Finds all processes that hold their lock, and whether the lock belongs to this connection. It queries the function
 # behind the view pg_locks, which is twice as fast as the view.
-_LOOK: Final = """
+_PRESENT: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s
 """
@@ -173,11 +173,11 @@ class Presence:
                 return
             while True:
                 async with asyncio.timeout(_ANSWER_SECONDS):
-                    await self._look(connection, database)
-                await _unless_it_ends(connection, _LOOK_SECONDS)
+                    await self._check(connection, database)
+                await _unless_it_ends(connection, _CHECK_SECONDS)
 
-    async def _look(self, connection: AsyncConnection[TupleRow], database: int) -> None:
-        present: dict[int, bool] = dict(await (await connection.execute(_LOOK, (_LOCK_CLASS, database))).fetchall())
+    async def _check(self, connection: AsyncConnection[TupleRow], database: int) -> None:
+        present: dict[int, bool] = dict(await (await connection.execute(_PRESENT, (_LOCK_CLASS, database))).fetchall())
         if not present.get(self.number):
             self._lost()
             cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (_LOCK_CLASS, self.number))

@@ -29,7 +29,7 @@ LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '2s'"
 """A short wait, since other statements queue behind a waiting revision."""
 _ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
 _TIMEOUT_SECONDS: Final = 60.0
-_LOOK_SECONDS: Final = 0.2
+_CHECK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic stores the running migration in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
@@ -84,7 +84,7 @@ def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None
                 return
         if time.monotonic() >= until:
             raise psycopg.errors.LockNotAvailable("another process is migrating the database")
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_CHECK_SECONDS)
 
 
 def _upgrade_patiently(url: str, migrations: Path) -> None:

@@ -314,13 +314,13 @@ def checked(answer: UpstreamResponse) -> bytes:
     raise refusal(answer.status, answer.body)
 
 
-def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
+def refusal(status: int, body: bytes, *, checks_credential: bool = False) -> ServiceError:
     """Converts an error response to an exception.
 
     If an upstream rejects the service's own token, one of the two is misconfigured, so the caller gets a 5xx. With
-    ``judges_caller``, the upstream checks the caller's credentials, and its 401 is passed on.
+    ``checks_credential``, the upstream checks the caller's credentials, and its 401 is passed on.
     """
-    if status != 401 or judges_caller:
+    if status != 401 or checks_credential:
         try:
             return error_from(_ErrorBody.model_validate_json(body).error)
         except ValidationError:

@@ -119,14 +119,14 @@ export async function resume() {
       session.set({ ...session.value, state: "out" });
       return;
     }
-    await takeUp(given);
+    await signInAgain(given);
   }
 }
 
 /**
  * Signs in with a stored credential. Retries while the service is unreachable or busy, instead of asking for the key.
  */
-async function takeUp(given) {
+async function signInAgain(given) {
   session.set({ ...session.value, state: "resuming" });
   await enter(given, () => persist(() => whoIs(given)));
 }
@@ -145,7 +145,7 @@ function answered(given) {
   const { resolve } = asked;
   asked = null;
   resolve(given);
-  if (session.value.state === "out") takeUp(given);
+  if (session.value.state === "out") signInAgain(given);
 }
 
 tabs.addEventListener("message", ({ data }) => {

@@ -356,14 +356,14 @@ export class Talk {
     const named = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
     const blocks = named.length ? [...(text ? [{ type: "text", text }] : []), ...named] : null;
     const attachments = files.map(({ artifact }) => ({ id: artifact.artifact_id, name: artifact.name, artifact }));
-    return this.tell({ content: text, blocks, attachments });
+    return this.sendMessage({ content: text, blocks, attachments });
   }
 
   /**
    * Sends a turn's message, of this session or of the one it was forked from. Every retry, whether automatic or not,
    * uses the same idempotency key, so that only one message is stored.
    */
-  tell({ idempotencyKey, content, blocks, attachments }) {
+  sendMessage({ idempotencyKey, content, blocks, attachments }) {
     const own = { idempotencyKey: idempotencyKey ?? randomKey(), at: new Date().toISOString() };
     return this.deliver(this.conversation.add({ ...own, content, blocks, attachments }));
   }
@@ -383,7 +383,7 @@ export class Talk {
   sayAgain(turn) {
     if (!this.turns.includes(turn)) return undefined;
     this.conversation.drop(turn);
-    return this.tell(turn);
+    return this.sendMessage(turn);
   }
 
   async stop(turn) {

@@ -3,10 +3,10 @@ import { resume, session, waitingStreams } from "../api/client.js";
 import { html, render } from "../html.js";
 import { useStore } from "../store.js";
 import { Frame } from "./parts/frame.js";
-import { late } from "./parts/hooks.js";
+import { lazy } from "./parts/hooks.js";
 import { interceptLinks } from "./router.js";
 
-const SignIn = late(() => import("./pages/sign_in.js").then((module) => module.SignIn));
+const SignIn = lazy(() => import("./pages/sign_in.js").then((module) => module.SignIn));
 
 function Studio() {
   const { state, me } = useStore(session);

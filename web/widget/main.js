@@ -161,7 +161,7 @@ class Chat {
     if (signal.aborted || this.#visitor !== visitor) return;
     this.#visitor = null;
     this.#takeMessages(false);
-    this.#giveBack(visitor?.giveUp() ?? []);
+    this.#giveBack(visitor?.abandon() ?? []);
     this.#show({ problem: SAID.ended });
   }
 

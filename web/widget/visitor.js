@@ -91,7 +91,7 @@ export class Visitor extends Talk {
   }
 
   /** Aborts running requests. Returns the texts of messages that weren't accepted. */
-  giveUp() {
+  abandon() {
     this.end();
     const open = this.turns.filter(({ hasEnded }) => !hasEnded);
     for (const turn of open) turn.status = turn.id ? "failed" : "refused";

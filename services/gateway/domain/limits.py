@@ -39,7 +39,7 @@ class SharedLimits(Protocol):
     async def hold_slots(self, company_id: str, wanted: int, limit: int) -> HeldSlots:
         """Changes the number of slots that this gateway holds to ``wanted``, or to as many as are free."""
 
-    async def renew_places(self, held: dict[str, int]) -> None:
+    async def renew_slots(self, held: dict[str, int]) -> None:
         """Renews the slots that this gateway holds for each company. Slots that aren't renewed for 30 s become free."""
 
     async def used(self, company_id: str, per_minute: dict[str, int]) -> dict[str, int]:

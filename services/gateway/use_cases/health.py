@@ -62,7 +62,7 @@ class Health:
         self._read_lag = read_lag
         self._upstreams = upstreams
         self._now = now
-        self._replicas = SharedAnswer(self._look, seconds=FRESH_SECONDS, monotonic=monotonic)
+        self._replicas = SharedAnswer(self._list_replicas, seconds=FRESH_SECONDS, monotonic=monotonic)
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
     async def services(self, reader: Identity) -> ServiceStates:
@@ -87,7 +87,7 @@ class Health:
         unreachable = [owner for owner, each in zip(owners, found, strict=True) if each is None]
         return FailureList(failures=failures[:_MOST_FAILURES], unreachable=unreachable)
 
-    async def _look(self) -> tuple[Mapping[str, Sequence[Replica]], str]:
+    async def _list_replicas(self) -> tuple[Mapping[str, Sequence[Replica]], str]:
         return await self._read_replicas(), format_time(self._now())
 
     async def _measure(self) -> ConsumerStates:

@@ -69,7 +69,7 @@ class StreamSlots:
     async def close(self) -> None:
         """Frees all slots, so that clients can reconnect to other gateways."""
         try:
-            await self._shared.renew_places(dict.fromkeys(self._held, 0))
+            await self._shared.renew_slots(dict.fromkeys(self._held, 0))
         except StoreUnavailable as problem:
             _log.warning("limits.not_renewed", problem=str(problem).strip())
 
@@ -87,7 +87,7 @@ class StreamSlots:
                 spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
                 self._held[company_id] = min(self._held[company_id], self._open[company_id] + spare)
             # Counts of 0 are sent once, so that the slots are free immediately.
-            await self._shared.renew_places({company_id: self._held[company_id] for company_id in stated})
+            await self._shared.renew_slots({company_id: self._held[company_id] for company_id in stated})
             self._held = +self._held
 
     def _lock(self, company_id: str) -> asyncio.Lock:

@@ -223,8 +223,8 @@ class KnowledgeBaseView:
     def _metadata(self, progress: Progress) -> dict[str, Any]:
         if self.stored.status == "completed":
             return {}
-        told = progress.metadata(self.run_state)
-        return {**told, "message": self.run_failure} if self.run_failure else told
+        metadata = progress.metadata(self.run_state)
+        return {**metadata, "message": self.run_failure} if self.run_failure else metadata
 
 
 def _rate(progress: Progress, status: KnowledgeBaseStatus) -> float:

@@ -12,7 +12,7 @@ import structlog
 from libs.contracts.errors import StoreUnavailable
 
 _log = structlog.get_logger(__name__)
-_LOOK_SECONDS: Final = 5.0
+_CHECK_SECONDS: Final = 5.0
 _EXIT_CODE: Final = 70
 
 
@@ -28,7 +28,7 @@ class Watchdog:
         *,
         limit_seconds: float,
         end: Callable[[], None] = end_process,
-        look_seconds: float = _LOOK_SECONDS,
+        look_seconds: float = _CHECK_SECONDS,
     ) -> None:
         """Creates a watchdog. ``stuck(seconds)`` returns whether work has waited that long without any progress."""
         self._stuck = stuck

@@ -93,12 +93,12 @@ async def test_places_of_a_gateway_that_died_are_free_again(database: Database, 
     dead, living = (PostgresSharedLimits(database, gateway_id=name) for name in "ab")
     assert (await dead.hold_slots("acme", 100, 100)).held == 100
     assert (await living.hold_slots("acme", 5, 100)).held == 0
-    await dead.renew_places({"acme": 97})
+    await dead.renew_slots({"acme": 97})
     await clock.advance(29)
     assert (await living.hold_slots("acme", 5, 100)).held == 3
     await clock.advance(1)
     assert (await living.hold_slots("acme", 5, 100)).held == 5
     await clock.advance(121)
-    await living.renew_places({"acme": 5})
+    await living.renew_slots({"acme": 5})
     await living.purge()
     assert await database.execute("SELECT gateway_id FROM company_streams") == [("b",)]

@@ -23,6 +23,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor
+from services.gateway.entrypoints.openai.input_history import is_instruction, parse_history, with_question
 from services.gateway.entrypoints.openai.response_builder import ResponseBuilder, after, response_id
 from services.gateway.entrypoints.openai.response_request import (
     UNSUPPORTED,
@@ -31,7 +32,6 @@ from services.gateway.entrypoints.openai.response_request import (
     response_head,
 )
 from services.gateway.entrypoints.openai.response_turns import ResponseTurns
-from services.gateway.entrypoints.openai.said_before import is_instruction, said_in, with_question
 
 
 def test_every_field_of_the_client_is_honoured_or_refused() -> None:
@@ -117,11 +117,11 @@ def test_without_a_message_of_the_user_the_last_instruction_is_the_question() ->
     """AutoGen and others choose the next speaker with a single message of role ``system``."""
     input_items = [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Who is next?"}]
     asked = with_question(CreateResponse.model_validate({"input": input_items}).items)
-    assert said_in(asked).question == "Who is next?"
+    assert parse_history(asked).question == "Who is next?"
     assert [item.text for item in asked if is_instruction(item)] == ["Be brief."]
     kept = [*input_items, {"role": "user", "content": "Hello!"}]
     asked = with_question(CreateResponse.model_validate({"input": kept}).items)
-    assert said_in(asked).question == "Hello!"
+    assert parse_history(asked).question == "Hello!"
     assert [item.text for item in asked if is_instruction(item)] == ["Be brief.", "Who is next?"]
 
 

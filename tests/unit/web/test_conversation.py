@@ -115,7 +115,7 @@ def test_a_message_is_sent_again_as_it_was(run: Run) -> None:
       const sent = [];
       const follow = async ({ open }) => void sent.push(open(null).body.content);
       const talk = new m.Talk({ follow }, "fork");
-      await talk.tell(conversation.turn("t"));
+      await talk.sendMessage(conversation.turn("t"));
       const [{ content, attachments }] = talk.turns;
       return { sent: sent[0], content, files: attachments.map(({ id, name }) => [id, name]) };
     })()"""

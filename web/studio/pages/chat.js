@@ -8,12 +8,12 @@ import { html, useEffect, useRef, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
 import { MOUNT } from "../parts/chat/mount.js";
 import { handOver, useConversation } from "../parts/chat/use_conversation.js";
-import { late, moveDraft, useAction, useDraft, useDrop, useLoaded } from "../parts/hooks.js";
+import { lazy, moveDraft, useAction, useDraft, useDrop, useLoaded } from "../parts/hooks.js";
 import { Icon } from "../parts/views.js";
 import { go, hrefOf } from "../router.js";
 
-const TryAgain = late(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
-const Confirm = late(() => import("../parts/forms.js").then((module) => module.Confirm));
+const TryAgain = lazy(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
+const Confirm = lazy(() => import("../parts/forms.js").then((module) => module.Confirm));
 const SESSIONS = 30;
 const PAGE = 200;
 const UPLOAD_ATTEMPTS = 8;

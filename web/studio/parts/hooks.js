@@ -240,7 +240,7 @@ export function useStill() {
 }
 
 /** Returns a component that is loaded on demand. Shows nothing until then, or if loading fails. */
-export function late(load) {
+export function lazy(load) {
   let loaded = null;
   return function Late(props) {
     const [, repaint] = useState(0);

@@ -90,13 +90,13 @@ class PostgresIdempotency:
 
     async def find(self, request: IdempotentRequest) -> str | None:
         async with self._connection(request.company_id) as connection:
-            row = await (await connection.execute(_FIND, _place(request))).fetchone()
+            row = await (await connection.execute(_FIND, _key_of(request))).fetchone()
         return None if row is None else str(row[0])
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
-        values = {**_place(request), "refused": refused, "command_id": command_id}
+        values = {**_key_of(request), "refused": refused, "command_id": command_id}
         async with self._connection(request.company_id) as connection:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
@@ -109,7 +109,7 @@ async def _record(
     connection: Connection, request: IdempotentRequest, *, command_id: str, correlation_id: str
 ) -> IdempotencyRecord:
     values = {
-        **_place(request),
+        **_key_of(request),
         "body_hash": request.body_hash,
         "command_id": command_id,
         "correlation_id": correlation_id,
@@ -133,5 +133,5 @@ async def claim(connection: Connection, write: Write, entity_id: str) -> None:
         raise KeyReused(record.command_id, write.request.body_hash)
 
 
-def _place(request: IdempotentRequest) -> dict[str, str]:
+def _key_of(request: IdempotentRequest) -> dict[str, str]:
     return {name: getattr(request, name) for name in ("company_id", "principal_id", "method", "path", "key")}

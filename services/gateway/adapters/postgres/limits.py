@@ -73,7 +73,7 @@ class PostgresSharedLimits:
         assert row is not None
         return HeldSlots(*row)
 
-    async def renew_places(self, held: dict[str, int]) -> None:
+    async def renew_slots(self, held: dict[str, int]) -> None:
         if held:
             rows = [{"company_id": company_id, "places": places} for company_id, places in held.items()]
             await self._database.execute(_RENEW, {"gateway": self._gateway_id, "held": as_json(rows)})

@@ -67,7 +67,7 @@ class Runs:
         elif new:
             events = self._submit(given, thread, new)
         else:
-            events = self._again(given, thread, tail)
+            events = self._without_input(given, thread, tail)
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -135,7 +135,9 @@ class Runs:
                         await self.door.turns.cancel(replace(self.write), thread.session_id, waiting.pop())
                 yield event
 
-    async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
+    async def _without_input(
+        self, given: RunAgentInput, thread: Thread, tail: Tail
+    ) -> AsyncGenerator[BaseEvent | None, None]:
         """Serves a run without new input. It follows the running turn, repeats open questions, or retries a failed
         turn.
         """

@@ -122,11 +122,11 @@ class TransferProxy:
         return reply
 
     async def download(
-        self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
+        self, request: Request, caller: Principal, upstream: str, path: str, *, checks_credential: bool = False
     ) -> Response:
         """Returns a response that forwards a file from the upstream, or the requested range of it.
 
-        ``judges_caller``: whether the upstream checks the caller's credential, so that its 401 is returned to the
+        ``checks_credential``: whether the upstream checks the caller's credential, so that its 401 is returned to the
         caller.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
@@ -141,5 +141,5 @@ class TransferProxy:
             return response
         if answer.status >= 400:
             body = b"".join([piece async for piece in answer.pieces])
-            raise refusal(answer.status, body, judges_caller=judges_caller)
+            raise refusal(answer.status, body, checks_credential=checks_credential)
         return ProxyResponse(answer)

@@ -8,8 +8,8 @@ from libs.contracts.findings import invalid
 from libs.contracts.models import JsonObject, StrictModel
 from libs.contracts.resources.messages import ImageDetail
 from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.message_parts import EchoedPart, ImageAddress
 from services.gateway.entrypoints.openai.response_request import Metadata
-from services.gateway.entrypoints.openai.said import EchoedPart, ImageAddress
 
 _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "n": (1,),

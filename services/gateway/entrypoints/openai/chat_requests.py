@@ -27,7 +27,7 @@ from services.gateway.entrypoints.openai.chat_bodies import (
     UserMessage,
 )
 from services.gateway.entrypoints.openai.conventions import refuse, renamed
-from services.gateway.entrypoints.openai.said import arguments_in, image_given
+from services.gateway.entrypoints.openai.message_parts import arguments_in, image_given
 
 _EXPIRES_SECONDS: Final = 24 * 3600
 NAMES: Final = {

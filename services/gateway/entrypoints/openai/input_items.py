@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag
 from libs.contracts.resources.actions import ResolveActionBody
 from libs.contracts.resources.messages import ContentBlock, ImageDetail, ImageUrlBlock, TextBlock
 from services.gateway.entrypoints.openai.conventions import refuse
-from services.gateway.entrypoints.openai.said import EchoedPart, ImageAddress, arguments_in, image_given
+from services.gateway.entrypoints.openai.message_parts import EchoedPart, ImageAddress, arguments_in, image_given
 
 Text = Annotated[str, Field(min_length=1)]
 

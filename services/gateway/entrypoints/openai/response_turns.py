@@ -24,6 +24,7 @@ from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.openai.conventions import created_at, refuse, renamed
+from services.gateway.entrypoints.openai.input_history import InputHistory, is_instruction, parse_history, with_question
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,
     Answer,
@@ -40,7 +41,6 @@ from services.gateway.entrypoints.openai.response_request import (
     CreateResponse,
     response_head,
 )
-from services.gateway.entrypoints.openai.said_before import Said, is_instruction, said_in, with_question
 from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
@@ -133,13 +133,13 @@ class ResponseTurns:
                     )
                 return await self._answer(body, answers)
         items = with_question(body.items)
-        said = said_in(items)
+        given = parse_history(items)
         added = [item.text for item in items if is_instruction(item)]
-        place = await self._place(body, said)
+        place = await self._place(body, given)
         options = self._options(body, place.model, "\n\n".join(added))
         request = TurnRequest(stream=stream, options=options, client_calls=place.client_calls, whole_history=True)
         begun = BegunResponse(_nothing(), {}, removes_session=body.store is False)
-        begun.events = self._executed(begun, place, said.question, request)
+        begun.events = self._executed(begun, place, given.question, request)
         return begun
 
     async def again(self, name: ResponseName) -> BegunResponse:
@@ -159,7 +159,7 @@ class ResponseTurns:
             raise renamed(problem, NAMES) from None
         return options
 
-    async def _place(self, body: CreateResponse, said: Said) -> "_Place":
+    async def _place(self, body: CreateResponse, given: InputHistory) -> "_Place":
         """Determines in which session the response's turn will run."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
@@ -177,10 +177,10 @@ class ResponseTurns:
             raise refuse("model", "The request needs a model. Set it to an agent's key.", "missing_required_parameter")
         begins = await self.door.agents.beginning_of(self._identity, body.model)
         kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
-        begins = begins.model_copy(update={**kept, "messages": said.history})
+        begins = begins.model_copy(update={**kept, "messages": given.history})
         # A client that stores the conversation itself can't resume a waiting turn.
-        keeps = body.store is False or said.answered or any(message.tool_calls for message in said.history)
-        calls = ClientCalls(answered=said.answered) if keeps else None
+        keeps = body.store is False or given.answered or any(message.tool_calls for message in given.history)
+        calls = ClientCalls(answered=given.answered) if keeps else None
         return _Place(begins, body.model, client_calls=calls)
 
     async def _require_no_open_actions(self, session_id: str) -> None:

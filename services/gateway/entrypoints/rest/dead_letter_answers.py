@@ -35,20 +35,20 @@ def shown_in_full(listed: ListedLetter) -> schemas.DeadLetterDetail:
 
 def _fields(listed: ListedLetter) -> dict[str, Any]:
     letter = listed.letter
-    told = letter.summary(listed.replayed)
+    summary = letter.summary(listed.replayed)
     return {
         "id": letter_id(listed.topic.name, letter.offset),
         "topic": listed.topic.name,
         "source_topic": listed.topic.source,
         "consumer": listed.topic.consumer,
-        "type": _masked(told["type"]),
-        "event_id": _masked(told["id"]),
+        "type": _masked(summary["type"]),
+        "event_id": _masked(summary["id"]),
         "company_id": _masked(letter.company_id),
-        "correlation_id": _masked(told["correlation_id"]),
-        "cause": _cause(told["reason"] or ""),
-        "attempts": told["attempts"],
-        "dead_since": told["dead_since"],
-        "replayed": told["replayed"],
+        "correlation_id": _masked(summary["correlation_id"]),
+        "cause": _cause(summary["reason"] or ""),
+        "attempts": summary["attempts"],
+        "dead_since": summary["dead_since"],
+        "replayed": summary["replayed"],
         "payload_bytes": letter.payload_bytes,
     }
 

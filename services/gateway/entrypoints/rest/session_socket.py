@@ -236,7 +236,7 @@ class SessionSocket:
         The session's events show the result. Only errors are sent separately.
         """
 
-        async def told() -> None:
+        async def run() -> None:
             try:
                 await work
             except WebSocketDisconnect:
@@ -244,7 +244,7 @@ class SessionSocket:
             except Exception as problem:
                 await self._send_error(problem, ref)
 
-        task = asyncio.create_task(told(), name="socket.work")
+        task = asyncio.create_task(run(), name="socket.work")
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
@@ -282,11 +282,11 @@ class SessionSocket:
         await self._send(shown, self._refs.get(message.turn_id))
 
     async def _send_error(self, problem: Exception, ref: str | None) -> None:
-        told = as_service_error(problem)
-        REFUSALS.labels(told.kind.value).inc()
-        error = orjson.loads(error_body(info_for(self._websocket, told)))["error"]
-        if told.retry_after is not None:
-            error["retry_after"] = told.retry_after
+        refused = as_service_error(problem)
+        REFUSALS.labels(refused.kind.value).inc()
+        error = orjson.loads(error_body(info_for(self._websocket, refused)))["error"]
+        if refused.retry_after is not None:
+            error["retry_after"] = refused.retry_after
         await self._send({"type": "error", "error": error}, ref)
 
     async def _send(self, message: dict[str, Any], ref: str | None) -> None:

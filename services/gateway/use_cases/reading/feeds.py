@@ -16,7 +16,7 @@ from services.gateway.use_cases.reading.company_feed import CompanyFeed
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 
 _log = structlog.get_logger("timeline.feeds")
-_LOOK_SECONDS: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 
 
 class Feeds:
@@ -100,14 +100,14 @@ class Feeds:
 
     async def _keep_tending(self) -> None:
         while await self._has_feeds.wait():
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             self._tend()
 
     async def _keep_looking(self) -> None:
         while await self._has_feeds.wait():
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             if self._feeds:
-                await self._look()
+                await self._check_heads()
 
     def _tend(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -115,7 +115,7 @@ class Feeds:
             for reader in feed.readers():
                 reader.tick(now, feed.position)
 
-    async def _look(self) -> None:
+    async def _check_heads(self) -> None:
         """Wakes the feeds whose position is behind their company's log."""
         try:
             heads = await self._timeline.heads(list(self._feeds))

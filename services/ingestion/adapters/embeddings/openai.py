@@ -107,11 +107,11 @@ class EmbeddingServer:
         Other content, such as a proxy's error page, is ignored, because it may reveal internals.
         """
         try:
-            told = str(orjson.loads(content)["error"]["message"])
+            message = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
             return ""
         # Some servers repeat the rejected key in the message.
-        return ": " + told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
+        return ": " + message.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
 
 
 class ServerEmbedder:

@@ -11,7 +11,7 @@ from libs.eventing import Outbox, Transaction
 from libs.fairness import Capacity
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.holders import nobody
+from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
@@ -98,7 +98,7 @@ class PostgresArtifactJobs:
     Each method has its own transaction, which includes the event about the change.
     """
 
-    def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody) -> None:
+    def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = no_holder) -> None:
         self._database = database
         self._outbox = outbox
         self._holder = holder

@@ -88,7 +88,7 @@ class PostgresCollectionWriter:
     async def add(self, collection: StoredCollection, created_by: str, correlation_id: str) -> None:
         await self._connection.execute(
             """INSERT INTO collections
-                   (id, company_id, name, description, created_by, created_at, updated_at, told, correlation_id)
+                   (id, company_id, name, description, created_by, created_at, updated_at, published, correlation_id)
                VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)""",
             (
                 collection.id, collection.company_id, collection.name, collection.description, created_by,
@@ -191,7 +191,8 @@ class PostgresCollectionPublisher:
         Collections that another transaction has locked are skipped.
         """
         cursor = await self._connection.execute(
-            "SELECT id, told, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",
+            "SELECT id, published, correlation_id FROM collections WHERE id = ANY (%s)"
+            " ORDER BY id FOR UPDATE SKIP LOCKED",
             (list(collection_ids),),
         )
         before = {
@@ -201,7 +202,7 @@ class PostgresCollectionPublisher:
         now = [collection_of(row) for row in rows]
         changed = [each for each in now if published_state(each.public()) != before[each.id][0]]
         await self._connection.cursor().executemany(
-            "UPDATE collections SET told = %s WHERE id = %s",
+            "UPDATE collections SET published = %s WHERE id = %s",
             [(Json(published_state(each.public())), each.id) for each in changed],
         )
         return [PendingUpdate(each, before[each.id][1]) for each in changed]

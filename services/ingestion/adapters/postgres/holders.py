@@ -44,7 +44,7 @@ _FREE_DOCUMENTS: Final = """
 """
 
 
-def nobody() -> None:
+def no_holder() -> None:
     """Returns None, for a process that has announced no number. Only the lease protects its work."""
 
 

@@ -11,7 +11,7 @@ from libs.contracts.resources.knowledge_bases import IngestionProgress, Knowledg
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, fetch_value
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.holders import nobody
+from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.adapters.postgres.run_events import count_items, publish_ending, publish_failure
@@ -91,7 +91,7 @@ class PostgresRuns:
         self,
         database: Database,
         outbox: Outbox,
-        holder: Callable[[], int | None] = nobody,
+        holder: Callable[[], int | None] = no_holder,
         *,
         lease_seconds: float,
         grace_seconds: float,

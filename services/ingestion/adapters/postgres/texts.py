@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from libs.persistence import Database
-from services.ingestion.adapters.postgres.holders import nobody
+from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.domain.files import TextFailure, TextKey, TextState
 from services.ingestion.domain.parsing import Unparsable
 
@@ -17,7 +17,7 @@ class PostgresTexts:
     The text itself is in the object store, and is written before its state.
     """
 
-    def __init__(self, database: Database, holder: Callable[[], int | None] = nobody) -> None:
+    def __init__(self, database: Database, holder: Callable[[], int | None] = no_holder) -> None:
         self._database = database
         self._holder = holder
 

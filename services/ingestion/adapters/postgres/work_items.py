@@ -11,7 +11,7 @@ from libs.contracts.resources.knowledge_bases import DatasourceFailed
 from libs.eventing import Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
-from services.ingestion.adapters.postgres.holders import nobody
+from services.ingestion.adapters.postgres.holders import no_holder
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
@@ -75,7 +75,7 @@ class PostgresWorkItems:
     """Work items with their lease, state and result. Each method has its own transaction."""
 
     def __init__(
-        self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody, *, lease_seconds: float
+        self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = no_holder, *, lease_seconds: float
     ) -> None:
         self._database = database
         self._outbox = outbox

@@ -64,7 +64,7 @@ FILES = (
     "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
 )
 COLLECTIONS = (
-    # told: status, progress, count and size as last published. correlation_id: from the last change of files.
+    # published: status, progress, count and size as last published. correlation_id: from the last change of files.
     """
     CREATE TABLE collections (
         id text CONSTRAINT pk_collections PRIMARY KEY,
@@ -75,7 +75,7 @@ COLLECTIONS = (
         created_at timestamptz NOT NULL DEFAULT now(),
         updated_at timestamptz NOT NULL DEFAULT now(),
         files_changed_at timestamptz NOT NULL DEFAULT now(),
-        told json NOT NULL,
+        published json NOT NULL,
         correlation_id text NOT NULL
     )
     """,

@@ -43,29 +43,29 @@ class HttpArtifacts:
         self._breaker = breaker or CircuitBreaker(_RETRIES)
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact:
-        return Artifact.model_validate_json(await self._ask("GET", _place(session_id, artifact_id), caller))
+        return Artifact.model_validate_json(await self._ask("GET", _path(session_id, artifact_id), caller))
 
     async def by_url(self, session_id: str, url: str, caller: Identity) -> Artifact:
         return Artifact.model_validate_json(
-            await self._ask("POST", _place(session_id, "resolve"), caller, body={"url": url})
+            await self._ask("POST", _path(session_id, "resolve"), caller, body={"url": url})
         )
 
     async def all(self, session_id: str, caller: Identity) -> list[Artifact]:
-        body = await self._ask("GET", _place(session_id), caller, params={"limit": _MOST})
+        body = await self._ask("GET", _path(session_id), caller, params={"limit": _MOST})
         return ArtifactPage.model_validate_json(body).artifacts
 
     async def text(
         self, session_id: str, artifact_id: str, caller: Identity, *, offset: int, limit: int
     ) -> ArtifactText:
         params = {"offset": offset, "limit": limit}
-        body = await self._ask("GET", f"{_place(session_id, artifact_id)}/text", caller, params=params)
+        body = await self._ask("GET", f"{_path(session_id, artifact_id)}/text", caller, params=params)
         return ArtifactText.model_validate_json(body)
 
     async def search(
         self, session_id: str, query: str, caller: Identity, *, artifact_ids: Sequence[str] | None, top_k: int
     ) -> tuple[Citation, ...]:
         wanted = {"query": query, "top_k": top_k, **({} if artifact_ids is None else {"artifact_ids": artifact_ids})}
-        body = await self._ask("POST", _place(session_id, "search"), caller, body=wanted)
+        body = await self._ask("POST", _path(session_id, "search"), caller, body=wanted)
         return tuple(
             Citation(
                 found.passage,
@@ -79,8 +79,8 @@ class HttpArtifacts:
         )
 
     async def tables(self, session_id: str, artifact_id: str, caller: Identity, *, rows: int) -> list[Sheet]:
-        place = f"{_place(session_id, artifact_id)}/preview"
-        body = await self._ask("GET", place, caller, params={"rows": rows})
+        path = f"{_path(session_id, artifact_id)}/preview"
+        body = await self._ask("GET", path, caller, params={"rows": rows})
         return ArtifactPreview.model_validate_json(body).sheets
 
     async def content(self, session_id: str, artifact_id: str, caller: Identity) -> bytes:
@@ -91,12 +91,12 @@ class HttpArtifacts:
         async with asyncio.timeout(_BYTES_SECONDS):
             return checked(await self._breaker.run(fetch, on=ServiceUnavailable))
 
-    async def save(self, session_id: str, artifact_id: str, caller: Identity, place: Path) -> None:
+    async def save(self, session_id: str, artifact_id: str, caller: Identity, path: Path) -> None:
         async def fetch() -> UpstreamResponse:
             async with self._download(session_id, artifact_id, caller) as answer:
                 if answer.status >= 400:
                     return await _whole(answer)
-                await _write(answer.pieces, place)
+                await _write(answer.pieces, path)
                 return UpstreamResponse(answer.status, b"", "")
 
         async with asyncio.timeout(_BYTES_SECONDS):
@@ -108,22 +108,22 @@ class HttpArtifacts:
 
         async def make() -> UpstreamResponse:
             sent: dict[str, Any] = {"params": {"name": name, "key": key}, "body": pieces(), "headers": _BYTES}
-            async with self._calls.exchange("POST", _OWNER, place, caller, **sent) as answer:
+            async with self._calls.exchange("POST", _OWNER, path, caller, **sent) as answer:
                 return await _whole(answer)
 
-        place = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
+        path = f"/internal/sessions/{quote(session_id, safe='')}/generated-artifacts"
         async with asyncio.timeout(_BYTES_SECONDS):
             return Artifact.model_validate_json(checked(await self._breaker.run(make, on=ServiceUnavailable)))
 
     def _download(
         self, session_id: str, artifact_id: str, caller: Identity
     ) -> AbstractAsyncContextManager[UpstreamStream]:
-        return self._calls.exchange("GET", _OWNER, f"{_place(session_id, artifact_id)}/download", caller)
+        return self._calls.exchange("GET", _OWNER, f"{_path(session_id, artifact_id)}/download", caller)
 
     async def _ask(
         self,
         method: str,
-        place: str,
+        path: str,
         caller: Identity,
         *,
         params: dict[str, Any] | None = None,
@@ -133,13 +133,13 @@ class HttpArtifacts:
 
         def ask() -> Awaitable[UpstreamResponse]:
             return self._calls.request(
-                method, _OWNER, place, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
+                method, _OWNER, path, caller, params=params, body=sent, deadline=_DEADLINE_SECONDS
             )
 
         return checked(await self._breaker.run(ask, on=ServiceUnavailable))
 
 
-def _place(session_id: str, *more: str) -> str:
+def _path(session_id: str, *more: str) -> str:
     return "/".join(["/internal/sessions", quote(session_id, safe=""), "artifacts", *(quote(m, safe="") for m in more)])
 
 
@@ -148,8 +148,8 @@ async def _whole(answer: UpstreamStream) -> UpstreamResponse:
     return UpstreamResponse(answer.status, body, answer.headers.get("Content-Type", ""))
 
 
-async def _write(pieces: AsyncIterator[bytes], place: Path) -> None:
-    file: BinaryIO = await asyncio.to_thread(place.open, "wb")
+async def _write(pieces: AsyncIterator[bytes], path: Path) -> None:
+    file: BinaryIO = await asyncio.to_thread(path.open, "wb")
     try:
         async for piece in pieces:
             await asyncio.to_thread(file.write, piece)

@@ -134,8 +134,8 @@ class PydanticAIDirect:
             address = str(getattr(getattr(problem, "request", None), "url", ""))
             failure = self._failed(connection_failure(self._provider, address, problem))
         else:
-            told = error.body if isinstance(error, ModelHTTPError) else None
-            failure = self._failed(error_message(told) if told else str(error), status)
+            body = error.body if isinstance(error, ModelHTTPError) else None
+            failure = self._failed(error_message(body) if body else str(error), status)
         passing = status in RETRIED_STATUSES or isinstance(error, ModelConnectionError | ModelRequestTimeout)
         return Retryable(failure, error.retry_after) if passing and not emitted else failure
 

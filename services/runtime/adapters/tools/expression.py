@@ -67,7 +67,7 @@ class _Evaluation:
 
     def __init__(self, symbols: list[str]) -> None:
         self._symbols = symbols
-        self._place = 0
+        self._index = 0
 
     def result(self) -> Decimal:
         value = self._value(0, 0)
@@ -78,11 +78,11 @@ class _Evaluation:
     @property
     def _next(self) -> str:
         """The next symbol, or "" at the end."""
-        return self._symbols[self._place] if self._place < len(self._symbols) else ""
+        return self._symbols[self._index] if self._index < len(self._symbols) else ""
 
     def _take(self) -> str:
         symbol = self._next
-        self._place += 1
+        self._index += 1
         return symbol
 
     def _unexpected(self) -> ExpressionError:
@@ -145,7 +145,7 @@ class _Evaluation:
 
         Before a value, the sign means the remainder.
         """
-        following = self._symbols[self._place + 1 : self._place + 2] or [""]
+        following = self._symbols[self._index + 1 : self._index + 2] or [""]
         return self._next == "%" and re.match(r"(?!mod$)[\w.(]", following[0]) is None
 
 

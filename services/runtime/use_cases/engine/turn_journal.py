@@ -124,13 +124,13 @@ class DeltaStream:
     def _send(self, offset: int, text: str) -> None:
         for start in range(0, len(text), _LONGEST_DELTA):
             piece = text[start : start + _LONGEST_DELTA]
-            delta = OutputTextDelta(**self._place(), offset=offset + start, text=piece)
+            delta = OutputTextDelta(**self._position(), offset=offset + start, text=piece)
             self._sink.send(self._turn, delta, self._follows)
 
     def _send_done(self) -> None:
-        self._sink.send(self._turn, OutputTextDone(**self._place(), length=self._offset), self._follows)
+        self._sink.send(self._turn, OutputTextDone(**self._position(), length=self._offset), self._follows)
 
-    def _place(self) -> dict[str, Any]:
+    def _position(self) -> dict[str, Any]:
         turn = self._turn
         return {"session_id": turn.session_id, "turn_id": turn.id, "attempt": turn.attempt, "step": self._step}
 

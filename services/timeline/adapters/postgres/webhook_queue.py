@@ -12,7 +12,7 @@ from libs.contracts.timeline import RecordedEvent
 from libs.contracts.timestamps import format_time
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, Presence, fetch_records, retry_until_available
-from services.timeline.adapters.postgres.webhooks import COLUMNS, GO_ON, webhook_of
+from services.timeline.adapters.postgres.webhooks import COLUMNS, RESUME_CHAINS, webhook_of
 from services.timeline.domain.deliveries import (
     LONGEST_REST,
     REST_DIVISOR,
@@ -251,7 +251,7 @@ class PostgresWebhookQueue:
             recorded = await (await connection.execute(_RECORD, _columns(outcomes))).fetchall()
             chains = sorted({each.chain for each in outcomes if each.settled})
             if chains:
-                await connection.execute(GO_ON, {"webhook": webhook.id, "chains": chains, "now": now})
+                await connection.execute(RESUME_CHAINS, {"webhook": webhook.id, "chains": chains, "now": now})
             settled = sum(status != DeliveryStatus.PENDING for (status,) in recorded)
             since, last, status = row
             streak = FailureStreak(since, last).after(outcomes, now)

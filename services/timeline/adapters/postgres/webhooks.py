@@ -70,16 +70,16 @@ VALUES (%(id)s, %(webhook_id)s, %(event_id)s, %(type)s, %(chain)s, %(position)s,
         %(next_attempt_at)s, %(created_at)s, %(event)s)
 """
 _DELIVERY_LOCKED: Final = f"{_DELIVERY} FOR UPDATE"
-_AGAIN: Final = """
+_REDELIVER: Final = """
 UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = %s, chain = id::text WHERE id = %s
 """
-GO_ON: Final = """
+RESUME_CHAINS: Final = """
 UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS NULL AND id IN (
     SELECT DISTINCT ON (chain) id FROM webhook_deliveries
     WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
 """
 """Makes the next delivery of each chain due."""
-_ONE_MORE: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
+_COUNT_PENDING: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
 
 
 class PostgresWebhookReader:
@@ -152,19 +152,19 @@ class PostgresWebhookWriter:
 
     async def add_test(self, delivery: Delivery, event: bytes) -> None:
         await self._connection.execute(_INSERT_DELIVERY, {**asdict(delivery), "event": event})
-        await self._connection.execute(_ONE_MORE, (delivery.webhook_id,))
+        await self._connection.execute(_COUNT_PENDING, (delivery.webhook_id,))
 
     async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
         rows = await fetch_records(self._connection, _DELIVERY_LOCKED, (webhook_id, delivery_id))
         if not rows:
             return None
         before = _delivery(rows[0])
-        await self._connection.execute(_AGAIN, (now, delivery_id))
+        await self._connection.execute(_REDELIVER, (now, delivery_id))
         if before.status is DeliveryStatus.PENDING:
             left = {"webhook": webhook_id, "chains": [before.chain], "now": now}
-            await self._connection.execute(GO_ON, left)
+            await self._connection.execute(RESUME_CHAINS, left)
         else:
-            await self._connection.execute(_ONE_MORE, (webhook_id,))
+            await self._connection.execute(_COUNT_PENDING, (webhook_id,))
         return replace(before, status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now, chain=delivery_id)
 
     async def is_revoked(self, key_id: str) -> bool:

@@ -25,7 +25,7 @@ CHAINS_OF_FAILING: Final = 4
 # More chains are loaded than are sent, so that attempts needn't wait for the database.
 _LOADED: Final = 64
 # The time within which changes to a hanging webhook are noticed.
-_LOOK_SECONDS: Final = 0.5
+_CHECK_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class WebhookDelivery:
         try:
             while await self._turn():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_SECONDS):
+                    async with asyncio.timeout(_CHECK_SECONDS):
                         await self._news.wait()
                 self._news.clear()
         finally:

@@ -49,7 +49,7 @@ class WebhookWorker:
         """Claims webhooks until cancelled. Raises database errors, after which it can be called again."""
         await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
         self._has_lease = True
-        await repeat_while_busy(self._look, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
+        await repeat_while_busy(self._poll_and_pace, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
 
     async def poll(self) -> int:
         """Releases webhooks without work, and claims those with work. Returns how many were claimed."""
@@ -65,7 +65,7 @@ class WebhookWorker:
             self._begin(webhook_id)
         return len(claimed)
 
-    async def _look(self) -> int:
+    async def _poll_and_pace(self) -> int:
         """Polls, and returns how soon to poll again.
 
         After a claim, that's immediately. While deliveries are running, the interval doesn't grow.

@@ -2,12 +2,12 @@
 import { html } from "../../../html.js";
 import { countText, momentText, plainText } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";
-import { late } from "../hooks.js";
+import { lazy } from "../hooks.js";
 import { Icon } from "../views.js";
 
-const ToolCard = late(() => import("./details.js").then((module) => module.ToolCard));
-const Citations = late(() => import("./details.js").then((module) => module.Citations));
-const ArtifactCard = late(() => import("./details.js").then((module) => module.ArtifactCard));
+const ToolCard = lazy(() => import("./details.js").then((module) => module.ToolCard));
+const Citations = lazy(() => import("./details.js").then((module) => module.Citations));
+const ArtifactCard = lazy(() => import("./details.js").then((module) => module.ArtifactCard));
 
 const STATES = {
   sending: "Sending…",

@@ -99,14 +99,14 @@ class Running extends Talk {
   }
 
   /** Shows messages that weren't accepted, and sends the message that was passed to this session. */
-  takeUp() {
+  sendDue() {
     const { due: next } = this;
     this.due = null;
     const shown = new Set([next, ...this.turns].map((each) => each?.idempotencyKey));
     for (const message of unsentOf(this.sessionId)) {
       if (!shown.has(message.idempotencyKey)) Object.assign(this.conversation.add(message), { status: "refused", problem: UNSENT });
     }
-    if (next) this.tell(next);
+    if (next) this.sendMessage(next);
     this.changed();
   }
 
@@ -118,13 +118,13 @@ class Running extends Talk {
       this.followed.clear();
     }
     if (!this.sessionId) {
-      this.takeUp();
+      this.sendDue();
       return;
     }
     this.run().catch((problem) => {
       if (this.abort.signal.aborted) return;
       Object.assign(this, { state: "failed", problem: problem.message });
-      this.takeUp();
+      this.sendDue();
     });
   }
 
@@ -132,7 +132,7 @@ class Running extends Talk {
     for (let isBehind = true; isBehind; ) {
       const after = await this.load();
       this.state = "ready";
-      this.takeUp();
+      this.sendDue();
       isBehind = after !== null && (await this.followSession(after));
     }
   }

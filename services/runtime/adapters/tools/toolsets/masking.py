@@ -61,8 +61,10 @@ class MaskedConnector:
             raise
         except Exception as problem:
             name, kind = f"{toolset.name}.{tool.name}", type(problem).__name__
-            told = self.secrets.mask(toolset).hide(str(problem))
-            _log.error("tool.failed", tool=name, turn_id=context.turn_id, call_id=context.call_id, kind=kind, told=told)
+            masked = self.secrets.mask(toolset).hide(str(problem))
+            _log.error(
+                "tool.failed", tool=name, turn_id=context.turn_id, call_id=context.call_id, kind=kind, problem=masked
+            )
             failure = ToolFailed(f"{name} failed: internal error ({kind}).")
         else:
             mask = self.secrets.mask(toolset)

@@ -190,8 +190,8 @@ def _chosen(
         if len(usable) > MAX_TOOLS:
             raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools. Select some with allowed_tools.")
         if unusable and not usable:
-            told = "; ".join(f"{tool.name}: {tool.reason}" for tool in unusable.values())
-            raise ToolsetUnusable(f"The MCP server's tools violate the protocol: {told[:1_000]}.")
+            problems = "; ".join(f"{tool.name}: {tool.reason}" for tool in unusable.values())
+            raise ToolsetUnusable(f"The MCP server's tools violate the protocol: {problems[:1_000]}.")
         return DiscoveredTools(tools=list(usable.values()), left_out=list(unusable.values()))
     missing = [name for name in allowed if name not in usable]
     for name in missing:

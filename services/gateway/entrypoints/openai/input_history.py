@@ -17,7 +17,7 @@ from services.gateway.entrypoints.openai.input_items import (
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class InputHistory:
     """A parsed conversation: the history, the last user message, and then the messages about answered calls."""
 
     history: list[HistoryMessage]
@@ -33,22 +33,22 @@ def with_question(items: Sequence[Any]) -> list[Any]:
     return [*items[:last], items[last].model_copy(update={"role": "user"}), *items[last + 1 :]]
 
 
-def said_in(items: Sequence[Any]) -> Said:
+def parse_history(items: Sequence[Any]) -> InputHistory:
     """Parses a conversation.
 
     Raises ``ValidationFailed`` unless it ends with a user message, or with answered calls after one.
     """
-    spoken = [item for item in items if not is_instruction(item)]
-    of_user = [number for number, item in enumerate(spoken) if _is_of_user(item)]
+    messages = [item for item in items if not is_instruction(item)]
+    of_user = [number for number, item in enumerate(messages) if _is_of_user(item)]
     if not of_user:
         raise refuse("input", "The input has no user message. Add one.", "empty")
     last = first = of_user[-1]
-    while first and _is_of_user(spoken[first - 1]):
+    while first and _is_of_user(messages[first - 1]):
         first -= 1
-    answered = messages_of(spoken[last + 1 :])
+    answered = messages_of(messages[last + 1 :])
     if answered and answered[-1].role == "assistant":
         raise refuse("input", "The input ends with an assistant message. Add a user message.", "invalid_value")
-    return Said(messages_of(spoken[:first]), question_of(spoken[first : last + 1]), answered)
+    return InputHistory(messages_of(messages[:first]), question_of(messages[first : last + 1]), answered)
 
 
 def is_instruction(item: object) -> bool:
@@ -64,27 +64,27 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
 
     Raises ``ValidationFailed`` for a call without an output, or an output without a call.
     """
-    made: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     unanswered: dict[str, None] = {}
     for item in items:
         match item:
             case MessageInput(role="assistant"):
-                made.append({"role": "assistant", "content": item.text, "tool_calls": []})
+                messages.append({"role": "assistant", "content": item.text, "tool_calls": []})
             case MessageInput():
-                made.append({"role": "user", "content": question_of([item])})
+                messages.append({"role": "user", "content": question_of([item])})
             case FunctionCall():
                 unanswered[item.call_id] = None
-                _calls_of(made).append(item.call)
+                _calls_of(messages).append(item.call)
             case FunctionCallOutput():
                 if item.call_id not in unanswered:
                     raise _no_call(item.call_id)
                 del unanswered[item.call_id]
-                made.append({"role": "tool", "content": item.text, "tool_call_id": item.call_id})
+                messages.append({"role": "tool", "content": item.text, "tool_call_id": item.call_id})
             case AgentCall():
                 name = item.name if item.server_label == "builtin" else f"{item.server_label}.{item.name}"
                 call = FunctionCall(type="function_call", call_id=item.id, name=name, arguments=item.arguments).call
-                made.append({"role": "assistant", "content": "", "tool_calls": [call]})
-                made.append({"role": "tool", "content": item.output or "It failed.", "tool_call_id": item.id})
+                messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+                messages.append({"role": "tool", "content": item.output or "It failed.", "tool_call_id": item.id})
             case _:
                 raise refuse(
                     "input",
@@ -94,14 +94,14 @@ def messages_of(items: Sequence[Any]) -> list[HistoryMessage]:
                 )
     if unanswered:
         raise refuse("input", f"No tool output found for function call {next(iter(unanswered))}.", "invalid_value")
-    return [HistoryMessage.model_validate(message) for message in made]
+    return [HistoryMessage.model_validate(message) for message in messages]
 
 
-def _calls_of(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _calls_of(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the list to which the next call belongs. Consecutive calls belong to the same message."""
-    if not made or made[-1]["role"] != "assistant":
-        made.append({"role": "assistant", "content": "", "tool_calls": []})
-    calls: list[dict[str, Any]] = made[-1]["tool_calls"]
+    if not messages or messages[-1]["role"] != "assistant":
+        messages.append({"role": "assistant", "content": "", "tool_calls": []})
+    calls: list[dict[str, Any]] = messages[-1]["tool_calls"]
     return calls
 
 
