@@ -61,6 +61,11 @@ class Api:
         made: dict[str, Any] = reply.json()
         return made
 
+    async def agent(self, model: str = MODEL, **fields: Any) -> str:
+        """A stored agent's key."""
+        made = await self.create("/agent/", {**configuration(model, **fields), "name": unique("Agent")})
+        return str(made["agent_key"])
+
     async def session(self, model: str = MODEL, **fields: Any) -> str:
         """A new session's id."""
         return str((await self.create("/sessions/", configuration(model, **fields)))["session_id"])

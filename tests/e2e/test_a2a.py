@@ -36,17 +36,12 @@ from a2a.utils.errors import (
 )
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from tests.e2e.api import MODEL, Api, configuration, unique
+from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_waits import BOTH, GUARDED, by_kind
 from tests.support.waiting import until
-
-
-async def agent_key(api: Api, model: str = MODEL, **fields: Any) -> str:
-    made = await api.create("/agent/", configuration(model, name=unique("Agent"), **fields))
-    return str(made["agent_key"])
 
 
 @asynccontextmanager
@@ -101,7 +96,7 @@ def reply_of(task: Task) -> str:
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 async def test_the_official_client_has_a_conversation(stack: RunningStack, api: Api, binding: str) -> None:
-    agent = await agent_key(api)
+    agent = await api.agent()
     async with client_of(stack, stack.api_key, agent, binding=binding) as client:
         request = asked("hello")
         task, _ = await joined(client.send_message(request))
@@ -136,7 +131,7 @@ async def test_the_official_client_has_a_conversation(stack: RunningStack, api: 
 async def test_calls_that_cannot_be_raise_the_clients_own_errors(
     stack: RunningStack, api: Api, alice: Caller, binding: str
 ) -> None:
-    agent, other = await agent_key(api), await agent_key(api)
+    agent, other = await api.agent(), await api.agent()
     async with client_of(stack, stack.api_key, agent, binding=binding) as client:
         task, _ = await joined(client.send_message(asked("hello")))
         with pytest.raises(TaskNotFoundError):
@@ -177,7 +172,7 @@ async def test_calls_that_cannot_be_raise_the_clients_own_errors(
 
 
 async def test_a_card_is_public_when_its_agent_is(stack: RunningStack, api: Api, anonymous: httpx.AsyncClient) -> None:
-    private, public = await agent_key(api), unique("open")
+    private, public = await api.agent(), unique("open")
     made = await api.http.post("/agent/", json=configuration(name=public, system_prompt="secret", is_public=True))
     public = made.json()["agent_key"]
     place = f"{stack.base_url}/a2a/{{}}/.well-known/agent-card.json"
@@ -194,36 +189,8 @@ async def test_a_card_is_public_when_its_agent_is(stack: RunningStack, api: Api,
         assert (answer.status_code, answer.json()["jsonrpc"]) == (401, "2.0")
 
 
-async def test_what_is_no_request_of_json_rpc(stack: RunningStack, api: Api) -> None:
-    agent = await agent_key(api)
-
-    async def code(body: Any, **headers: str) -> int:
-        raw = body if isinstance(body, bytes) else None
-        answer = await api.http.post(
-            f"{stack.base_url}/a2a/{agent}",
-            headers={"A2A-Version": "1.0", **headers},
-            **({"content": raw} if raw is not None else {"json": body}),
-        )
-        assert answer.status_code == 200, answer.text
-        return int(answer.json()["error"]["code"])
-
-    call = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}}
-    assert await code(b"{") == -32700
-    assert await code([call]) == -32600
-    assert await code({**call, "jsonrpc": "1.0"}) == -32600
-    assert await code({**call, "id": True}) == -32600
-    assert await code({**call, "method": "message/send"}) == -32601
-    assert await code({**call, "params": []}) == -32602
-    assert await code({**call, "params": {"id": [1]}}) == -32602
-    assert await code({**call, "params": {}}) == -32602
-    assert await code(call, **{"A2A-Version": "0.3"}) == -32009
-    assert await code(call) == -32001
-    large = await api.http.post(f"{stack.base_url}/a2a/{agent}", json={**call, "params": {"id": "x" * 600_000}})
-    assert (large.status_code, large.json()["error"]["code"]) == (413, -32600)
-
-
 async def test_a_task_that_needs_answers(stack: RunningStack, api: Api) -> None:
-    agent = await agent_key(api, BOTH, **GUARDED)
+    agent = await api.agent(BOTH, **GUARDED)
     async with client_of(stack, stack.api_key, agent) as client:
         task, told = await joined(client.send_message(asked(unique("refund"))))
         assert task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
@@ -256,7 +223,7 @@ async def test_a_task_that_needs_answers(stack: RunningStack, api: Api) -> None:
 
 
 async def test_a_task_is_followed_and_cancelled(stack: RunningStack, api: Api, model: HeldModel) -> None:
-    agent = await agent_key(api, "openai:stub-hold")
+    agent = await api.agent("openai:stub-hold")
     async with (
         client_of(stack, stack.api_key, agent) as streaming,
         client_of(stack, stack.api_key, agent, streaming=False) as client,
@@ -274,16 +241,3 @@ async def test_a_task_is_followed_and_cancelled(stack: RunningStack, api: Api, m
         followed, _ = await follower
         assert followed.status.state == TaskState.TASK_STATE_COMPLETED
         assert reply_of(followed) == reply_of(await client.get_task(GetTaskRequest(id=begun.id)))
-
-
-async def test_others_have_nothing_of_a_task(stack: RunningStack, as_alice: Api, alice: Caller, bob: Caller) -> None:
-    body = configuration(name=unique("Shared"), is_shared=True)
-    agent = (await as_alice.http.post("/agent/", json=body)).json()["agent_key"]
-    async with client_of(stack, alice.secret, agent) as client:
-        task, _ = await joined(client.send_message(asked("hello")))
-    async with client_of(stack, bob.secret, agent) as client:
-        with pytest.raises(TaskNotFoundError):
-            await client.get_task(GetTaskRequest(id=task.id))
-        with pytest.raises(InvalidParamsError):
-            await joined(client.send_message(asked("hello", context=task.context_id)))
-        assert (await client.list_tasks(ListTasksRequest())).total_size == 0

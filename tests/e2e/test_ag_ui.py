@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from tests.e2e.api import MODEL, Api, check_error, configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.test_a2a import agent_key
 from tests.e2e.test_waits import BOTH, GUARDED, ORDER_STATUS
 from tests.support.node_packages import node_module
 
@@ -69,7 +68,7 @@ def session_of(events: list[Any]) -> tuple[str, str]:
 
 
 async def agent_of(stack: RunningStack, api: Api, model: str = MODEL, **fields: Any) -> Agent:
-    return Agent(api.http, f"{stack.base_url}/ag-ui/{await agent_key(api, model, **fields)}")
+    return Agent(api.http, f"{stack.base_url}/ag-ui/{await api.agent(model, **fields)}")
 
 
 async def test_a_thread_is_a_session_and_only_new_messages_are_new(stack: RunningStack, api: Api) -> None:
@@ -144,7 +143,7 @@ async def test_visitors_talk_to_a_public_agent(stack: RunningStack, api: Api, an
     check_error(refused, 403, "permission_error")
     elsewhere = Agent(anonymous, url, params={"agent_key": key}, headers={"origin": "https://elsewhere.example"})
     check_error(await elsewhere.post(run_of(thread, user("x"))), 403, "permission_error")
-    other = await agent_key(api)
+    other = await api.agent()
     wrong = Agent(anonymous, f"{stack.base_url}/ag-ui/{other}", params={"agent_key": key}, headers={"origin": PAGE})
     check_error(await wrong.post(run_of(thread, user("x"))), 403, "permission_error")
 
@@ -168,7 +167,7 @@ async def test_a_run_that_broke_off_is_joined_again(stack: RunningStack, api: Ap
 
 async def test_the_protocols_own_client(stack: RunningStack, api: Api, alice: Caller) -> None:
     node, module = await asyncio.to_thread(node_module, "@ag-ui/client", "dist/index.mjs")
-    key = await agent_key(api, BOTH, **GUARDED)
+    key = await api.agent(BOTH, **GUARDED)
     thread = unique()
     asked = {
         "url": f"{stack.base_url}/ag-ui/{key}",

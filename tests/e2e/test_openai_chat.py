@@ -11,11 +11,9 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from libs.contracts.identifiers import new_id
-from services.gateway.domain.accounts import ALL_SCOPES
-from tests.e2e.api import Api, configuration, unique
-from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.api import Api, unique
 from tests.e2e.running_stack import RunningStack
+from tests.e2e.test_openai_responses import client_of
 from tests.servers.model_stub import TEXT
 from tests.support.scans import png
 from tests.support.waiting import until
@@ -23,22 +21,10 @@ from tests.support.waiting import until
 BUILTIN = "builtin:extractive"
 BITMAP = b"BM" + struct.pack("<IHHIIiiHHIIiiII", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"\0\0\xff\0"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
-SEAT_COUNT: Any = {
-    "type": "function",
-    "function": {
-        "name": "seat_count",
-        "description": "Counts the free seats of a crossing.",
-        "parameters": {"type": "object", "properties": {"crossing": {"type": "integer"}}, "required": ["crossing"]},
-    },
-}
 
 
 def picture(url: str) -> Any:
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def client_of(stack: RunningStack, key: str) -> AsyncOpenAI:
-    return AsyncOpenAI(api_key=key, base_url=f"{stack.base_url}/openai/v1", max_retries=0, timeout=120)
 
 
 @pytest.fixture
@@ -47,14 +33,8 @@ async def client(stack: RunningStack) -> AsyncIterator[AsyncOpenAI]:
         yield own
 
 
-async def agent(api: Api, model: str = "openai:stub", **fields: Any) -> str:
-    """A stored agent's key, which is a model's name here."""
-    made = await api.create("/agent/", {**configuration(model, **fields), "name": unique("chat agent")})
-    return str(made["agent_key"])
-
-
 async def test_a_completion_is_a_turn_of_a_session_that_nobody_lists(api: Api, client: AsyncOpenAI) -> None:
-    model = await agent(api)
+    model = await api.agent()
     assert model in {each.id async for each in client.models.list()}
     assert (await client.models.retrieve(BUILTIN)).owned_by == "builtin"
     messages: Any = [
@@ -82,24 +62,9 @@ async def test_a_completion_is_a_turn_of_a_session_that_nobody_lists(api: Api, c
     assert chunks[-1].usage is not None
 
 
-async def test_functions_of_the_client_are_called_and_answered(client: AsyncOpenAI) -> None:
-    asked: Any = [{"role": "user", "content": "What is the seat count of crossing 7?"}]
-    first = await client.chat.completions.create(model=BUILTIN, messages=asked, tools=[SEAT_COUNT])
-    [choice] = first.choices
-    assert choice.finish_reason == "tool_calls"
-    assert choice.message.tool_calls is not None
-    [call] = choice.message.tool_calls
-    assert call.type == "function"
-    assert (call.function.name, call.function.arguments) == ("seat_count", '{"crossing":7}')
-    answered = [*asked, choice.message, {"role": "tool", "tool_call_id": call.id, "content": "42 seats are free."}]
-    second = await client.chat.completions.create(model=BUILTIN, messages=answered, tools=[SEAT_COUNT])
-    assert second.choices[0].finish_reason == "stop"
-    assert "42" in (second.choices[0].message.content or "")
-
-
 async def test_images_in_messages_reach_a_model_that_sees(api: Api, client: AsyncOpenAI) -> None:
     """They are artifacts of the session, the conversation's as well, and nothing of them is in the turn."""
-    model = await agent(api, "openai:stub-echo")
+    model = await api.agent("openai:stub-echo")
     scan, drawn = (base64.b64encode(content).decode() for content in (png(), BITMAP))
     messages: Any = [
         {"role": "user", "content": [picture(f"data:image/bmp;base64,{drawn}")]},
@@ -162,38 +127,3 @@ async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI
         await client.vector_stores.files.create(broken.id, file_id=stored.id)
     with pytest.raises(openai.BadRequestError):
         await client.files.create(file=("a.exe", b"MZ"), purpose="fine-tune")
-
-
-async def test_companies_do_not_see_each_other(
-    stack: RunningStack, as_alice: Api, own_company: str, bob: Caller, mallory: Caller
-) -> None:
-    model, owner = await agent(as_alice), make_caller(stack, own_company, unique("owner"), ALL_SCOPES)
-    async with (
-        client_of(stack, owner.secret) as own,
-        client_of(stack, bob.secret) as colleague,
-        client_of(stack, mallory.secret) as stranger,
-    ):
-        await own.chat.completions.create(model=model, messages=HELLO)
-        stored = await own.files.create(file=("a.md", b"A secret of the harbour."), purpose="assistants")
-        store = await own.vector_stores.create(name="secrets")
-        for other in (colleague, stranger):
-            with pytest.raises(openai.NotFoundError):
-                await other.chat.completions.create(model=model, messages=HELLO)
-        for reading in (
-            stranger.files.retrieve(stored.id),
-            stranger.files.content(stored.id),
-            stranger.vector_stores.retrieve(store.id),
-            stranger.vector_stores.search(store.id, query="secret"),
-            stranger.vector_stores.files.list(store.id),
-            stranger.vector_stores.delete(store.id),
-            stranger.files.retrieve(new_id()),
-        ):
-            with pytest.raises(openai.NotFoundError):
-                await reading
-        assert stored.id not in {each.id async for each in stranger.files.list()}
-        assert store.id not in {each.id async for each in stranger.vector_stores.list()}
-        mine = await stranger.vector_stores.create(name="mine")
-        with pytest.raises(openai.BadRequestError):
-            await stranger.vector_stores.files.create(mine.id, file_id=stored.id)
-        assert (await own.files.content(stored.id)).read() == b"A secret of the harbour."
-        assert (await own.vector_stores.retrieve(store.id)).name == "secrets"

@@ -16,7 +16,7 @@ from tests.e2e.api import Api, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.test_a2a import agent_key, client_of, joined, reply_of
+from tests.e2e.test_a2a import client_of, joined, reply_of
 from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
 from tests.e2e.test_openai_responses import client_of as openai_client
 from tests.e2e.test_timeline import SessionReader
@@ -205,7 +205,7 @@ async def test_one_turn_looks_the_same_through_every_protocol(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
 ) -> None:
     stack = breakable
-    agent = await agent_key(api, "openai:stub-tool-halt-slow-4000", tools=["calculator"])
+    agent = await api.agent("openai:stub-tool-halt-slow-4000", tools=["calculator"])
     run = RunReader(Agent(api.http, f"{stack.base_url}/ag-ui/{agent}"))
     with model.held():
         running = [asyncio.create_task(run.follow())]

@@ -307,6 +307,14 @@ class Gateway:
     client: httpx.AsyncClient
     key: ApiKey
 
+    def protocol(self, path: str) -> httpx.AsyncClient:
+        """A client of the protocol that is served there, with the key as a bearer token."""
+        application: Any = next(each for each in self.api.protocols if path.startswith(each.prefix))
+        headers = {"Authorization": f"Bearer {key}"} if (key := self.client.headers.get("x-api-key")) else {}
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(application), base_url="http://localhost", headers=headers
+        )
+
     async def until_sent(self, count: int = 1) -> Sent:
         """The last command, once that many were sent."""
         await until(lambda: len(self.bus.sent) >= count, f"{count} commands were sent")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
+import orjson
 import pytest
 from a2a.server.tasks.task_manager import append_artifact_to_task
 from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageConfiguration, StreamResponse, Task, TaskState
@@ -20,7 +21,6 @@ from libs.contracts.resources.turns import (
     RequiredAction,
     ToolCallCompleted,
     ToolCallStarted,
-    Turn,
     TurnActionRequired,
     TurnActionResolved,
     TurnCompleted,
@@ -35,6 +35,8 @@ from services.gateway.entrypoints.a2a.messages import answers_of, check_configur
 from services.gateway.entrypoints.a2a.tasks import TaskUpdates, data_part, task_of
 from services.gateway.use_cases.turns import Turns
 from tests.support.gateway import Gateway
+from tests.support.turn_events import turn_of
+from tests.unit.gateway.test_protocols import AGENT
 
 TURN = {"session_id": "s", "turn_id": "t"}
 IDENTITY = Identity(company_id="company", user_id="ada", key_id="key", scopes=frozenset())
@@ -161,19 +163,7 @@ async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait(public
     turn_id = new_id()
     place = {"session_id": "s", "turn_id": turn_id}
     other = ACTION.model_copy(update={"action_id": "b"})
-    waiting = Turn.model_validate(
-        {
-            **place,
-            "status": "waiting",
-            "attempt": 1,
-            "position": 0,
-            "correlation_id": "label",
-            "user_message_id": "u",
-            "created_at": "2030-01-01T00:00:00.000000Z",
-            "required_actions": [other],
-        }
-    )
-
+    waiting = turn_of(**place, status="waiting", required_actions=[other])
     public.upstreams.answers["GET", "runtime", f"/internal/turns/{turn_id}"] = (200, waiting.model_dump(mode="json"))
     required = [TurnActionRequired(**place, step=1, action=action) for action in (ACTION, other)]
     resolved = TurnActionResolved(**place, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
@@ -189,18 +179,7 @@ def test_the_task_of_a_turn_and_its_updates_say_the_same() -> None:
     end = completed('{"a":1}', output={"a": 1}, artifacts=[made], citations=[citation])
     joined = applied(updates_of(STARTED, text('{"a":1}'), end))
     reply = ExecuteReply.model_validate(end.model_dump())
-    turn = Turn.model_validate(
-        {
-            **TURN,
-            "status": "completed",
-            "attempt": 1,
-            "position": 0,
-            "correlation_id": "label",
-            "user_message_id": "u",
-            "created_at": "2030-01-01T00:00:00.000000Z",
-            "reply": reply,
-        }
-    )
+    turn = turn_of(**TURN, status="completed", reply=reply)
     task = task_of(turn, FILES)
     assert texts_of(task) == texts_of(joined) == {"reply": '{"a":1}', "output": "", "f": ""}
     for own, others in zip(task.artifacts, joined.artifacts, strict=True):
@@ -265,6 +244,33 @@ def test_what_is_not_done_is_refused_by_name() -> None:
     with pytest.raises(ContentTypeNotSupportedError):
         check_configuration(SendMessageConfiguration(accepted_output_modes=["video/mp4"]))
     check_configuration(SendMessageConfiguration(accepted_output_modes=["video/mp4", "text/plain"]))
+
+
+GET_TASK: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"{", -32700),
+        ([GET_TASK], -32600),
+        ({**GET_TASK, "jsonrpc": "1.0"}, -32600),
+        ({**GET_TASK, "id": True}, -32600),
+        ({**GET_TASK, "method": "message/send"}, -32601),
+        ({**GET_TASK, "params": []}, -32602),
+        ({**GET_TASK, "params": {"id": [1]}}, -32602),
+        ({**GET_TASK, "params": {}}, -32602),
+        (GET_TASK, -32001),
+    ],
+)
+async def test_what_is_no_call_has_the_codes_of_json_rpc(public: Gateway, body: Any, code: int) -> None:
+    public.upstreams.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, AGENT)
+    content = body if isinstance(body, bytes) else orjson.dumps(body)
+    async with public.protocol("/a2a") as client:
+        answer = await client.post("/a2a/support", content=content, headers={"A2A-Version": "1.0"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (200, code)
+        older = await client.post("/a2a/support", json=GET_TASK, headers={"A2A-Version": "0.3"})
+        assert older.json()["error"]["code"] == -32009
 
 
 def test_errors_carry_the_codes_of_the_protocol() -> None:

@@ -7,10 +7,9 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources.actions import ResolveAction, ResolveActionAccepted
-from libs.contracts.resources.turns import Turn
-from libs.contracts.timestamps import now_text
 from tests.support.gateway import Gateway, error_of
 from tests.support.public_agents import SHOP, connect
+from tests.support.turn_events import turn_of
 
 SESSION, TURN, ACTION = new_id(), new_id(), new_id()
 PATH = f"/runtime/{SESSION}/turns/{TURN}/actions/{ACTION}/"
@@ -18,16 +17,7 @@ PAGE = {"actions": [], "total": 0, "has_more": False}
 
 
 def accepted_answer(turn_id: str = TURN) -> ResolveActionAccepted:
-    turn = Turn(
-        turn_id=turn_id,
-        session_id=SESSION,
-        status="queued",
-        attempt=1,
-        position=1,
-        correlation_id="label",
-        user_message_id=new_id(),
-        created_at=now_text(),
-    )
+    turn = turn_of(turn_id=turn_id, session_id=SESSION, status="queued")
     return ResolveActionAccepted(session_id=SESSION, turn_id=turn_id, turn=turn)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI
@@ -17,14 +15,11 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.contracts.resources.turns import (
     ExecuteTurn,
-    OutputTextDelta,
-    TurnActionRequired,
-    TurnCompleted,
     TurnFailed,
     TurnRestarted,
-    TurnStarted,
 )
 from tests.support.gateway import Gateway, Sent, rejected
+from tests.support.turn_events import completed, delta, ids, required, started
 
 CONFIGURATION = {"agent_config": {"agent_type": "llm_agent"}, "config_hash": "0" * 64, "agent_id": new_id()}
 CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}, "strict": True}}
@@ -41,47 +36,13 @@ def picture(url: str, **detail: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def client(public: Gateway) -> AsyncIterator[AsyncOpenAI]:
+def client(public: Gateway, openai_client: AsyncOpenAI) -> AsyncOpenAI:
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, CONFIGURATION)
     public.bus.upstream = answering("Good day.")
-    application = next(each for each in public.api.protocols if each.prefix == "/openai/v1")
-    transport = httpx.ASGITransport(application)  # type: ignore[arg-type]
-    async with AsyncOpenAI(
-        api_key=public.client.headers["x-api-key"],
-        base_url="http://gateway/openai/v1",
-        http_client=httpx.AsyncClient(transport=transport),  # type: ignore[arg-type]
-    ) as client:
-        yield client
+    return openai_client
 
 
 Upstream = Callable[[Sent], Iterable[Event]]
-
-
-def completed(sent: Sent, text: str, **changes: Any) -> TurnCompleted:
-    response = {"content": text, **changes.pop("response", {})}
-    fields = {
-        "message_id": new_id(),
-        "response": response,
-        "correlation_id": sent.correlation_id,
-        "turn_id": sent.command_id,
-        "user_message_id": new_id(),
-        "usage": {"input_tokens": 7, "output_tokens": 3, "model_calls": 1},
-        "config_hash": "0" * 64,
-    }
-    return TurnCompleted.model_validate({**fields, **ids(sent), **changes})
-
-
-def ids(sent: Sent) -> dict[str, str]:
-    assert isinstance(sent.command, ExecuteTurn)
-    return {"session_id": sent.command.session_id, "turn_id": sent.command_id}
-
-
-def started(sent: Sent) -> TurnStarted:
-    return TurnStarted(**ids(sent), attempt=1, user_message_id=new_id())
-
-
-def delta(sent: Sent, text: str, offset: int, attempt: int = 1) -> OutputTextDelta:
-    return OutputTextDelta(**ids(sent), attempt=attempt, step=1, offset=offset, text=text)
 
 
 def answering(text: str, **changes: Any) -> Upstream:
@@ -406,7 +367,6 @@ async def test_refusals_of_the_runtime_name_the_callers_fields(public: Gateway, 
 
 
 async def test_errors_are_the_clients_own(public: Gateway, client: AsyncOpenAI) -> None:
-    client = client.with_options(max_retries=0)
     for kind, error in (
         (ErrorKind.RATE_LIMIT, openai.RateLimitError),
         (ErrorKind.UNAVAILABLE, openai.InternalServerError),
@@ -424,25 +384,15 @@ async def test_errors_are_the_clients_own(public: Gateway, client: AsyncOpenAI) 
 
 
 async def test_an_approval_is_a_conflict_that_is_not_repeated(public: Gateway, client: AsyncOpenAI) -> None:
-    public.bus.upstream = lambda sent: [started(sent), needed(sent)]
+    public.bus.upstream = lambda sent: [started(sent), required(sent)]
     with pytest.raises(openai.ConflictError) as problem:
-        await create(client)
+        await create(client.with_options(max_retries=2))
     [sent] = public.bus.sent
     assert problem.value.code == "requires_action"
     assert sent.command_id in problem.value.message
     with pytest.raises(openai.APIError) as broken:
         await read(await create(client, stream=True))
     assert broken.value.code == "requires_action"
-
-
-def needed(sent: Sent) -> TurnActionRequired:
-    action = {
-        "action_id": new_id(),
-        "kind": "approval",
-        "tool_call": {"id": "c1", "name": "pay", "arguments": {}},
-        "expires_at": datetime.now(UTC) + timedelta(hours=1),
-    }
-    return TurnActionRequired.model_validate({**ids(sent), "step": 1, "action": action})
 
 
 async def read(stream: Any) -> list[Any]:
@@ -534,4 +484,4 @@ async def test_a_stream_that_fails_ends_with_the_error(public: Gateway, client: 
         await read(await create(client, stream=True))
     public.bus.upstream = lambda _: [rejected(ErrorKind.RATE_LIMIT, "not now")]
     with pytest.raises(openai.RateLimitError):
-        await create(client.with_options(max_retries=0), stream=True)
+        await create(client, stream=True)

@@ -11,57 +11,20 @@ import pytest
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected, Event
-from libs.contracts.replies import Reply, Usage
 from libs.contracts.resources.turns import (
     COMPANY_BACKLOG_FULL,
     ExecuteTurn,
-    OutputTextDelta,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
     TurnOptions,
     TurnQueued,
-    TurnStarted,
 )
 from tests.support.gateway import Gateway, Sent, error_of, rejected
+from tests.support.turn_events import cancelled, completed, delta, failed, started
 from tests.support.waiting import elapse
 
 pytestmark = pytest.mark.virtual_time
 SESSION = new_id()
 PATH = f"/runtime/{SESSION}/execute/"
 STREAM = {"Accept": "text/event-stream"}
-
-
-def started(sent: Sent, attempt: int = 1) -> TurnStarted:
-    return TurnStarted(session_id=SESSION, turn_id=sent.command_id, attempt=attempt, user_message_id="m1")
-
-
-def completed(sent: Sent, text: str = "Hello.") -> TurnCompleted:
-    return TurnCompleted(
-        message_id="m2",
-        response=Reply(content=text),
-        correlation_id=sent.correlation_id,
-        session_id=SESSION,
-        turn_id=sent.command_id,
-        user_message_id="m1",
-        usage=Usage(),
-        config_hash="abc",
-    )
-
-
-def failed(sent: Sent) -> TurnFailed:
-    error = ErrorInfo(type=ErrorKind.MODEL, message="the model is ill")
-    return TurnFailed(session_id=SESSION, turn_id=sent.command_id, error=error)
-
-
-def cancelled(sent: Sent) -> TurnCancelled:
-    return TurnCancelled(session_id=SESSION, turn_id=sent.command_id, reason="asked for")
-
-
-def delta(sent: Sent, attempt: int, text: str, offset: int = 0) -> OutputTextDelta:
-    return OutputTextDelta(
-        session_id=SESSION, turn_id=sent.command_id, attempt=attempt, step=1, offset=offset, text=text
-    )
 
 
 def events_in(text: str) -> list[tuple[str, Any]]:
@@ -206,10 +169,10 @@ async def test_a_turn_that_outlasts_the_wait_goes_on(public: Gateway) -> None:
 async def test_a_stream_names_its_events_and_ends_with_the_terminal_one(public: Gateway) -> None:
     def upstream(sent: Sent) -> Iterable[Event]:
         yield started(sent)
-        yield delta(sent, 1, "Hel")
-        yield delta(sent, 1, "lo.", 3)
+        yield delta(sent, "Hel")
+        yield delta(sent, "lo.", 3)
         yield completed(sent)
-        yield delta(sent, 1, "late")
+        yield delta(sent, "late")
 
     public.bus.upstream = upstream
     response = await public.client.post(PATH, json={"content": "Hi"}, headers=STREAM)

@@ -9,31 +9,13 @@ import pytest
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, Received
-from libs.contracts.resources.turns import (
-    CancelTurnAccepted,
-    ExecuteTurn,
-)
+from libs.contracts.resources.turns import CancelTurnAccepted, ExecuteTurn
 from tests.support.gateway import Gateway, Sent, error_of
+from tests.support.turn_events import cancelled, completed, delta, failed, started
 from tests.support.waiting import elapse, until
-from tests.unit.gateway.test_execute import (
-    PATH,
-    SESSION,
-    STREAM,
-    cancelled,
-    completed,
-    delta,
-    events_in,
-    failed,
-    identified,
-    queued,
-    started,
-)
+from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, events_in, identified, queued
 
 pytestmark = pytest.mark.virtual_time
-
-
-def ids(sent: Sent) -> dict[str, str]:
-    return {"session_id": SESSION, "turn_id": sent.command_id}
 
 
 def events_path(turn_id: str, session_id: str = SESSION) -> str:
@@ -60,10 +42,10 @@ async def follow(public: Gateway, sent: Sent, after: str | None = None) -> "asyn
 
 
 async def test_who_comes_late_sees_the_turn_from_its_start_to_its_end(public: Gateway) -> None:
-    sent = await begin(public, lambda sent: delta(sent, 1, "Hel"))
+    sent = await begin(public, lambda sent: delta(sent, "Hel"))
     following = await follow(public, sent)
     # The worker sends the text of the step again.
-    public.bus.publish(sent, delta(sent, 1, "Hello"))
+    public.bus.publish(sent, delta(sent, "Hello"))
     public.bus.publish(sent, completed(sent))
     response = await following
     assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream")
@@ -131,7 +113,7 @@ async def test_events_that_the_bus_lost_are_fetched(public: Gateway) -> None:
     public.bus.publish(sent, started(sent))
     public.bus.waiters.update(lost)
     # Shown once the start is: it was asked for.
-    public.bus.publish(sent, delta(sent, 1, "Hel"))
+    public.bus.publish(sent, delta(sent, "Hel"))
     await until(lambda: public.bus.watched)
     public.bus.publish(sent, completed(sent))
     names = [name for name, _ in events_in((await streaming).text)]
@@ -159,7 +141,7 @@ async def test_a_reader_who_falls_behind_is_told_and_dropped(public: Gateway) ->
     sent = await begin(public)
     following = await follow(public, sent, "1.1.1.0")
     for number in range(2100):
-        public.bus.publish(sent, delta(sent, 1, "x", number))
+        public.bus.publish(sent, delta(sent, "x", number))
     response = await following
     assert response.text.split("\n\n")[-2].startswith("event: error\ndata: ")
     assert "read too slowly" in response.text

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import httpx
 import openai
-import orjson
 import pytest
 from openai import AsyncOpenAI
 
@@ -22,7 +21,8 @@ from services.gateway.domain.accounts import ALL_SCOPES
 from services.gateway.domain.inline_images import InlineImages
 from services.gateway.entrypoints.door.image_bodies import MOST_WITH_IMAGES, LargeBodies
 from tests.support.gateway import FakeUpstreams, Gateway, Sent
-from tests.unit.gateway.test_chat_completions import CONFIGURATION, HELLO, completed, picture, started
+from tests.support.turn_events import completed, started
+from tests.unit.gateway.test_chat_completions import CONFIGURATION, HELLO, picture
 from tests.unit.gateway.test_protocols import AGENT
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -90,16 +90,8 @@ def artifacts(public: Gateway) -> Artifacts:
 
 
 @pytest.fixture
-async def client(public: Gateway, artifacts: Artifacts) -> AsyncIterator[AsyncOpenAI]:
-    application = next(each for each in public.api.protocols if each.prefix == "/openai/v1")
-    transport = httpx.ASGITransport(application)  # type: ignore[arg-type]
-    async with AsyncOpenAI(
-        api_key=public.client.headers["x-api-key"],
-        base_url="http://gateway/openai/v1",
-        max_retries=0,
-        http_client=httpx.AsyncClient(transport=transport),  # type: ignore[arg-type]
-    ) as client:
-        yield client
+def client(artifacts: Artifacts, openai_client: AsyncOpenAI) -> AsyncOpenAI:
+    return openai_client
 
 
 def data_url(content: bytes, kind: str = "image/png") -> str:
@@ -272,13 +264,8 @@ async def test_responses_and_conversations_take_images(
 
 
 async def _post(public: Gateway, path: str, body: Any) -> httpx.Response:
-    application = next(each for each in public.api.protocols if path.startswith(each.prefix))
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(application),  # type: ignore[arg-type]
-        base_url="http://gateway",
-        headers={**public.client.headers, "A2A-Version": "1.0"},
-    ) as client:
-        return await client.post(path, content=orjson.dumps(body), headers={"Content-Type": "application/json"})
+    async with public.protocol(path) as client:
+        return await client.post(path, json=body, headers={"A2A-Version": "1.0"})
 
 
 async def test_a2a_takes_raw_images(public: Gateway, artifacts: Artifacts) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI
@@ -93,7 +91,7 @@ def upstream(sent: Sent) -> list[Event]:
 
 
 @pytest.fixture
-async def client(public: Gateway) -> AsyncIterator[AsyncOpenAI]:
+def client(public: Gateway, openai_client: AsyncOpenAI) -> AsyncOpenAI:
     answers = public.upstreams.answers
     answers["GET", "ingestion", f"/internal/knowledge-bases/{STORE}"] = (200, base())
     answers["GET", "ingestion", "/internal/knowledge-bases"] = (
@@ -103,15 +101,7 @@ async def client(public: Gateway) -> AsyncIterator[AsyncOpenAI]:
     answers["GET", "ingestion", f"/internal/files/{DONE}"] = (200, FILE)
     answers["GET", "ingestion", "/internal/files"] = (200, {"files": [FILE], "total": 1, "has_more": False})
     public.bus.upstream = upstream
-    application = next(each for each in public.api.protocols if each.prefix == "/openai/v1")
-    transport = httpx.ASGITransport(application)  # type: ignore[arg-type]
-    async with AsyncOpenAI(
-        api_key=public.client.headers["x-api-key"],
-        base_url="http://gateway/openai/v1",
-        http_client=httpx.AsyncClient(transport=transport),  # type: ignore[arg-type]
-        max_retries=0,
-    ) as client:
-        yield client
+    return openai_client
 
 
 async def test_an_upload_is_a_form_with_a_purpose(public: Gateway, client: AsyncOpenAI) -> None:

@@ -1,4 +1,4 @@
-"""Bodies and callers that protocols' doors refuse: each in the shape of its protocol, none with a 5xx."""
+"""Bodies and callers that the protocols refuse, each in its own shape and none with a 5xx, and what isn't found."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -81,13 +81,11 @@ OTHER_TYPES = ("", "text/plain", "application/json; charset=latin-1", "applicati
 async def post(
     public: Gateway, door: Door, content: Any, content_type: str = "application/json", secret: str | None = None
 ) -> httpx.Response:
-    prefix = next(each for each in public.api.protocols if door.path.startswith(each.prefix))
     public.upstreams.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, AGENT)
-    headers = {"Authorization": f"Bearer {secret or public.client.headers['x-api-key']}", "Content-Type": content_type}
-    headers |= {"Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
-    transport = httpx.ASGITransport(prefix)  # type: ignore[arg-type]
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
-        return await client.post(door.path, content=content)
+    headers = {"Content-Type": content_type, "Accept": "application/json, text/event-stream", "A2A-Version": "1.0"}
+    headers |= {"Authorization": f"Bearer {secret}"} if secret else {}
+    async with public.protocol(door.path) as client:
+        return await client.post(door.path, content=content, headers=headers)
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -140,4 +138,47 @@ async def test_a_caller_without_a_key_or_its_scope_is_refused(public: Gateway, d
         response = await post(public, DOORS[door], body, secret=secret)
         assert response.status_code == status
         DOORS[door].shape(status, response.json())
+    assert not public.bus.sent
+
+
+SAID = {"role": "user", "content": "Hi"}
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]}
+RESPONSE, CONVERSATION = f"/openai/v1/responses/resp_{_ID}", f"/openai/v1/conversations/conv_{_ID}"
+STORE = f"/openai/v1/vector_stores/{_ID}"
+OF_OTHERS: list[tuple[str, str, Any]] = [
+    ("POST", "/openai/v1/chat/completions", {"model": "theirs", "messages": [SAID]}),
+    ("POST", "/openai/v1/responses", {"model": "theirs", "input": "Hi"}),
+    ("POST", "/openai/v1/responses", {"model": "support", "input": "Hi", "previous_response_id": f"resp_{_ID}"}),
+    ("GET", RESPONSE, None),
+    ("GET", f"{RESPONSE}?stream=true", None),
+    ("GET", f"{RESPONSE}/input_items", None),
+    ("POST", f"{RESPONSE}/cancel", None),
+    ("DELETE", RESPONSE, None),
+    ("GET", "/openai/v1/responses/chatcmpl_1", None),
+    ("GET", CONVERSATION, None),
+    ("GET", f"{CONVERSATION}/items", None),
+    ("GET", f"/openai/v1/files/{_ID}", None),
+    ("GET", f"/openai/v1/files/{_ID}/content", None),
+    ("GET", STORE, None),
+    ("GET", f"{STORE}/files", None),
+    ("POST", f"{STORE}/search", {"query": "Hi"}),
+    ("GET", f"/a2a/support/tasks/{_ID}", None),
+    ("GET", f"/a2a/support/tasks/{_ID}:subscribe", None),
+    ("POST", f"/a2a/support/tasks/{_ID}:cancel", None),
+    ("POST", "/a2a/theirs/message:send", {"message": MESSAGE}),
+    ("POST", "/ag-ui/theirs", {"threadId": "t", "runId": "r", "messages": [{"id": "1", **SAID}]}),
+]
+
+
+async def test_what_upstreams_do_not_show_to_a_caller_is_not_found(public: Gateway) -> None:
+    """They're asked in the caller's name; that they show each caller its own alone: e2e/test_every_operation.py."""
+    public.upstreams.answers["GET", "registry", "/internal/agents/by-key/support"] = (200, AGENT)
+    for method, path, body in OF_OTHERS:
+        public.upstreams.asked_as.clear()
+        async with public.protocol(path) as client:
+            reply = await client.request(method, path, json=body, headers={"A2A-Version": "1.0"})
+        assert reply.status_code == 404, (method, path, reply.text)
+        asked_as = {(each.company_id, each.user_id, each.key_id) for each in public.upstreams.asked_as}
+        assert asked_as <= {(public.key.company_id, public.key.user_id, public.key.id)}
+        assert asked_as or path.endswith("chatcmpl_1")
     assert not public.bus.sent

@@ -8,43 +8,24 @@ import httpx
 import pytest
 
 from libs.contracts.errors import Conflict, ErrorKind, ServiceError
-from libs.contracts.identifiers import is_id, new_id
+from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
 from libs.contracts.resources.sessions import CreateSession, SessionCreated
-from libs.contracts.timestamps import now_text
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.door.lifecycle import RequestLifecycleMiddleware
 from services.gateway.entrypoints.openai.conventions import SHAPE
 from services.gateway.use_cases.sessions import Sessions, named_session_id
 from tests.support.gateway import Gateway, Sent, rejected
+from tests.support.public_agents import stored_agent
 
-AGENT = {
-    "id": new_id(),
-    "agent_key": "support",
-    "name": "Support",
-    "architecture": "llm_agent",
-    "entry_point": "main",
-    "is_public": False,
-    "is_shared": False,
-    "origin_url": None,
-    "owner": new_id(),
-    "company": new_id(),
-    "system_config": {},
-    "version_number": "1.0.0",
-    "config_hash": "0" * 64,
-    "created_at": now_text(),
-    "updated_at": now_text(),
-}
+AGENT = stored_agent(is_public=False)
 
 
 @pytest.fixture
 async def openai(public: Gateway) -> AsyncIterator[httpx.AsyncClient]:
     """Sends the key as OpenAI's clients do."""
-    application = next(each for each in public.api.protocols if each.prefix == "/openai/v1")
-    transport = httpx.ASGITransport(application)  # type: ignore[arg-type]
-    headers = {"Authorization": f"Bearer {public.client.headers['x-api-key']}"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway/openai/v1", headers=headers) as client:
+    async with public.protocol("/openai/v1") as client:
         yield client
 
 
@@ -55,7 +36,7 @@ async def test_bearer_takes_an_api_key_at_the_root_and_in_the_public_api(
     listed_models = [{"name": "builtin:extractive"}]
     providers = [{"configured": True, "models": listed_models}, {"configured": False, "models": [{"name": "x:y"}]}]
     public.upstreams.answers["GET", "runtime", "/internal/models"] = (200, {"providers": providers})
-    listed = await openai.get("/models")
+    listed = await openai.get("/openai/v1/models")
     assert listed.status_code == 200, listed.text
     assert [each["id"] for each in listed.json()["data"]] == ["support", "builtin:extractive"]
     assert listed.headers["x-request-id"] == listed.headers["x-correlation-id"]
@@ -66,14 +47,14 @@ async def test_bearer_takes_an_api_key_at_the_root_and_in_the_public_api(
 
 
 async def test_errors_have_the_shape_of_the_protocol(openai: httpx.AsyncClient) -> None:
-    wrong = await openai.get("/models", headers={"Authorization": "Bearer aes_" + "x" * 43})
+    wrong = await openai.get("/openai/v1/models", headers={"Authorization": "Bearer aes_" + "x" * 43})
     assert wrong.status_code == 401
     assert wrong.json()["error"]["code"] == "invalid_api_key"
     assert set(wrong.json()["error"]) == {"message", "type", "param", "code"}
-    unknown = await openai.get("/models/nobody")
+    unknown = await openai.get("/openai/v1/models/nobody")
     assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "invalid_request_error")
-    assert (await openai.get("/nothing")).json()["error"]["code"] == "not_found"
-    wrong_method = await openai.post("/models")
+    assert (await openai.get("/openai/v1/nothing")).json()["error"]["code"] == "not_found"
+    wrong_method = await openai.post("/openai/v1/models")
     assert (wrong_method.status_code, wrong_method.headers["allow"]) == (405, "GET, HEAD")
 
 
@@ -84,21 +65,20 @@ def write_of(public: Gateway) -> Write:
 
 
 def sessions_of(public: Gateway) -> Sessions:
+    """The use cases of sessions. The registry knows every agent."""
+    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
     sessions: Sessions = public.api.application.state.door.sessions
     return sessions
 
 
+def created(sent: Sent) -> list[SessionCreated]:
+    assert isinstance(sent.command, CreateSession)
+    return [SessionCreated(session_id=sent.command.session_id, config_hash="0")]
+
+
 async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) -> None:
-    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
-    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
-    opened: list[str] = []
-
-    def answer(sent: Sent) -> list[SessionCreated]:
-        assert isinstance(sent.command, CreateSession)
-        opened.append(sent.command.session_id)
-        return [SessionCreated(session_id=sent.command.session_id, config_hash="0")]
-
-    public.bus.upstream = answer
+    public.bus.upstream = created
     open_named = sessions_of(public).open_named
     write = write_of(public)
     first, second, other = await asyncio.gather(
@@ -117,18 +97,12 @@ async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) 
 
 @pytest.mark.parametrize("kind", [ErrorKind.TIMEOUT, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE])
 async def test_a_name_that_was_refused_for_a_while_is_opened_later(public: Gateway, kind: ErrorKind) -> None:
-    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
-    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
     public.bus.upstream = lambda _: [rejected(kind, "not now")]
     open_named, write = sessions_of(public).open_named, write_of(public)
     with pytest.raises(ServiceError, match="not now"):
         await open_named(write, "support", "thread 1")
 
-    def answer(sent: Sent) -> list[SessionCreated]:
-        assert isinstance(sent.command, CreateSession)
-        return [SessionCreated(session_id=sent.command.session_id, config_hash="0")]
-
-    public.bus.upstream = answer
+    public.bus.upstream = created
     opened = await open_named(write, "support", "thread 1")
     assert opened == named_session_id(write.identity, "support", "thread 1")
     refused, renewed = public.bus.sent
@@ -136,8 +110,6 @@ async def test_a_name_that_was_refused_for_a_while_is_opened_later(public: Gatew
 
 
 async def test_of_repeats_after_a_refusal_the_one_that_comes_second_finds_the_session(public: Gateway) -> None:
-    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
-    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
     write = write_of(public)
     session_id = named_session_id(write.identity, "support", "thread 1")
 
@@ -151,8 +123,6 @@ async def test_of_repeats_after_a_refusal_the_one_that_comes_second_finds_the_se
 
 
 async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -> None:
-    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
-    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
     public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this ID")]
     with pytest.raises(Conflict):
         await sessions_of(public).open_named(write_of(public), "support", "thread 1")

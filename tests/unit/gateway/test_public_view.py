@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
@@ -230,15 +229,10 @@ async def test_a_run_of_ag_ui_shows_no_more(public: Gateway, end: Any, says: str
         return [SessionCreated(session_id=opened, config_hash="abc", owner_id="user-of-the-company", agent_id=AGENT_ID)]
 
     public.bus.upstream = upstream
-    application = next(each for each in public.api.protocols if each.prefix == "/ag-ui")
     message = {"id": "1", "role": "user", "content": "Hi"}
     run = {"threadId": new_id(), "runId": new_id(), "messages": [message], "state": {}, "tools": [], "context": []}
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(application),  # type: ignore[arg-type]
-        base_url="http://gateway",
-        headers={"Origin": SHOP},
-    ) as page:
-        answer = await page.post("/ag-ui/support", params=key, json=run)
+    async with public.protocol("/ag-ui") as page:
+        answer = await page.post("/ag-ui/support", params=key, json=run, headers={"Origin": SHOP})
     check(answer.text)
     assert says in answer.text
 

@@ -32,6 +32,9 @@ from services.gateway.entrypoints.openai.response_request import (
     response_head,
 )
 from services.gateway.entrypoints.openai.response_turns import ResponseTurns
+from tests.support import turn_events
+from tests.support.gateway import Gateway
+from tests.unit.gateway.test_chat_completions import CONFIGURATION
 
 
 def test_every_field_of_the_client_is_honoured_or_refused() -> None:
@@ -79,6 +82,17 @@ def test_the_response_says_again_what_was_asked_for() -> None:
     assert head["tools"][0]["name"] == "f"
     assert head["text"]["format"] == asked["text"]["format"]
     assert head["metadata"] == {"a": "b"}
+
+
+async def test_a_field_is_refused_by_its_own_name_and_a_long_text_is_taken(public: Gateway) -> None:
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, CONFIGURATION)
+    public.bus.upstream = lambda sent: [turn_events.started(sent), turn_events.completed(sent)]
+    form = {"type": "json_schema", "name": "x", "schema": {"type": 3}}
+    async with public.protocol("/openai/v1") as client:
+        asked = {"model": "support", "input": "x" * 400_000}
+        refused = await client.post("/openai/v1/responses", json={**asked, "text": {"format": form}})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "text.format.schema.type")
+        assert (await client.post("/openai/v1/responses", json=asked)).json()["status"] == "completed"
 
 
 def test_items_come_back_as_the_client_parsed_them() -> None:

@@ -19,9 +19,10 @@ from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import SHOP, connect
 from tests.support.timeline import told
+from tests.support.turn_events import completed, delta, started
 from tests.support.waiting import elapse, until
 from tests.unit.gateway.test_actions import accepted_answer
-from tests.unit.gateway.test_execute import PATH, SESSION, completed, delta, started
+from tests.unit.gateway.test_execute import PATH, SESSION
 
 pytestmark = pytest.mark.virtual_time
 URL = f"/api/v1/ws/sessions/{SESSION}/"
@@ -142,8 +143,8 @@ async def test_a_turn_is_executed_and_shown(public: Gateway) -> None:
         assert isinstance(sent.command, ExecuteTurn)
         assert (sent.command.session_id, sent.command.content, sent.command.request.stream) == (SESSION, "Hi", True)
         happen(public, sent, started(sent))
-        happen(public, sent, delta(sent, 1, "Hel"))
-        happen(public, sent, delta(sent, 1, "lo.", 3))
+        happen(public, sent, delta(sent, "Hel"))
+        happen(public, sent, delta(sent, "lo.", 3))
         happen(public, sent, completed(sent))
         await socket.until(lambda it: "turn.completed" in it.names)
         assert socket.names == [
@@ -163,7 +164,7 @@ async def test_turns_of_others_are_shown_with_their_texts(public: Gateway) -> No
         happen(public, sent, started(sent))
         await first.until(lambda it: it.names == ["turn.started"])
         assert sent.command_id in public.bus.watched
-        happen(public, sent, delta(sent, 1, "Hello."))
+        happen(public, sent, delta(sent, "Hello."))
         happen(public, sent, completed(sent))
         for socket in (first, second):
             await socket.until(lambda it: "turn.completed" in it.names)
@@ -284,10 +285,10 @@ async def test_subscribe_replays_what_came_after_a_message(public: Gateway) -> N
     async with opened(public) as socket:
         sent = await executed(public, socket)
         happen(public, sent, started(sent))
-        happen(public, sent, delta(sent, 1, "Hel"))
+        happen(public, sent, delta(sent, "Hel"))
         await socket.until(lambda it: len(it.messages) == 2)
         seen = socket.messages
-    happen(public, sent, delta(sent, 1, "lo"))
+    happen(public, sent, delta(sent, "lo"))
     happen(public, sent, completed(sent))
     async with opened(public) as later:
         later.send(type="subscribe", after=seen[-1]["id"])
@@ -325,7 +326,7 @@ async def test_subscribe_alone_shows_a_running_turn_from_its_start(
         assert socket.messages[0]["data"]["turn_id"] == sent.command_id
         # Its worker sends the text from its beginning, once it is watched.
         assert public.bus.watched[-1] == sent.command_id
-        happen(public, sent, delta(sent, 1, "Hello."))
+        happen(public, sent, delta(sent, "Hello."))
         await socket.until(lambda it: "turn.output_text.delta" in it.names)
         happen(public, sent, completed(sent))
         await socket.until(lambda it: "turn.completed" in it.names)
@@ -336,9 +337,9 @@ async def test_texts_that_are_lost_are_asked_for(public: Gateway) -> None:
     async with opened(public) as socket:
         sent = await executed(public, socket)
         happen(public, sent, started(sent))
-        happen(public, sent, delta(sent, 1, "lo.", 3))
+        happen(public, sent, delta(sent, "lo.", 3))
         await until(lambda: public.bus.watched)
-        happen(public, sent, delta(sent, 1, "Hello."))
+        happen(public, sent, delta(sent, "Hello."))
         await socket.until(lambda it: "turn.output_text.delta" in it.names)
         assert socket.messages[-1]["data"]["text"] == "Hello."
 

@@ -6,61 +6,16 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.resources.messages import RequestedToolCall
-from libs.contracts.resources.turns import (
-    BlockedBy,
-    RequiredAction,
-    ToolCallCompleted,
-    ToolCallStarted,
-    TurnActionRequired,
-    TurnActionResolved,
-    TurnQueued,
-)
+from libs.contracts.resources.turns import BlockedBy, TurnQueued
 from services.gateway.use_cases.reading.feed_reader import KEEP_ALIVE_SECONDS
 from tests.support.gateway import Gateway, Sent
+from tests.support.turn_events import action_of, called, completed, delta, made, required, resolved, started
 from tests.support.waiting import elapse
-from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, completed, delta, events_in, started
+from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, events_in
 
 pytestmark = pytest.mark.virtual_time
 KEY = {"Idempotency-Key": "once"}
 BODY = {"content": "Refund order 4711"}
-
-
-def called(sent: Sent, call_id: str = "c1") -> ToolCallStarted:
-    return ToolCallStarted(
-        session_id=SESSION,
-        turn_id=sent.command_id,
-        step=1,
-        call_id=call_id,
-        name="shop.refund",
-        arguments={"order": 4711},
-    )
-
-
-def required(sent: Sent, call_id: str = "c1", kind: Any = "approval") -> TurnActionRequired:
-    call = RequestedToolCall(id=call_id, name="shop.refund", arguments={"order": 4711})
-    action = RequiredAction(
-        action_id=f"{call_id}-action", kind=kind, tool_call=call, expires_at="2030-01-02T00:00:00.000000Z"
-    )
-    return TurnActionRequired(session_id=SESSION, turn_id=sent.command_id, step=1, action=action)
-
-
-def resolved(sent: Sent, call_id: str = "c1") -> TurnActionResolved:
-    return TurnActionResolved(
-        session_id=SESSION,
-        turn_id=sent.command_id,
-        action_id=f"{call_id}-action",
-        kind="approval",
-        call_id=call_id,
-        decision="approve",
-        by="user-1",
-    )
-
-
-def made(sent: Sent) -> ToolCallCompleted:
-    return ToolCallCompleted(
-        session_id=SESSION, turn_id=sent.command_id, step=1, call_id="c1", name="shop.refund", output="refunded"
-    )
 
 
 def waiting(sent: Sent) -> list[Any]:
@@ -137,7 +92,7 @@ async def test_the_event_is_enough_when_the_runtime_cannot_be_asked(public: Gate
     public.upstreams.down = True
     response = await public.client.post(PATH, json=BODY)
     assert (response.status_code, response.json()["status"]) == (202, "waiting")
-    assert [action["action_id"] for action in response.json()["required_actions"]] == ["c1-action"]
+    assert [action["action_id"] for action in response.json()["required_actions"]] == [action_of("c1")]
 
 
 async def test_a_turn_whose_event_was_lost_is_known_to_wait_at_the_end(public: Gateway) -> None:
@@ -160,7 +115,7 @@ async def test_a_stream_shows_the_wait_and_stays_open(public: Gateway) -> None:
     assert not streaming.done()
     public.bus.publish(sent, resolved(sent))
     public.bus.publish(sent, made(sent))
-    public.bus.publish(sent, delta(sent, 1, "Done").model_copy(update={"step": 2}))
+    public.bus.publish(sent, delta(sent, "Done", step=2))
     public.bus.publish(sent, completed(sent, "Done."))
     response = await streaming
     assert response.text.count(": keep-alive") == 9

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import new_id
@@ -11,11 +12,11 @@ from libs.contracts.resources.sessions import CreateSession
 from libs.contracts.resources.turns import CancelTurn, CancelTurnAccepted, ExecuteTurn
 from tests.support.gateway import Sent, rejected
 from tests.support.mcp_client import ERAS, mcp_client, text_of
+from tests.support.turn_events import action_of, called, completed, delta, failed, made, required, started
 from tests.unit.gateway.mcp.conftest import Served
 from tests.unit.gateway.mcp.test_edge import post
-from tests.unit.gateway.test_execute import SESSION, completed, delta, failed, started
+from tests.unit.gateway.test_execute import SESSION
 from tests.unit.gateway.test_protocols import AGENT
-from tests.unit.gateway.test_waits import called, made, required
 
 QUESTION = {"message": "Where is my ferry?"}
 
@@ -24,7 +25,7 @@ QUESTION = {"message": "Where is my ferry?"}
 async def test_an_agent_is_asked_and_its_progress_told(served: Served, mode: str) -> None:
     served.turns(lambda sent: [
         started(sent), called(sent), made(sent),
-        *(delta(sent, 1, part, offset).model_copy(update={"step": 2}) for part, offset in (("Hel", 0), ("lo.", 3))),
+        delta(sent, "Hel", step=2), delta(sent, "lo.", 3, step=2),
         completed(sent),
     ])  # fmt: skip
     told: list[tuple[float, str | None]] = []
@@ -65,11 +66,17 @@ async def test_a_conversation_goes_on_in_its_session_and_with_its_agent_only(ser
         went_on = await client.call_tool("ask_agent", {**QUESTION, "agent_key": "support", "session_id": SESSION})
         refused = await client.call_tool("ask_support", {**QUESTION, "session_id": other})
         unknown = await client.call_tool("ask_support", {**QUESTION, "session_id": "mine"})
+        unread = await client.call_tool("read_session", {"session_id": new_id()})
+        for uri in (f"aes://sessions/{new_id()}", f"aes://artifacts/{new_id()}"):
+            with pytest.raises(MCPError):
+                await client.read_resource(uri)
     assert went_on.is_error is False
     assert [type(sent.command) for sent in served.public.bus.sent] == [ExecuteTurn]
     assert refused.is_error is True
     assert "doesn't belong to the agent" in text_of(refused)
     assert text_of(unknown).startswith("not_found_error")
+    assert text_of(unread).startswith("not_found_error")
+    assert {each.key_id for each in served.public.upstreams.asked_as} == {served.public.key.id}
 
 
 async def test_a_call_that_is_made_again_with_its_key_is_the_same_turn(served: Served) -> None:
@@ -92,8 +99,8 @@ async def test_a_waiting_turn_is_a_result_that_says_how_to_answer(served: Served
     answer: Any = result.structured_content
     assert (result.is_error, answer["status"]) == (False, "waiting")
     assert [action["kind"] for action in answer["required_actions"]] == ["approval", "tool_result"]
-    place = f"/api/v1/runtime/{SESSION}/turns/{answer['turn_id']}/actions/c1-action/"
-    assert place in text_of(result)
+    turn = f"/api/v1/runtime/{answer['session_id']}/turns/{answer['turn_id']}"
+    assert f"{turn}/actions/{action_of('c1')}/" in text_of(result)
     assert '{"decision": "approve"}' in text_of(result)
     assert '{"output": …}' in text_of(result)
 

@@ -11,9 +11,9 @@ import pytest
 from libs.contracts.resources.turns import ExecuteTurn
 from services.gateway.entrypoints.mcp.reading import ask_name
 from tests.support.mcp_client import mcp_client, text_of
+from tests.support.turn_events import started
 from tests.support.waiting import WITHIN
 from tests.unit.gateway.mcp.conftest import Served
-from tests.unit.gateway.test_execute import started
 
 INITIALIZE = {
     "jsonrpc": "2.0",
