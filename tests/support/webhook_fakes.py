@@ -1,15 +1,17 @@
 """Webhooks in memory behind the ports of the real ones, and endpoints that answer as they are told."""
 
 import asyncio
+import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.resources.webhooks import WebhookStatus
+from libs.contracts.resources.webhooks import SealedSecret, WebhookStatus, secret_place
 from libs.secrets import SecretCipher, id_of
 from services.timeline.domain.deliveries import (
     Answer,
@@ -25,6 +27,15 @@ from tests.support.pages import page_within
 from tests.support.timeline import FakeTimeline
 
 CIPHER = SecretCipher([b"k" * 32])
+
+
+def sealed(secret: str, webhook_id: str) -> SealedSecret:
+    """The secret as the gateway sends it."""
+    secret_id = new_id()
+    ciphertext = CIPHER.encrypt(secret, place=secret_place(webhook_id, secret_id))
+    return SealedSecret(id=secret_id, ciphertext=base64.b64encode(ciphertext).decode())
+
+
 _CHAIN_LENGTH = 5
 
 
@@ -330,7 +341,7 @@ class Received:
 
 @dataclass
 class FakeEndpoints:
-    """Endpoints of all webhooks. ``answer`` may raise, or wait, instead of answering."""
+    """Endpoints of all webhooks. ``answer`` may raise instead of answering."""
 
     received: list[Received] = field(default_factory=list)
     answer: Callable[[Received], int | None] = lambda _: 200
@@ -338,13 +349,11 @@ class FakeEndpoints:
     refused: dict[str, str] = field(default_factory=dict)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: int = 0
-    most_under_way: dict[str, int] = field(default_factory=dict)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         received = Received(url, dict(headers), body)
         self.received.append(received)
         self.under_way += 1
-        self.most_under_way[url] = max(self.most_under_way.get(url, 0), self.under_way)
         try:
             await asyncio.sleep(0)
             if url in self.hanging:
@@ -360,12 +369,4 @@ class FakeEndpoints:
 
 
 class NoMetrics:
-    def __init__(self) -> None:
-        self.attempts: list[Answer] = []
-        self.backlogs: list[Backlog] = []
-
-    def attempted(self, answer: Answer, seconds: float) -> None:
-        self.attempts.append(answer)
-
-    def waiting(self, backlog: Backlog) -> None:
-        self.backlogs.append(backlog)
+    def attempted(self, answer: Answer, seconds: float) -> None: ...

@@ -38,8 +38,7 @@ from services.timeline.domain.ports import ClaimedWebhook
 from services.timeline.domain.webhooks import Webhook, WebhookNotFound, WriterRevoked
 from tests.integration.timeline.conftest import START, Stores, secret_of
 from tests.support.waiting import until
-from tests.support.webhook_fakes import CIPHER
-from tests.support.webhook_world import sealed
+from tests.support.webhook_fakes import CIPHER, sealed
 
 WORKER, OTHER = new_id(), new_id()
 # Seconds. Ends within no test, however slow the machine.
