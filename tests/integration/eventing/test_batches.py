@@ -15,7 +15,7 @@ from libs.eventing.batches import BatchConsumer
 from libs.eventing.bus import Bus, OffsetMove, Partition, PoisonMessage, Producer, Record, StaleOffset
 from libs.eventing.dead_letters import DeadLetters
 from libs.retry import RetryPolicy
-from tests.support.bus_members import Member
+from tests.integration.eventing.bus_members import Member
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import until
 

@@ -20,10 +20,10 @@ from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.eventing.bus import BusUnavailable, Partition
 from libs.eventing.messages import PayloadReader
 from libs.service_defaults import Service, UpstreamClient
+from tests.integration.eventing.bus_members import Member
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
-from tests.support.bus_members import Member
 from tests.support.event_owner import PLAIN
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy

@@ -63,17 +63,13 @@ async def pick_up(stores: Stores, webhook: Webhook, worker: str = WORKER) -> boo
     claimed = await stores.queue.claimed(worker, webhook.id, now=START) or await held(stores, webhook, worker)
     page = await stores.timeline.page(webhook.wanted, after=claimed.cursor, limit=100)
     found = [pending_delivery(new_id(), webhook.id, each, START) for each in page.events]
-    moved: bool = await stores.queue.pick_up(
-        worker, claimed, found, cursor=await stores.timeline.head(webhook.company_id)
-    )
-    return moved
+    return await stores.queue.pick_up(worker, claimed, found, cursor=await stores.timeline.head(webhook.company_id))
 
 
 async def due(stores: Stores, webhook: Webhook, *without: str, chains: int = 10) -> Sequence[Sequence[DueDelivery]]:
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert claimed is not None
-    found: Sequence[Sequence[DueDelivery]] = await stores.queue.due(claimed, now=START, without=without, chains=chains)
-    return found
+    return await stores.queue.due(claimed, now=START, without=without, chains=chains)
 
 
 def ids(chains: Sequence[Sequence[DueDelivery]]) -> list[list[str]]:

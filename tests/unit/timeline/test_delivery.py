@@ -138,8 +138,7 @@ def verified(received: Received, secret: str) -> dict[str, Any]:
     moment = datetime.fromtimestamp(int(received.headers["webhook-timestamp"]), UTC)
     expected = Verifier(secret).sign(received.event_id, moment, received.body.decode())
     assert expected in received.headers["webhook-signature"].split(" ")
-    found: dict[str, Any] = json.loads(received.body)
-    return found
+    return json.loads(received.body)
 
 
 async def settled() -> None:

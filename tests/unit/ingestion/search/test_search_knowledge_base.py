@@ -117,8 +117,7 @@ class WordEmbedder:
         for row, text in enumerate(texts):
             for word in text.lower().split():
                 vectors[row, sum(word.encode()) % 16] += 1
-        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return unit
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     async def embedder(self, provider: str, model: str, dimensions: int | None) -> WordEmbedder:
         """It is its own `Embedders`."""
