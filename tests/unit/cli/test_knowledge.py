@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cli import kb as command
 from cli.connection import Connection
 from cli.kb_files import find_files
-from tests.support.cli_service import document, serve
+from tests.unit.cli.service import document, serve
 
 
 class FakeKnowledgeApi:
