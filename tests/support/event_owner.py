@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from libs.contracts.messages import MessageContext
-from libs.eventing import IdentitySigner, Outbox, Relay
+from libs.eventing import Outbox, Relay
 from libs.persistence import Database, migrate
 from tests.support import sample_owner
+from tests.support.command_records import SIGNER
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken
 
 COMMAND = MessageContext("company-1", "correlation-1", "command-1")
 PLAIN = MessageContext("company-1", "correlation-1")
-SIGNER = IdentitySigner("a key of tests, long enough to sign with")
 
 
 class EventOwner:

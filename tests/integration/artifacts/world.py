@@ -40,11 +40,10 @@ from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from tests.integration.ingestion.inline_ingestion import PlainTextReader
+from tests.support.command_records import SIGNING_KEY, command_record
 from tests.support.fake_producer import FakeProducer
-from tests.support.registry import command_envelope
 from tests.support.waiting import until
 
-SIGNING_KEY = "a key of tests, long enough to sign with"
 MAX_BYTES = 2_000_000
 
 
@@ -149,8 +148,7 @@ class World:
     async def dispatch(self, command: Command, who: Identity | None = None, command_id: str | None = None) -> str:
         """Deliver a command to the artifacts service; returns its id."""
         command_id = command_id or new_id()
-        envelope = command_envelope(command, self.artifacts.signer, command_id=command_id, caller=who or person())
-        record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
+        record = command_record(command, command_id=command_id, caller=who or person())
         await self.artifacts.commands.deliver(record)
         return command_id
 

@@ -16,7 +16,8 @@ from deploy.local.ports import choose_free
 from libs.eventing import Outbox, Relay, Retention
 from libs.persistence import Database, TaskLease, migrate
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
-from tests.support.event_owner import PLAIN, SIGNER
+from tests.support.command_records import SIGNER
+from tests.support.event_owner import PLAIN
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken
 from tests.support.waiting import until
