@@ -1,4 +1,4 @@
-"""Deliveries on a fake clock: order, repeats, giving up, rotation, hanging endpoints, fairness, several workers."""
+"""Deliveries on a fake clock: order, repeats, giving up, rotation, hanging endpoints, several workers."""
 
 import asyncio
 import base64
@@ -35,7 +35,7 @@ from tests.support.gateway import Clock
 from tests.support.timeline import FakeTimeline, event
 from tests.support.timeline_service import TimelineService
 from tests.support.usage import FakeUsage
-from tests.support.waiting import elapse, until
+from tests.support.waiting import elapse
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks, NoMetrics, Received, sealed
 
 
@@ -377,25 +377,6 @@ async def test_secrets_rotate_without_a_rejected_delivery(world: WebhookWorld) -
     assert len(world.received(issued.webhook)[-1].headers["webhook-signature"].split(" ")) == 1
     with pytest.raises(AssertionError):
         verified(world.received(issued.webhook)[-1], issued.secret)
-
-
-async def test_an_endpoint_that_hangs_holds_up_no_other_company(world: WebhookWorld) -> None:
-    hanging = [
-        await world.webhook(identity=caller("company-2", f"user-{n}"), url=f"https://hang-{n}/") for n in range(9)
-    ]
-    issued = await world.webhook()
-    world.endpoints.hanging.update(each.webhook.url for each in hanging)
-    for _ in range(40):
-        await world.happen(company_id="company-2")
-    expected = [(await world.happen())[0] for _ in range(40)]
-
-    assert await world.worker.poll() == 10
-    await until(lambda: len(world.received(issued.webhook)) >= len(expected))
-    await settled()
-    assert sorted(world.received_ids(issued.webhook)) == sorted(expected)
-    assert world.endpoints.under_way == 32, "no more than a company's share"
-    world.endpoints.let_go.set()
-    await world.worker.idle()
 
 
 async def test_an_endpoint_that_fails_is_asked_by_fewer_calls(world: WebhookWorld) -> None:
