@@ -58,8 +58,7 @@ class Api:
         """Creates a resource, and retries while a service is busy or restarts."""
         reply = await self.persistently("POST", path, json=body, headers={"idempotency-key": unique()})
         assert reply.status_code == 201, reply.text
-        made: dict[str, Any] = reply.json()
-        return made
+        return reply.json()
 
     async def agent(self, model: str = MODEL, **fields: Any) -> str:
         """A stored agent's key."""
@@ -84,14 +83,12 @@ class Api:
         ask = self.persistently if patient else self.http.request
         reply = await ask("GET", f"/runtime/{session_id}/messages/", params={"limit": 200})
         assert reply.status_code == 200, reply.text
-        found: list[dict[str, Any]] = reply.json()["messages"]
-        return found
+        return reply.json()["messages"]
 
     async def turn(self, session_id: str, turn_id: str) -> dict[str, Any]:
         reply = await self.http.get(f"/runtime/{session_id}/turns/{turn_id}/")
         assert reply.status_code == 200, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return reply.json()
 
     async def turn_ended(self, session_id: str, turn_id: str) -> dict[str, Any]:
         """The turn once nothing more happens to it."""
@@ -106,8 +103,7 @@ class Api:
         """Execute without waiting for the end; returns the body of the 202."""
         reply = await self.execute(session_id, content, prefer="respond-async", **headers)
         assert reply.status_code == 202, reply.text
-        found: dict[str, Any] = reply.json()
-        return found
+        return reply.json()
 
     async def events(self, session_id: str, content: Any, **headers: str) -> AsyncIterator[StreamedEvent]:
         """Execute, streamed."""

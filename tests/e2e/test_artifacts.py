@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.e2e.api import Api
+from tests.e2e.peak_memory import PeakMemory
 from tests.e2e.running_stack import RunningStack
 from tests.support.office_files import pdf, xlsx
-from tests.support.peak_memory import PeakMemory
 from tests.support.waiting import until
 
 MEGABYTE = 1024 * 1024

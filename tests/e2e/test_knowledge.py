@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.api import Api, unique
+from tests.e2e.peak_memory import PeakMemory
 from tests.e2e.running_stack import ROOT, RunningStack
 from tests.support.corpus import write_corpus
 from tests.support.office_files import pdf
-from tests.support.peak_memory import PeakMemory
 from tests.support.waiting import until
 
 MOST_MEMORY = 1024**3
@@ -48,8 +48,7 @@ async def knowledge_base(api: Api) -> str:
 async def ask(api: Api, session_id: str, question: str) -> dict[str, Any]:
     reply = await api.execute(session_id, question)
     assert reply.status_code == 200, reply.text
-    answer: dict[str, Any] = reply.json()
-    return answer
+    return reply.json()
 
 
 async def test_an_llm_agent_answers_from_what_it_retrieved(api: Api, knowledge_base: str) -> None:

@@ -126,8 +126,7 @@ class Load:
             if turn["status"] in _ENDED:
                 if turn["status"] != "completed":
                     raise Lost(f"it {turn['status']}: {turn}")
-                reply: dict[str, Any] = turn["reply"]
-                return reply
+                return turn["reply"]
             await asyncio.sleep(0.1)
         raise Lost(f"it did not end within {TIMEOUT_SECONDS:g} s: {turn}")
 

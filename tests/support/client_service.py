@@ -89,14 +89,14 @@ def _path(request: httpx.Request) -> str:
     return request.url.raw_path.decode().partition("?")[0].removeprefix("/api/v1")
 
 
-def blocking(service: FakeService, policy: RetryPolicy = AT_ONCE) -> Client:
+def blocking(service: FakeService) -> Client:
     http = httpx.Client(transport=httpx.MockTransport(service))
-    return Client("http://service", "aes_key", retries=policy, http=http)
+    return Client("http://service", "aes_key", retries=AT_ONCE, http=http)
 
 
-def asynchronous(service: FakeService, policy: RetryPolicy = AT_ONCE) -> AsyncClient:
+def asynchronous(service: FakeService) -> AsyncClient:
     http = httpx.AsyncClient(transport=httpx.MockTransport(service))
-    return AsyncClient("http://service", "aes_key", retries=policy, http=http)
+    return AsyncClient("http://service", "aes_key", retries=AT_ONCE, http=http)
 
 
 class Awaiting:

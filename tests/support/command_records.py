@@ -14,6 +14,7 @@ from libs.eventing import IdentitySigner
 from libs.eventing.bus import Record
 
 SIGNING_KEY = "k" * 40
+SIGNER = IdentitySigner(SIGNING_KEY)
 ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
 MALLORY = Identity(company_id="company-2", user_id="mallory", key_id="key-2", scopes=frozenset())
 
@@ -33,7 +34,8 @@ def command_record(
     *,
     command_id: str | None = None,
     caller: Identity = ALICE,
-    expires_in: float = 60,
+    label: str = "correlation-1",
+    expires_in: float = 300,
     sent_ago: float = 0,
     value: bytes | None = None,
     offset: int = 0,
@@ -47,11 +49,11 @@ def command_record(
         source="/aes/test",
         subject="subject",
         time=format_time(now - timedelta(seconds=sent_ago)),
-        correlation_id="correlation-1",
+        correlation_id=label,
         company_id=caller.company_id,
         expires_at=format_time(now + timedelta(seconds=expires_in)),
     )
     payload = command.encode() if value is None else value
-    signed = IdentitySigner(SIGNING_KEY).sign_command(envelope, caller, payload)
+    signed = SIGNER.sign_command(envelope, caller, payload)
     headers = replace(signed, **changes).headers()  # type: ignore[arg-type]
-    return Record(command.TOPIC.name, 0, offset, "correlation-1", payload, headers)
+    return Record(command.TOPIC.name, 0, offset, label, payload, headers)

@@ -7,23 +7,23 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from libs.contracts.messages import MessageContext
-from libs.eventing import IdentitySigner, Outbox, Relay
+from libs.eventing import Outbox, Relay
 from libs.persistence import Database, migrate
 from tests.support import sample_owner
+from tests.support.command_records import SIGNER
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken
 
 COMMAND = MessageContext("company-1", "correlation-1", "command-1")
 PLAIN = MessageContext("company-1", "correlation-1")
-SIGNER = IdentitySigner("a key of tests, long enough to sign with")
 
 
 class EventOwner:
     """One process of an owner; ``url`` names a database that several of them share."""
 
-    def __init__(self, url: str, *, max_size: int = 10) -> None:
+    def __init__(self, url: str) -> None:
         self.producer = FakeProducer()
-        self.database = Database(url, name="test", max_size=max_size, timeout=30.0)
+        self.database = Database(url, name="test", timeout=30.0)
         self.relay = Relay(self.database, self.producer, SIGNER, source="/aes/notes")
         self.outbox = Outbox(self.database, self.relay)
         self._running: asyncio.Task[None] | None = None
@@ -70,9 +70,9 @@ class EventOwner:
 
 
 @asynccontextmanager
-async def event_owner(url: str, *, max_size: int = 10) -> AsyncIterator[EventOwner]:
+async def event_owner(url: str) -> AsyncIterator[EventOwner]:
     await asyncio.to_thread(migrate, url, sample_owner.MIGRATIONS)
-    owner = EventOwner(url, max_size=max_size)
+    owner = EventOwner(url)
     await owner.database.open()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(owner.close)

@@ -1,17 +1,14 @@
 """Fakes and builders for tests of the registry."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Command, Envelope
 from libs.contracts.pages import Page
 from libs.contracts.resources.agents import CreateAgentBody
-from libs.contracts.timestamps import format_time
-from libs.eventing import IdentitySigner
 from services.registry.domain.agent import StoredAgent, StoredVersion, new_agent
 from services.registry.domain.ports import KnowledgeBaseCheck, Provider, RuntimeCatalogue
 from tests.support.pages import page_within
@@ -47,29 +44,6 @@ def stored_agent(owner: Identity | None = None, **changes: Any) -> StoredAgent:
         body=CreateAgentBody.model_validate(configuration(**changes)),
         owner=owner or identity(),
     )
-
-
-def command_envelope(
-    command: Command,
-    signer: IdentitySigner,
-    *,
-    command_id: str,
-    correlation_id: str = "test",
-    caller: Identity | None = None,
-) -> Envelope:
-    """The envelope that the gateway would send a command in; it expires in five minutes."""
-    caller, now = caller or identity(), datetime.now(UTC)
-    envelope = Envelope(
-        id=command_id,
-        type=command.TYPE,
-        source="/tests",
-        subject=command_id,
-        time=format_time(now),
-        correlation_id=correlation_id,
-        company_id=caller.company_id,
-        expires_at=format_time(now + timedelta(minutes=5)),
-    )
-    return signer.sign_command(envelope, caller, command.encode())
 
 
 class FixedCatalogues:

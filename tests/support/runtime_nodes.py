@@ -6,7 +6,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -20,9 +19,7 @@ from libs.contracts.messages import Command, CommandRejected, Envelope, Event, e
 from libs.contracts.resources.actions import ResolveAction
 from libs.contracts.resources.sessions import CreateSession, DeleteSession, ForkSession
 from libs.contracts.resources.turns import CancelTurn, ExecuteTurn, TurnRequest
-from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, Relay
-from libs.eventing.bus import Record
 from libs.eventing.messages import OutboxMessage
 from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.conversations import PostgresConversations
@@ -39,11 +36,11 @@ from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.agent_fakes import answering
+from tests.support.command_records import SIGNING_KEY, command_record
 from tests.support.internal_api import InternalApi
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import until
 
-SIGNING_KEY = "a key of tests, long enough to sign with"
 # A stall of the machine must not look like the death of a worker: those that are to die are put to death.
 LEASE_SECONDS = 8.0
 Answer = Callable[[ModelRequest], ModelAnswer]
@@ -209,20 +206,9 @@ class Node:
         self, command: Command, caller: Identity | None = None, command_id: str | None = None, *, label: str = "label"
     ) -> str:
         """Hands a command to the router as the consumer does; returns its id."""
-        caller, command_id, now = caller or person(), command_id or new_id(), datetime.now(UTC)
-        envelope = Envelope(
-            id=command_id,
-            type=command.TYPE,
-            source="/tests",
-            subject=command_id,
-            time=format_time(now),
-            correlation_id=label,
-            company_id=caller.company_id,
-            expires_at=format_time(now + timedelta(seconds=60)),
-        )
-        payload = command.encode()
-        headers = self.signer.sign_command(envelope, caller, payload).headers()
-        await self.router.deliver(Record("runtime-commands", 0, 0, label, payload, tuple(headers)))
+        caller, command_id = caller or person(), command_id or new_id()
+        record = command_record(command, command_id=command_id, caller=caller, label=label)
+        await self.router.deliver(record)
         return command_id
 
     async def create_session(self, caller: Identity | None = None, **config: Any) -> str:

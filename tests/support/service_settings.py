@@ -9,8 +9,7 @@ SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timelin
 
 def settings_of(service: str) -> type[ServiceSettings]:
     module = importlib.import_module(f"services.{service}.settings")
-    found: type[ServiceSettings] = getattr(module, f"{service.capitalize()}Settings")
-    return found
+    return getattr(module, f"{service.capitalize()}Settings")
 
 
 def variables_of(service: str) -> set[str]:

@@ -1,12 +1,11 @@
-"""Usage of the gateway's tests: turns' usage, and a store in memory."""
+"""A store of usage in memory."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 from libs.contracts.resources.usage import UsageGroup
-from services.timeline.domain.usage import TurnUsage, UsagePage, UsageSpan, UsageSum
+from services.timeline.domain.usage import UsagePage, UsageSpan, UsageSum
 
 NOTHING = UsageSum(
     group={},
@@ -18,22 +17,6 @@ NOTHING = UsageSum(
     cost=Decimal(0),
     unpriced_turns=0,
 )
-
-
-def turn_usage(**fields: Any) -> TurnUsage:
-    made = {
-        "hour": "2030-01-01T08:00:00+00:00",
-        "user_id": "ada",
-        "key_id": "key",
-        "agent_id": "agent",
-        "model": "builtin:extractive",
-        "input_tokens": 10,
-        "output_tokens": 2,
-        "tool_calls": 1,
-        "seconds": 0.25,
-        "cost": "0.000012",
-    }
-    return TurnUsage(**{**made, **fields})
 
 
 class FakeUsage:

@@ -1,16 +1,18 @@
 """Webhooks in memory behind the ports of the real ones, and endpoints that answer as they are told."""
 
 import asyncio
+import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.pages import Page
-from libs.contracts.resources.webhooks import WebhookStatus
-from libs.secrets import SecretCipher, id_of
+from libs.contracts.resources.webhooks import SealedSecret, WebhookStatus, secret_place
+from libs.secrets import SecretCipher
 from services.timeline.domain.deliveries import (
     Answer,
     AttemptOutcome,
@@ -19,13 +21,20 @@ from services.timeline.domain.deliveries import (
     DueDelivery,
     FailureStreak,
 )
-from services.timeline.domain.ports import Backlog, ClaimedWebhook
+from services.timeline.domain.ports import ClaimedWebhook
 from services.timeline.domain.webhooks import Webhook, WebhookSecret
 from tests.support.pages import page_within
 from tests.support.timeline import FakeTimeline
 
 CIPHER = SecretCipher([b"k" * 32])
 _CHAIN_LENGTH = 5
+
+
+def sealed(secret: str, webhook_id: str) -> SealedSecret:
+    """The secret as the gateway sends it."""
+    secret_id = new_id()
+    ciphertext = CIPHER.encrypt(secret, place=secret_place(webhook_id, secret_id))
+    return SealedSecret(id=secret_id, ciphertext=base64.b64encode(ciphertext).decode())
 
 
 @dataclass
@@ -38,16 +47,15 @@ class _Row:
 
 
 class FakeWebhooks:
-    """Reader, writer, queue and maintenance. ``given_up``: webhooks that the queue disabled, and why."""
+    """Reader, writer and queue. ``given_up``: webhooks that the queue disabled, and why."""
 
-    def __init__(self, timeline: FakeTimeline | None = None) -> None:
+    def __init__(self, timeline: FakeTimeline) -> None:
         self.rows: dict[str, _Row] = {}
         self.kept: dict[str, Delivery] = {}
         self.own_events: dict[str, bytes] = {}
         self.given_up: list[tuple[DisabledReason, str]] = []
-        self.revoked: set[str] = set()
         self.leases: set[str] = set()
-        self.timeline = timeline or FakeTimeline()
+        self.timeline = timeline
 
     async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None:
         row = self.rows.get(webhook_id)
@@ -68,9 +76,6 @@ class FakeWebhooks:
 
     async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:
         return await self.webhook(company_id, webhook_id)
-
-    async def lock_of_key(self, key_id: str) -> Sequence[Webhook]:
-        return [row.webhook for row in self.rows.values() if row.webhook.key_id == key_id]
 
     async def save(self, before: Webhook, after: Webhook) -> None:
         row = self.rows[after.id]
@@ -95,10 +100,7 @@ class FakeWebhooks:
         return True
 
     async def is_revoked(self, key_id: str) -> bool:
-        return key_id in self.revoked
-
-    async def revoke(self, key_id: str, at: datetime) -> None:
-        self.revoked.add(key_id)
+        return False
 
     async def deliveries(
         self, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
@@ -252,43 +254,6 @@ class FakeWebhooks:
         row.webhook = replace(row.webhook, status=WebhookStatus.DISABLED, disabled_reason=reason)
         self.given_up.append((reason, webhook_id))
 
-    async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
-        old = [
-            each.id
-            for each in self.kept.values()
-            if each.webhook_id not in self.rows
-            or (each.status is not DeliveryStatus.PENDING and each.created_at < now - keep)
-            or (each.created_at < now - keep_pending and not self._enabled(each.webhook_id))
-        ][:limit]
-        for delivery_id in old:
-            del self.kept[delivery_id]
-        return len(old)
-
-    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
-        found = [each for row in self.rows.values() for each in row.secrets if id_of(each.ciphertext) != key_id]
-        return sorted((each for each in found if each.id > after), key=lambda each: each.id)[:limit]
-
-    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
-        row = self.rows[old.webhook_id]
-        row.secrets = [replace(each, ciphertext=ciphertext) if each == old else each for each in row.secrets]
-
-    async def backlog(self, *, now: datetime) -> Backlog:
-        waiting = [each for each in self.kept.values() if each.status is DeliveryStatus.PENDING]
-        attempted = now - timedelta(minutes=5)
-        reached = {
-            webhook_id: row
-            for webhook_id, row in self.rows.items()
-            if row.streak.last is None or row.streak.last <= attempted
-        }
-        due = [
-            max(each.next_attempt_at, reached[each.webhook_id].streak.last or each.next_attempt_at)
-            for each in waiting
-            if each.webhook_id in reached and each.next_attempt_at is not None
-        ]
-        behind = [await self.timeline.head(row.webhook.company_id) - row.cursor for row in reached.values()]
-        overdue = max(0.0, (now - min(due)).total_seconds()) if due else 0.0
-        return Backlog(len(waiting), overdue, max(behind, default=0))
-
     def _held(self, worker_id: str, webhook_id: str) -> _Row | None:
         row = self.rows.get(webhook_id)
         return row if row is not None and row.worker_id == worker_id else None
@@ -296,9 +261,6 @@ class FakeWebhooks:
     def _several_fail(self, webhook_id: str) -> bool:
         """Only the first one of a chain has been attempted and is to be attempted again."""
         return sum(each.attempts > 0 for each in self._pending(webhook_id)) > 1
-
-    def _enabled(self, webhook_id: str) -> bool:
-        return self.rows[webhook_id].webhook.status is WebhookStatus.ENABLED
 
     def _pending(self, webhook_id: str) -> list[Delivery]:
         mine = (each for each in self.kept.values() if each.webhook_id == webhook_id)
@@ -330,7 +292,7 @@ class Received:
 
 @dataclass
 class FakeEndpoints:
-    """Endpoints of all webhooks. ``answer`` may raise, or wait, instead of answering."""
+    """Endpoints of all webhooks. ``answer`` may raise instead of answering."""
 
     received: list[Received] = field(default_factory=list)
     answer: Callable[[Received], int | None] = lambda _: 200
@@ -338,13 +300,11 @@ class FakeEndpoints:
     refused: dict[str, str] = field(default_factory=dict)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: int = 0
-    most_under_way: dict[str, int] = field(default_factory=dict)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         received = Received(url, dict(headers), body)
         self.received.append(received)
         self.under_way += 1
-        self.most_under_way[url] = max(self.most_under_way.get(url, 0), self.under_way)
         try:
             await asyncio.sleep(0)
             if url in self.hanging:
@@ -360,12 +320,4 @@ class FakeEndpoints:
 
 
 class NoMetrics:
-    def __init__(self) -> None:
-        self.attempts: list[Answer] = []
-        self.backlogs: list[Backlog] = []
-
-    def attempted(self, answer: Answer, seconds: float) -> None:
-        self.attempts.append(answer)
-
-    def waiting(self, backlog: Backlog) -> None:
-        self.backlogs.append(backlog)
+    def attempted(self, answer: Answer, seconds: float) -> None: ...

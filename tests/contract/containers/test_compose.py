@@ -8,7 +8,7 @@ from deploy.images import healthcheck
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.services import DATABASES, SERVICES
 from libs.service_defaults._health import Readiness, health_routes
-from tests.support.compose import TEXT, compose, containers, example, image_of, ours, processes, stages
+from tests.contract.containers.compose import TEXT, compose, containers, example, image_of, ours, processes, stages
 
 
 def test_every_process_has_a_container() -> None:

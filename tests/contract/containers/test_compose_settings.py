@@ -11,7 +11,7 @@ from libs.objects import open_store
 from libs.secrets import parse_keys
 from libs.service_defaults import ServiceSettings
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
-from tests.support.compose import (
+from tests.contract.containers.compose import (
     EXAMPLE,
     TEXT,
     Container,

@@ -14,7 +14,7 @@ import yaml
 from deploy.images import healthcheck
 from deploy.images.fallback_images.recipes import RECIPES, wanted_images
 from deploy.local.home import PROJECT_ROOT
-from tests.support.compose import OURS, containers, image_of, ours, stages
+from tests.contract.containers.compose import OURS, containers, image_of, ours, stages
 from tests.support.service_settings import SERVICES
 
 TARGETS = {*SERVICES, "cli"}

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.kustomize import Manifest, rendered
+from tests.contract.kustomize import Manifest, rendered
 
 
 @pytest.fixture(params=["dev", "small", "production", "keda", "managed-kafka"])

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from tests.support.kustomize import Manifest, of_kind
+from tests.contract.kustomize import Manifest, of_kind
 
 DIRECTORY = Path(__file__).with_name("custom_resources")
 TRIGGERS = json.loads((DIRECTORY / "triggers.json").read_text())

@@ -8,7 +8,7 @@ import yaml
 
 from deploy.k8s.new_secrets import main
 from deploy.k8s.rendering import ROOT
-from tests.support.kustomize import Manifest, of_kind
+from tests.contract.kustomize import Manifest, of_kind
 
 _EXAMPLES: dict[str, dict[str, str]] = {
     secret["metadata"]["name"]: secret["stringData"]

@@ -11,7 +11,7 @@ from cli.doctor.command import checks_of
 from cli.installation import find_installation
 from deploy.k8s.kafka_access import SERVICES, rules_by_user
 from deploy.k8s.rendering import ROOT
-from tests.support.kustomize import Manifest, of_kind, pod, shared_settings
+from tests.contract.kustomize import Manifest, of_kind, pod, shared_settings
 
 PAGE = ROOT.parents[1] / "docs" / "operate" / "kubernetes.md"
 PORTS = {"objects": {9000}, "weaviate": {8080, 50051}, **{service: {8000} for service in SERVICES}}

@@ -9,7 +9,7 @@ from libs.contracts.topics import EVENT_TOPICS, TOPICS
 from libs.eventing import KafkaConnection
 from services.gateway.entrypoints.door.application import ProtocolApplication
 from services.ingestion.entrypoints.streams import _application
-from tests.support.kustomize import Manifest, of_kind, shared_settings
+from tests.contract.kustomize import Manifest, of_kind, shared_settings
 
 TOPICS_BY_NAME = {topic.name: topic for topic in TOPICS}
 # Who asks whom over HTTP; docs of the services. Payloads too large for an event are asked for at its owner, too.

@@ -17,8 +17,8 @@ from services.artifacts.bootstrap import build as build_artifacts
 from services.artifacts.settings import ArtifactsSettings
 from services.ingestion.bootstrap import build as build_ingestion
 from services.ingestion.settings import IngestionSettings
+from tests.contract.kustomize import Manifest, amount, built_at, containers_of, of_kind, pod, shared_settings
 from tests.servers.go import cached
-from tests.support.kustomize import Manifest, amount, built_at, containers_of, of_kind, pod, shared_settings
 
 _COMMAND = "run: python -m deploy.k8s.rendering"
 

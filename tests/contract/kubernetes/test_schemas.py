@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import kubernetes_validate
 import pytest
 
-from tests.support.kustomize import Manifest, containers_of, of_kind, pod
+from tests.contract.kustomize import Manifest, containers_of, of_kind, pod
 
 # Of operators that a cluster may have; their schemas are theirs.
 CUSTOM = {"Kafka", "KafkaNodePool", "KafkaTopic", "KafkaUser", "ScaledObject", "TriggerAuthentication"}

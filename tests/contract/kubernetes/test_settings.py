@@ -14,8 +14,8 @@ from libs.objects import open_store
 from libs.service_defaults import ServiceSettings
 from libs.service_defaults._health import Readiness, health_routes
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
+from tests.contract.kustomize import Manifest, containers_of, of_kind, pod, shared_settings
 from tests.support.certificates import make_certificates
-from tests.support.kustomize import Manifest, containers_of, of_kind, pod, shared_settings
 from tests.support.service_settings import SERVICES, settings_of, variables_of
 
 # What clients of others' servers read in a service, by service; the runtime gets all that is known of providers.

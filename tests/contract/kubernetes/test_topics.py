@@ -4,7 +4,7 @@ import pytest
 
 from deploy.k8s.kafka_resources import CLUSTER, files
 from libs.contracts.topics import EVENT_TOPICS, with_dead_letters
-from tests.support.kustomize import Manifest, of_kind
+from tests.contract.kustomize import Manifest, of_kind
 
 
 def test_the_committed_topics_are_those_declared() -> None:

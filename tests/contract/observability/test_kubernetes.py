@@ -6,7 +6,7 @@ import kubernetes_validate
 import pytest
 
 from deploy.k8s import alert_rules
-from tests.support.kustomize import containers_of, of_kind, rendered
+from tests.contract.kustomize import containers_of, of_kind, rendered
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from libs.eventing import KafkaBus
 from services.artifacts import bootstrap as artifacts
 from services.ingestion import bootstrap as ingestion
-from tests.support.artifact_world import World, artifact_world
+from tests.integration.artifacts.world import World, artifact_world
 from tests.support.fake_producer import FakeProducer
 from tests.support.infrastructure import Infrastructure
 from tests.support.s3_server import S3Server

@@ -1,7 +1,7 @@
 """When a session ends, everything of it goes, and what comes late creates nothing."""
 
 from libs.contracts.resources.artifacts import ArtifactUploaded
-from tests.support.artifact_world import World
+from tests.integration.artifacts.world import World
 
 
 async def test_bytes_texts_and_passages_are_gone(each_store: World) -> None:

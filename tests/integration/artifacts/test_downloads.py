@@ -9,7 +9,7 @@ import httpx
 
 from services.artifacts.domain.links import LinkSigner
 from tests.integration.artifacts.test_uploads import png
-from tests.support.artifact_world import SIGNING_KEY, World, person
+from tests.integration.artifacts.world import SIGNING_KEY, World, person
 from tests.support.waiting import WITHIN
 
 POLYGLOT = b"GIF89a\x10\x00\x10\x00/*<html><script>alert(1)</script>*/"

@@ -7,7 +7,7 @@ import pytest
 
 from deploy.local.ports import choose_free
 from tests.integration.artifacts.conftest import _used, s3_url
-from tests.support.artifact_world import World, artifact_world
+from tests.integration.artifacts.world import World, artifact_world
 from tests.support.s3_server import S3Server
 from tests.support.tcp_proxy import TcpProxy
 

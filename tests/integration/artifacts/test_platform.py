@@ -8,7 +8,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
 from libs.contracts.resources.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
-from tests.support.artifact_world import World, person
+from tests.integration.artifacts.world import World, person
 
 REPORT = b"# Report\nAll ferries ran."
 

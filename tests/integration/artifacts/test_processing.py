@@ -17,7 +17,7 @@ from services.ingestion.adapters.postgres.artifact_documents import PostgresArti
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.index_care import InspectArtifactIndexes
-from tests.support.artifact_world import World, person
+from tests.integration.artifacts.world import World, person
 from tests.support.office_files import xls, xlsx
 
 FARES = [["port", "price", "day"], ["Aberdeen", 12.5, "2026-05-04"], ["Kirkwall", 30, "2026-05-05"]]

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.support.artifact_world import MAX_BYTES, World
+from tests.integration.artifacts.world import MAX_BYTES, World
 
 LARGE = bytes(range(256)) * 7_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from libs.objects import ObjectStore, open_store
 from libs.persistence import Database
-from tests.support.blob_owner import Owner, create_tables
+from tests.integration.blobs.owner import Owner, create_tables
 from tests.support.s3_server import S3Server
 
 

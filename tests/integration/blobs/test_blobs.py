@@ -10,7 +10,7 @@ import pytest
 from libs.blobs import _receiving, derived_key, original_key
 from libs.contracts.errors import Conflict, StoreUnavailable, ValidationFailed
 from libs.objects import ObjectStore, one_piece, read_all
-from tests.support.blob_owner import COMPANY, Owner, collector
+from tests.integration.blobs.owner import COMPANY, Owner, collector
 from tests.support.waiting import until
 
 
@@ -46,7 +46,7 @@ async def test_a_kill_at_any_step_loses_doubles_and_leaks_nothing(
     owner: Owner, store: ObjectStore, database_url: str, objects_url: str
 ) -> None:
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.support.blob_owner", database_url, objects_url, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.integration.blobs.owner", database_url, objects_url, stdout=asyncio.subprocess.PIPE
     )
     output, _ = await program.communicate()
     killed = int(output.split()[-1])

@@ -24,10 +24,10 @@ from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.conftest import new_topic_prefix, own_database
 from tests.support import sample_owner
+from tests.support.command_records import SIGNING_KEY
 from tests.support.infrastructure import Infrastructure
 from tests.support.waiting import until
 
-SIGNING_KEY = "k" * 40
 ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
 
 

@@ -9,7 +9,7 @@ from libs.contracts.topics import MAX_MESSAGE_BYTES, events_topic
 from libs.eventing import KafkaBus
 from libs.eventing.administration import create_topics
 from libs.eventing.bus import Bus, MessageRefused, Producer, Tail
-from tests.support.bus_members import Member
+from tests.integration.eventing.bus_members import Member
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import never, until
 

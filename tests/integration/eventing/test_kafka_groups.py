@@ -17,7 +17,7 @@ from libs.eventing.bus import BusUnavailable
 from libs.eventing.lag import read_consumer_lag
 from libs.persistence import Presence
 from libs.service_defaults._consumers import DeadMemberReaper
-from tests.support.bus_members import Member
+from tests.integration.eventing.bus_members import Member
 from tests.support.presence import Clock, is_locked, looked, present
 from tests.support.waiting import WITHIN, until
 
@@ -26,7 +26,7 @@ GROUP = "things-readers"
 PROCESS = """
 import asyncio, sys
 from libs.eventing import KafkaBus
-from tests.support.bus_members import Member
+from tests.integration.eventing.bus_members import Member
 
 async def main():
     servers, prefix, process, group, topic = sys.argv[1:]

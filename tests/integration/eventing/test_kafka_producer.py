@@ -5,7 +5,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from libs.eventing import KafkaBus
 from libs.eventing.bus import BusUnavailable, MessageRefused
-from tests.support.bus_members import Member
+from tests.integration.eventing.bus_members import Member
 from tests.support.waiting import until
 
 

@@ -43,7 +43,7 @@ async def doomed(installation: Installation) -> AsyncIterator[Process]:
         "AES_NOTES_PORT": str(installation.port),
         "AES_AUTO_MIGRATE": "true",
     }
-    command = sys.executable, "-m", "tests.support.sample_owner.stuck"
+    command = sys.executable, "-m", "tests.integration.eventing.stuck_owner"
     process = await asyncio.create_subprocess_exec(*command, env=environment)
     yield process
     if process.returncode is None:

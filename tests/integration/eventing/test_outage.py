@@ -1,11 +1,17 @@
 """A Kafka that goes away and comes back, seen by a whole owner and its caller."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from deploy.local.foreground import start
+from deploy.local.home import Home
+from deploy.local.kafka import Kafka
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Received
@@ -14,12 +20,11 @@ from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.eventing.bus import BusUnavailable, Partition
 from libs.eventing.messages import PayloadReader
 from libs.service_defaults import Service, UpstreamClient
+from tests.integration.eventing.bus_members import Member
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
-from tests.support.bus_members import Member
 from tests.support.event_owner import PLAIN
-from tests.support.private_kafka import PrivateKafka, private_kafka
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import until
@@ -27,21 +32,48 @@ from tests.support.waiting import until
 pytestmark = [pytest.mark.slow, pytest.mark.outage("Kafka, dead", "Kafka, frozen")]
 
 
+@dataclass
+class ProxiedKafka(Kafka):
+    """A Kafka of a test's own whose every address leads through a proxy, to take it away and give it back."""
+
+    advertised_port: int = 0
+
+    def _configuration(self) -> str:
+        listener = "advertised.listeners=PLAINTEXT://127.0.0.1"
+        return super()._configuration().replace(f"{listener}:{self.port}", f"{listener}:{self.advertised_port}")
+
+
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateKafka]:
-    with private_kafka(tmp_path_factory.mktemp("private")) as kafka:
-        yield kafka
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedKafka]:
+    directory = tmp_path_factory.mktemp("private")
+    home = Home.from_environment()
+    home.create()
+    port = choose_free()
+    controller = choose_free({port})
+    kafka = ProxiedKafka(
+        directory=directory / "kafka",
+        log=directory / "kafka.log",
+        cache=home.cache,
+        port=port,
+        controller_port=controller,
+        environment=dict(os.environ),
+        advertised_port=choose_free({port, controller}),
+    )
+    with ThreadPoolExecutor(1) as outside_of_any_loop:
+        running = outside_of_any_loop.submit(lambda: asyncio.run(start(kafka, lambda _: None))).result()
+    yield kafka
+    running.stop()
 
 
 @pytest.fixture
-async def proxy(broker: PrivateKafka) -> AsyncIterator[TcpProxy]:
-    async with broker.proxy() as proxy:
+async def proxy(broker: ProxiedKafka) -> AsyncIterator[TcpProxy]:
+    async with TcpProxy(port=broker.advertised_port, target_port=broker.port) as proxy:
         yield proxy
 
 
 @pytest.fixture
-async def installation(broker: PrivateKafka, proxy: TcpProxy, topic_prefix: str, database_url: str) -> Installation:
-    return await installed(broker.bootstrap_servers, topic_prefix, database_url)
+async def installation(broker: ProxiedKafka, proxy: TcpProxy, topic_prefix: str, database_url: str) -> Installation:
+    return await installed(f"127.0.0.1:{broker.advertised_port}", topic_prefix, database_url)
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ from services.runtime.settings import RuntimeSettings
 from services.timeline.bootstrap import MIGRATIONS as TIMELINE_MIGRATIONS
 from services.timeline.bootstrap import build as build_timeline
 from services.timeline.settings import TimelineSettings
+from tests.integration.gateway.upstream import Upstream, UpstreamSettings, UpstreamWork
 from tests.servers.model_stub import ModelStub
 from tests.support import sample_owner
-from tests.support.gateway_upstream import Upstream, UpstreamSettings, UpstreamWork
 from tests.support.infrastructure import Infrastructure
 from tests.support.waiting import WITHIN, until
 

@@ -6,7 +6,7 @@ import httpx
 
 from libs.contracts.resources.agents import Agent
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
-from tests.support.gateway_upstream import HELD
+from tests.integration.gateway.upstream import HELD
 from tests.support.waiting import until
 from tests.unit.gateway.test_protocols import AGENT
 

@@ -8,8 +8,8 @@ from psycopg import AsyncConnection
 
 from libs.contracts.identifiers import new_id
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
+from tests.integration.gateway.upstream import HELD
 from tests.support.gateway import error_of
-from tests.support.gateway_upstream import HELD
 from tests.support.waiting import until
 
 pytestmark = IN_ONE_LOOP

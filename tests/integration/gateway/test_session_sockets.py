@@ -17,7 +17,7 @@ from services.gateway.entrypoints.rest import session_socket
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
-from tests.support.gateway_upstream import HELD, SESSION
+from tests.integration.gateway.upstream import HELD, SESSION
 from tests.support.timeline import event
 from tests.support.waiting import WITHIN, until
 

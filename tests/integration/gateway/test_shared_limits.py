@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
+from psycopg import AsyncConnection
 
 from libs.contracts.errors import RateLimited
 from libs.persistence import Database
@@ -14,7 +15,36 @@ from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.use_cases.rates import block_of
 from services.gateway.use_cases.stream_slots import StreamSlots
 from tests.support.company_limits import usual_limits
-from tests.support.database_clock import StoppedDatabaseClock
+
+_STOP = """
+    CREATE SCHEMA stopped_clock;
+    CREATE TABLE stopped_clock.moment AS SELECT pg_catalog.now() AS at;
+    CREATE FUNCTION stopped_clock.now() RETURNS timestamptz STABLE LANGUAGE sql
+        AS 'SELECT at FROM stopped_clock.moment';
+    DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET search_path = stopped_clock, public, pg_catalog', current_database());
+    END $$
+"""
+
+
+class StoppedDatabaseClock:
+    """``now()`` of a database, for connections that are opened after ``stop``.
+
+    So no verdict depends on how long a test takes.
+    """
+
+    def __init__(self, database_url: str) -> None:
+        self._database_url = database_url
+
+    async def stop(self) -> None:
+        await self._execute(_STOP)
+
+    async def advance(self, seconds: float) -> None:
+        await self._execute(f"UPDATE stopped_clock.moment SET at = at + interval '{seconds} s'")
+
+    async def _execute(self, statement: str) -> None:
+        async with await AsyncConnection.connect(self._database_url, autocommit=True) as connection:
+            await connection.execute(statement.encode())
 
 
 @pytest.fixture

@@ -15,15 +15,13 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing.bus import Record
 from libs.eventing.messages import OutboxMessage
 from libs.objects import LocalObjects
 from libs.service_defaults import Service
 from services.ingestion.bootstrap import MIGRATIONS, build
 from services.ingestion.settings import IngestionSettings
-from tests.support.registry import command_envelope, identity
-
-SIGNING_KEY = "a key of tests, long enough to sign with"
+from tests.support.command_records import SIGNING_KEY, command_record
+from tests.support.registry import identity
 
 
 @dataclass
@@ -45,8 +43,7 @@ class Ingestion:
     async def deliver(self, command: Command, caller: Identity | None = None, command_id: str | None = None) -> str:
         """Delivers a command that ends later; returns its id."""
         command_id = command_id or new_id()
-        envelope = command_envelope(command, self.service.signer, command_id=command_id, caller=caller)
-        record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
+        record = command_record(command, command_id=command_id, caller=caller or identity())
         await self.service.commands.deliver(record)
         return command_id
 

@@ -11,10 +11,10 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.resources.files import ChangeFiles
 from services.ingestion.domain.engines import IndexedChunk
 from services.ingestion.domain.runs import Due, ItemKey
+from tests.integration.ingestion.chunks import DIMENSIONS, SEA, chunk
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.chunks import DIMENSIONS, SEA, chunk
-from tests.support.ingestion_workers import KnowledgeBases, documents, execute
-from tests.support.inline_ingestion import InlineWorker
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, documents, execute
 from tests.support.waiting import until
 
 ROUNDS = 30

@@ -1,21 +1,75 @@
 """Services behind a pooler that lends connections for single transactions: nothing needs a session's state."""
 
 import asyncio
+import os
+import shutil
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from deploy.local.ports import choose_free
 from libs.eventing import Outbox, Relay, Retention
 from libs.persistence import Database, TaskLease, migrate
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
-from tests.support.event_owner import PLAIN, SIGNER
+from tests.support.command_records import SIGNER
+from tests.support.event_owner import PLAIN
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken
-from tests.support.transaction_pooler import transaction_pooler
 from tests.support.waiting import until
+
+_SETTINGS: Final = """
+[databases]
+* = host=127.0.0.1 port={port} user={user} password={password}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {listen_port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+ignore_startup_parameters = options
+default_pool_size = 8
+server_round_robin = 1
+"""
+
+
+@pytest.fixture
+async def pooled(database_url: str, tmp_path: Path) -> AsyncIterator[str]:
+    """The URL of the same database behind a PgBouncer, which lends each transaction another connection if it can.
+
+    Skips the test where there is no PgBouncer.
+    """
+    program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("there is no pgbouncer on this machine")
+    server = {"port": "5432", "password": "", **conninfo_to_dict(database_url)}
+    port = choose_free()
+    settings = tmp_path / "pgbouncer.ini"
+    settings.write_text(_SETTINGS.format(**server, listen_port=port))
+    # It refuses to run as root. Another user may not read the directory of PostgreSQL's socket.
+    identity = ("-u", "nobody") if os.geteuid() == 0 else ()
+    process = await asyncio.create_subprocess_exec(program, "--quiet", *identity, str(settings))
+    pooled = make_conninfo(host="127.0.0.1", port=port, dbname=str(server["dbname"]), user=str(server["user"]))
+
+    async def answers() -> bool:
+        try:
+            async with await psycopg.AsyncConnection.connect(pooled, connect_timeout=2):
+                return True
+        except psycopg.OperationalError:
+            assert process.returncode is None, "it has ended"
+            return False
+
+    try:
+        await until(answers, pause=0.1)
+        yield pooled
+    finally:
+        process.terminate()
+        await process.wait()
+
 
 MIGRATIONS = Path(__file__).parents[3] / "services" / "timeline" / "migrations"
 TODAY = datetime.now(UTC).date()
@@ -23,12 +77,6 @@ LEFT_BEHIND = """
     SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (
         SELECT oid FROM pg_database WHERE datname = current_database())
 """
-
-
-@pytest.fixture
-async def pooled(database_url: str, tmp_path: Path) -> AsyncIterator[str]:
-    async with transaction_pooler(database_url, tmp_path) as url:
-        yield url
 
 
 async def opened(url: str) -> Database:

@@ -14,14 +14,12 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing.bus import Record
 from libs.eventing.messages import OutboxMessage
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
-from tests.support.registry import command_envelope, identity
-
-SIGNING_KEY = "a key of tests, long enough to sign with"
+from tests.support.command_records import SIGNING_KEY, command_record
+from tests.support.registry import identity
 
 
 @dataclass
@@ -34,8 +32,7 @@ class Registry:
     ) -> OutboxMessage:
         """Deliver a command as the consumer does; returns the event that ended it."""
         command_id = command_id or new_id()
-        envelope = command_envelope(command, self.service.signer, command_id=command_id, caller=caller)
-        record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
+        record = command_record(command, command_id=command_id, caller=caller or identity())
         await self.service.commands.deliver(record)
         outcome = await self.service.outbox.outcome(command_id)
         assert outcome is not None

@@ -15,13 +15,13 @@ from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import envelope_from
 from libs.contracts.resources.agents import AgentCreated, CreateAgent
-from libs.eventing import IdentitySigner, KafkaBus
+from libs.eventing import KafkaBus
 from libs.eventing.administration import create_topics
 from libs.persistence import Database
-from tests.support.registry import command_envelope, configuration
+from tests.support.command_records import SIGNING_KEY, command_record
+from tests.support.registry import configuration, identity
 from tests.support.waiting import WITHIN, until
 
-SIGNING_KEY = "a key of tests, long enough to sign with"
 COMMANDS = 60
 HELD = COMMANDS // 6
 # Creations are held up, with their transactions open, once some are committed.
@@ -70,12 +70,12 @@ async def send_creations(kafka: str, prefix: str) -> set[str]:
     producer = KafkaBus(kafka, prefix=prefix, client_id="test").producer()
     await producer.start()
     await until(lambda: producer.healthy)
-    signer, command_ids = IdentitySigner(SIGNING_KEY), set()
+    command_ids = set()
     for _ in range(COMMANDS):
         command_id = new_id()
         command = CreateAgent(agent_id=command_id, agent=configuration())
-        envelope = command_envelope(command, signer, command_id=command_id, correlation_id=f"creation-{command_id}")
-        await producer.send(command.TOPIC.name, envelope.correlation_id, command.encode(), envelope.headers())
+        sent = command_record(command, command_id=command_id, caller=identity(), label=f"creation-{command_id}")
+        await producer.send(sent.topic, sent.key, sent.value, sent.headers)
         command_ids.add(command_id)
     await producer.stop()
     return command_ids

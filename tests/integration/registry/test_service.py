@@ -20,9 +20,9 @@ from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
 from tests.integration.conftest import new_topic_prefix, own_database
-from tests.support.command_records import unchecked
+from tests.support.command_records import SIGNING_KEY, command_record, unchecked
 from tests.support.infrastructure import Infrastructure
-from tests.support.registry import command_envelope, configuration
+from tests.support.registry import configuration, identity
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,11 +36,8 @@ class RunningRegistry:
     prefix: str
 
     async def send(self, command: Command, *, correlation_id: str, command_id: str) -> None:
-        envelope = command_envelope(command, self.service.signer, command_id=command_id, correlation_id=correlation_id)
-        sent = await self.service.producer.send(
-            command.TOPIC.name, correlation_id, command.encode(), envelope.headers()
-        )
-        await sent
+        sent = command_record(command, command_id=command_id, caller=identity(), label=correlation_id)
+        await (await self.service.producer.send(sent.topic, sent.key, sent.value, sent.headers))
 
     async def ended(self, command_id: str) -> None:
         """Wait until a command has its outcome."""
@@ -63,7 +60,7 @@ async def running_registry(database_url: str, kafka: str, topic_prefix: str) -> 
     settings = RegistrySettings.model_validate(
         {
             "database_url": SecretStr(database_url),
-            "signing_key": SecretStr("a key of tests, long enough to sign with"),
+            "signing_key": SecretStr(SIGNING_KEY),
             "kafka_bootstrap_servers": kafka,
             "topic_prefix": topic_prefix,
             "auto_migrate": True,

@@ -26,7 +26,8 @@ from services.ingestion.entrypoints.streams import IngestionStreams
 from services.registry.bootstrap import build
 from services.registry.settings import RegistrySettings
 from tests.integration.eventing.conftest import until_ready
-from tests.support.registry import command_envelope, configuration
+from tests.support.command_records import SIGNING_KEY, command_record
+from tests.support.registry import configuration, identity
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.waiting import until
 
@@ -37,7 +38,6 @@ pytestmark = pytest.mark.slow(
     )
 )
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
-SIGNING_KEY = "a key of tests, long enough to sign with"
 
 
 def registry(kafka: KafkaConnection, database_url: str) -> Service:
@@ -65,9 +65,9 @@ async def test_a_command_is_carried_out_and_an_outside_consumer_follows(
     producer = KafkaBus(broker.connection("gateway-kafka")).producer()
     await producer.start()
     await until(lambda: producer.healthy)
-    command, command_id, correlation_id = CreateAgent(agent_id=new_id(), agent=configuration()), new_id(), new_id()
-    envelope = command_envelope(command, service.signer, command_id=command_id, correlation_id=correlation_id)
-    await (await producer.send(command.TOPIC.name, correlation_id, command.encode(), envelope.headers()))
+    command = CreateAgent(agent_id=new_id(), agent=configuration())
+    sent = command_record(command, caller=identity(), label=new_id())
+    await (await producer.send(sent.topic, sent.key, sent.value, sent.headers))
     database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     # The example ends when nothing came for a while, in which a registry may still be starting.
@@ -75,7 +75,7 @@ async def test_a_command_is_carried_out_and_an_outside_consumer_follows(
     await until(lambda: database.value("SELECT count(*) FROM outbox WHERE published_at IS NOT NULL"))
     await database.close()
 
-    code, out, _ = await _follow(broker, correlation_id, broker.passwords["outside-consumer"])
+    code, out, _ = await _follow(broker, sent.key, broker.passwords["outside-consumer"])
 
     assert (code, [line.split()[2] for line in out.splitlines()]) == (0, ["agent.created"])
     await producer.stop()

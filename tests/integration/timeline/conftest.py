@@ -33,7 +33,7 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Stores:
-    """The parts under test, real or in memory. ``webhooks`` are the use cases on them."""
+    """The parts under test, real or in memory (no maintenance). ``webhooks`` are the use cases on them."""
 
     reader: Any
     queue: Any
@@ -172,4 +172,4 @@ def stores(request: pytest.FixtureRequest) -> Stores:
     async def writing(caller: Identity) -> AsyncIterator[Transaction]:
         yield Transaction(None, message_of(caller))  # type: ignore[arg-type]
 
-    return Stores(fake, fake, fake, timeline, timeline, webhooks, writing)
+    return Stores(fake, fake, None, timeline, timeline, webhooks, writing)

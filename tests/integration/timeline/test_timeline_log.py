@@ -1,12 +1,17 @@
 """One suite for the timeline in PostgreSQL and for the one in memory: numbering, offsets, reading."""
 
 import asyncio
+import itertools
 import json
+import re
+import zlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from psycopg import AsyncClientCursor
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
@@ -26,8 +31,52 @@ from services.timeline.domain.ports import Timeline
 from services.timeline.entrypoints.log import TimelineLog
 from services.timeline.settings import TimelineSettings
 from tests.integration.gateway.conftest import SIGNING_KEY
-from tests.support.explained import ExplainedDatabase
 from tests.support.timeline import COMPANY, FakeTimeline, event
+
+
+class ExplainedDatabase:
+    """Takes the place of a database for an adapter, and explains each statement that it executes for one value.
+
+    Statements are prepared, so that plans are kept as in a process that has run for long. Their own plans say what they
+    read: statistics views count others, too, and count late.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.rows_read: list[int] = []
+        """Rows of events that each statement has read."""
+
+    async def value(self, statement: str, parameters: tuple[Any, ...]) -> int:
+        """Returns how many rows an INSERT within the statement has stored."""
+        async with self._database.connection() as connection:
+            cursor = AsyncClientCursor(connection)
+            name = f"explained_{zlib.crc32(statement.encode())}"
+            known = await connection.execute("SELECT 1 FROM pg_prepared_statements WHERE name = %s", (name,))
+            if await known.fetchone() is None:
+                numbers = itertools.count(1)
+                numbered = re.sub("%s", lambda _: f"${next(numbers)}", statement)
+                await connection.execute(f"PREPARE {name} AS {numbered}".encode(), prepare=False)
+            execute = cursor.mogrify(f"EXECUTE {name}({', '.join(['%s'] * len(parameters))})", parameters)
+            await cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {execute}")
+            row = await cursor.fetchone()
+        assert row is not None
+        nodes = list(_nodes(row[0][0]["Plan"]))
+        self.rows_read.append(sum(map(_events_read, nodes)))
+        return sum(node["Actual Rows"] for node in nodes if node.get("Subplan Name") == "CTE stored")
+
+
+def _nodes(plan: dict[str, Any]) -> Any:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _nodes(below)
+
+
+def _events_read(node: dict[str, Any]) -> int:
+    if node["Node Type"] == "ModifyTable" or not node.get("Relation Name", "").startswith("timeline_events_"):
+        return 0
+    removed = sum(count for name, count in node.items() if name.startswith("Rows Removed by"))
+    return int((node["Actual Rows"] + removed) * node["Actual Loops"])
+
 
 FIRST = Partition("runtime-events", 0)
 SECOND = Partition("artifacts-events", 0)
@@ -141,7 +190,7 @@ async def test_events_of_two_services_about_one_subject_are_two_events(log: Time
 
 
 def explained_log(database: Database) -> tuple[PostgresTimelineLog, ExplainedDatabase]:
-    explained = ExplainedDatabase(database, tables="timeline_events_")
+    explained = ExplainedDatabase(database)
     partitions = PostgresTimelinePartitions(database)
     return PostgresTimelineLog(explained, partitions, now=lambda: datetime.now(UTC)), explained  # type: ignore[arg-type]
 

@@ -17,9 +17,8 @@ from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from services.timeline.adapters.postgres.usage import PostgresUsage
-from services.timeline.domain.usage import UsagePage, UsageSpan
+from services.timeline.domain.usage import TurnUsage, UsagePage, UsageSpan
 from tests.support.timeline import COMPANY, event
-from tests.support.usage import turn_usage
 
 EVERYTHING = UsageSpan(
     company_id=COMPANY,
@@ -49,7 +48,19 @@ def usage(database: Database) -> PostgresUsage:
 
 
 def ended(**fields: Any) -> TimelineEvent:
-    return event(id=new_id(), subject=new_id(), sequence=2, type="turn.completed", usage=turn_usage(**fields))
+    used = {
+        "hour": "2030-01-01T08:00:00+00:00",
+        "user_id": "ada",
+        "key_id": "key",
+        "agent_id": "agent",
+        "model": "builtin:extractive",
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "tool_calls": 1,
+        "seconds": 0.25,
+        "cost": "0.000012",
+    }
+    return event(sequence=2, type="turn.completed", usage=TurnUsage(**{**used, **fields}))
 
 
 async def read(usage: PostgresUsage, *groups: UsageGroup, **changes: Any) -> UsagePage:

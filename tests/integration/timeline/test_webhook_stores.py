@@ -1,4 +1,4 @@
-"""One suite for webhooks in PostgreSQL and for those in memory; what only the database has comes last."""
+"""One suite for webhooks in PostgreSQL and for those in memory, as far as deliveries on a fake clock need them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,8 +38,7 @@ from services.timeline.domain.ports import ClaimedWebhook
 from services.timeline.domain.webhooks import Webhook, WebhookNotFound, WriterRevoked
 from tests.integration.timeline.conftest import START, Stores, secret_of
 from tests.support.waiting import until
-from tests.support.webhook_fakes import CIPHER
-from tests.support.webhook_world import sealed
+from tests.support.webhook_fakes import CIPHER, sealed
 
 WORKER, OTHER = new_id(), new_id()
 # Seconds. Ends within no test, however slow the machine.
@@ -64,17 +63,13 @@ async def pick_up(stores: Stores, webhook: Webhook, worker: str = WORKER) -> boo
     claimed = await stores.queue.claimed(worker, webhook.id, now=START) or await held(stores, webhook, worker)
     page = await stores.timeline.page(webhook.wanted, after=claimed.cursor, limit=100)
     found = [pending_delivery(new_id(), webhook.id, each, START) for each in page.events]
-    moved: bool = await stores.queue.pick_up(
-        worker, claimed, found, cursor=await stores.timeline.head(webhook.company_id)
-    )
-    return moved
+    return await stores.queue.pick_up(worker, claimed, found, cursor=await stores.timeline.head(webhook.company_id))
 
 
 async def due(stores: Stores, webhook: Webhook, *without: str, chains: int = 10) -> Sequence[Sequence[DueDelivery]]:
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert claimed is not None
-    found: Sequence[Sequence[DueDelivery]] = await stores.queue.due(claimed, now=START, without=without, chains=chains)
-    return found
+    return await stores.queue.due(claimed, now=START, without=without, chains=chains)
 
 
 def ids(chains: Sequence[Sequence[DueDelivery]]) -> list[list[str]]:
@@ -257,44 +252,44 @@ async def test_secrets_sign_until_they_expire(stores: Stores) -> None:
     assert len(later.secrets) == 1
 
 
-async def test_secrets_are_encrypted_under_the_newest_key(stores: Stores) -> None:
-    ada = stores.caller()
-    webhook = await stores.webhook(ada)
+async def test_secrets_are_encrypted_under_the_newest_key(real: Stores) -> None:
+    ada = real.caller()
+    webhook = await real.webhook(ada)
     new = SecretCipher([b"n" * 32, b"k" * 32])
-    assert await stores.maintenance.secrets_not_under(CIPHER.current_id, after="", limit=5) == []
-    (old,) = await stores.maintenance.secrets_not_under(new.current_id, after="", limit=5)
+    assert await real.maintenance.secrets_not_under(CIPHER.current_id, after="", limit=5) == []
+    (old,) = await real.maintenance.secrets_not_under(new.current_id, after="", limit=5)
     text = new.decrypt(old.ciphertext, place=old.place)
-    await stores.maintenance.replace_ciphertext(old, new.encrypt(text, place=old.place))
-    assert await stores.maintenance.secrets_not_under(new.current_id, after="", limit=5) == []
+    await real.maintenance.replace_ciphertext(old, new.encrypt(text, place=old.place))
+    assert await real.maintenance.secrets_not_under(new.current_id, after="", limit=5) == []
     assert webhook.id == old.webhook_id
 
 
-async def test_old_deliveries_are_purged_but_for_those_that_wait(stores: Stores) -> None:
-    ada = stores.caller()
-    webhook, other = await stores.webhook(ada), await stores.webhook(ada)
-    await stores.happen(ada, "a", times=3)
+async def test_old_deliveries_are_purged_but_for_those_that_wait(real: Stores) -> None:
+    ada = real.caller()
+    webhook, other = await real.webhook(ada), await real.webhook(ada)
+    await real.happen(ada, "a", times=3)
     for each in (webhook, other):
-        await pick_up(stores, each)
-    (chain,) = await due(stores, webhook)
-    await stores.queue.record(WORKER, webhook, [outcome_of(each, OK, START) for each in chain[:2]], now=START)
+        await pick_up(real, each)
+    (chain,) = await due(real, webhook)
+    await real.queue.record(WORKER, webhook, [outcome_of(each, OK, START) for each in chain[:2]], now=START)
     weeks = {"keep": timedelta(days=7), "keep_pending": timedelta(days=30), "limit": 100}
-    assert await stores.maintenance.purge(now=START + timedelta(days=6), **weeks) == 0
-    assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 2
-    await stores.change(ada, webhook, status="disabled")
-    assert await stores.maintenance.purge(now=START + timedelta(days=29), **weeks) == 0
-    assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 1
-    await stores.delete(ada, other)
-    assert await stores.maintenance.purge(now=START, **weeks) == 3
-    assert (await stores.maintenance.backlog(now=START)).pending == 0
+    assert await real.maintenance.purge(now=START + timedelta(days=6), **weeks) == 0
+    assert await real.maintenance.purge(now=START + timedelta(days=31), **weeks) == 2
+    await real.change(ada, webhook, status="disabled")
+    assert await real.maintenance.purge(now=START + timedelta(days=29), **weeks) == 0
+    assert await real.maintenance.purge(now=START + timedelta(days=31), **weeks) == 1
+    await real.delete(ada, other)
+    assert await real.maintenance.purge(now=START, **weeks) == 3
+    assert (await real.maintenance.backlog(now=START)).pending == 0
 
 
-async def test_the_backlog_is_measured(stores: Stores) -> None:
-    ada = stores.caller()
-    webhook = await stores.webhook(ada)
-    await stores.happen(ada, "a", times=2)
-    assert (await stores.maintenance.backlog(now=START)).events_behind == 2
-    await pick_up(stores, webhook)
-    backlog = await stores.maintenance.backlog(now=START + 9 * SECOND)
+async def test_the_backlog_is_measured(real: Stores) -> None:
+    ada = real.caller()
+    webhook = await real.webhook(ada)
+    await real.happen(ada, "a", times=2)
+    assert (await real.maintenance.backlog(now=START)).events_behind == 2
+    await pick_up(real, webhook)
+    backlog = await real.maintenance.backlog(now=START + 9 * SECOND)
     assert (backlog.pending, backlog.overdue_seconds, backlog.events_behind) == (2, 9.0, 0)
 
 
@@ -374,20 +369,20 @@ async def test_a_single_chain_that_fails_lets_no_webhook_rest(stores: Stores) ->
     assert not claimed.is_resting(last)
 
 
-async def test_a_webhook_that_failed_and_is_not_attempted_any_more_is_late(stores: Stores) -> None:
-    ada = stores.caller()
-    webhook = await stores.webhook(ada)
-    await stores.happen(ada, "a")
-    await stores.happen(ada, "b")
-    await pick_up(stores, webhook)
-    ((delivery,),) = await due(stores, webhook, chains=1)
+async def test_a_webhook_that_failed_and_is_not_attempted_any_more_is_late(real: Stores) -> None:
+    ada = real.caller()
+    webhook = await real.webhook(ada)
+    await real.happen(ada, "a")
+    await real.happen(ada, "b")
+    await pick_up(real, webhook)
+    ((delivery,),) = await due(real, webhook, chains=1)
     last = START + timedelta(minutes=1)
-    await stores.queue.record(WORKER, webhook, [outcome_of(delivery, DOWN, last)], now=last)
-    await stores.happen(ada, "c")
+    await real.queue.record(WORKER, webhook, [outcome_of(delivery, DOWN, last)], now=last)
+    await real.happen(ada, "c")
 
-    resting = await stores.maintenance.backlog(now=last + timedelta(minutes=4))
+    resting = await real.maintenance.backlog(now=last + timedelta(minutes=4))
     assert (resting.overdue_seconds, resting.events_behind) == (0, 0), "it waits for its endpoint"
-    late = await stores.maintenance.backlog(now=last + timedelta(minutes=6))
+    late = await real.maintenance.backlog(now=last + timedelta(minutes=6))
     assert (late.overdue_seconds, late.events_behind) == (360, 1), "it waits for a worker"
 
 
@@ -436,54 +431,54 @@ def creation() -> CreateWebhook:
 LATER = START + SECOND
 
 
-async def test_revoking_a_key_disables_its_webhooks_and_rotating_it_does_not(stores: Stores) -> None:
-    ada, successor = stores.caller(), new_id()
-    webhook = await stores.webhook(ada)
-    assert await stores.react(ada, stores.webhooks.key_created, replaced(ada, successor)) == []
-    moved = await stores.reader.webhook(ada.company_id, webhook.id)
+async def test_revoking_a_key_disables_its_webhooks_and_rotating_it_does_not(real: Stores) -> None:
+    ada, successor = real.caller(), new_id()
+    webhook = await real.webhook(ada)
+    assert await real.react(ada, real.webhooks.key_created, replaced(ada, successor)) == []
+    moved = await real.reader.webhook(ada.company_id, webhook.id)
     assert (moved.status, moved.key_id) == (WebhookStatus.ENABLED, successor)
-    assert await stores.react(ada, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=ada.key_id)) == []
-    assert (await stores.reader.webhook(ada.company_id, webhook.id)).status is WebhookStatus.ENABLED
-    [disabled] = await stores.react(ada, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=successor))
+    assert await real.react(ada, real.webhooks.key_revoked, ApiKeyRevoked(key_id=ada.key_id)) == []
+    assert (await real.reader.webhook(ada.company_id, webhook.id)).status is WebhookStatus.ENABLED
+    [disabled] = await real.react(ada, real.webhooks.key_revoked, ApiKeyRevoked(key_id=successor))
     assert disabled == WebhookDisabled(webhook_id=webhook.id, user_id=ada.user_id, reason="key_revoked")
-    found = await stores.reader.webhook(ada.company_id, webhook.id)
+    found = await real.reader.webhook(ada.company_id, webhook.id)
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.KEY_REVOKED)
 
 
-async def test_a_rotation_that_is_heard_of_after_a_revocation_has_the_same_end(stores: Stores) -> None:
+async def test_a_rotation_that_is_heard_of_after_a_revocation_has_the_same_end(real: Stores) -> None:
     """Events about two keys may come in either order."""
-    ada, bob = stores.caller(), stores.caller("Acme", "bob")
-    kept, ended = await stores.webhook(ada), await stores.webhook(bob)
+    ada, bob = real.caller(), real.caller("Acme", "bob")
+    kept, ended = await real.webhook(ada), await real.webhook(bob)
     of_old = ApiKeyRevoked(key_id=ada.key_id)
-    await stores.react(ada, stores.webhooks.key_revoked, of_old, LATER)
-    [enabled] = await stores.react(ada, stores.webhooks.key_created, replaced(ada, successor := new_id()))
+    await real.react(ada, real.webhooks.key_revoked, of_old, LATER)
+    [enabled] = await real.react(ada, real.webhooks.key_created, replaced(ada, successor := new_id()))
     assert isinstance(enabled, WebhookUpdated)
-    found = await stores.reader.webhook(ada.company_id, kept.id)
+    found = await real.reader.webhook(ada.company_id, kept.id)
     assert (found.status, found.disabled_reason, found.key_id) == (WebhookStatus.ENABLED, None, successor)
     gone = new_id()
-    await stores.react(bob, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=gone), LATER)
-    [disabled] = await stores.react(bob, stores.webhooks.key_created, replaced(bob, gone))
+    await real.react(bob, real.webhooks.key_revoked, ApiKeyRevoked(key_id=gone), LATER)
+    [disabled] = await real.react(bob, real.webhooks.key_created, replaced(bob, gone))
     assert isinstance(disabled, WebhookDisabled)
-    found = await stores.reader.webhook(bob.company_id, ended.id)
+    found = await real.reader.webhook(bob.company_id, ended.id)
     assert (found.status, found.disabled_reason, found.key_id) == ("disabled", "key_revoked", gone)
 
 
-async def test_what_was_made_with_a_replaced_key_afterwards_ends_with_it(stores: Stores) -> None:
-    ada = stores.caller()
-    webhook = await stores.webhook(ada)
-    await stores.react(ada, stores.webhooks.key_created, replaced(ada, new_id()), START - SECOND)
-    assert (await stores.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
+async def test_what_was_made_with_a_replaced_key_afterwards_ends_with_it(real: Stores) -> None:
+    ada = real.caller()
+    webhook = await real.webhook(ada)
+    await real.react(ada, real.webhooks.key_created, replaced(ada, new_id()), START - SECOND)
+    assert (await real.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
 
 
-async def test_no_webhook_comes_to_stand_on_a_revoked_key(stores: Stores) -> None:
-    ada, other = stores.caller(), stores.caller()
-    webhook = await stores.change(ada, await stores.webhook(ada), status="disabled")
-    await stores.react(other, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=other.key_id))
+async def test_no_webhook_comes_to_stand_on_a_revoked_key(real: Stores) -> None:
+    ada, other = real.caller(), real.caller()
+    webhook = await real.change(ada, await real.webhook(ada), status="disabled")
+    await real.react(other, real.webhooks.key_revoked, ApiKeyRevoked(key_id=other.key_id))
     with pytest.raises(WriterRevoked):
-        await stores.dispatch(other, stores.webhooks.create, creation(), None)
+        await real.dispatch(other, real.webhooks.create, creation(), None)
     with pytest.raises(WriterRevoked):
-        await stores.change(other, webhook, status="enabled")
-    assert (await stores.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
+        await real.change(other, webhook, status="enabled")
+    assert (await real.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
 
 
 async def test_a_webhook_that_is_made_while_its_key_is_revoked_does_not_stay_enabled(real: Stores) -> None:

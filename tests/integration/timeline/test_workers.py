@@ -107,6 +107,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
         # Permits may all be held before the last events of a webhook are picked up.
         for each in hanging:
             assert len(await picked_up(real, each, 30)) == 30
+        assert len(receiver.ids("/hang")) == 32, "no more than a company's share"
 
 
 @asynccontextmanager

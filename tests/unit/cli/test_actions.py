@@ -10,7 +10,7 @@ from aes_client.models import Turn
 from typer.testing import CliRunner
 
 from cli import actions as command
-from tests.support.cli_service import document, serve
+from tests.unit.cli.service import document, serve
 
 
 def action(number: int, **fields: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from cli.studio_link import studio_link
 from cli.terminal import print_table
 from cli.up import _moved
 from deploy.local.state import ProcessState, StackState
-from tests.support.cli_service import document, serve
+from tests.unit.cli.service import document, serve
 
 
 @pytest.mark.parametrize(("given", "hint"), [("statsu", "Did you mean status"), ("frobnicate", "aes --help")])

@@ -24,9 +24,9 @@ from cli.installation import BusAddress
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 from libs.eventing import KafkaConnection
-from tests.support.cli_service import document
 from tests.support.client_service import FakeService, blocking, event, events
 from tests.support.client_service import event as sent
+from tests.unit.cli.service import document
 
 
 def a_screen(width: int = 80) -> tuple[Screen, io.StringIO]:

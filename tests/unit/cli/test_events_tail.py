@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cli.events import line_of
-from tests.support.cli_service import document, serve
+from tests.unit.cli.service import document, serve
 
 
 def event(position: int, **fields: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cli.databases import ServiceDatabase
 from libs.contracts.errors import NotFound
 from libs.contracts.timestamps import parse_time
 from services.runtime.administration import ListedPrice
-from tests.support.cli_service import document, serve
+from tests.unit.cli.service import document, serve
 
 SUMS = {"turns": 3, "input_tokens": 1000, "output_tokens": 20, "tool_calls": 1, "seconds": 2.5}
 PRICED = {**SUMS, "cost": "0.15", "unpriced_turns": 0}

@@ -31,7 +31,7 @@ from libs.confined import (
 from libs.confined._process import ConfinedProcess
 from tests.support.waiting import until
 
-MODULE: Final = "tests.support.confined_jobs"
+MODULE: Final = "tests.unit.confined.jobs"
 
 
 async def run(do: str, files: dict[str, Path] | None = None, **job: Any) -> dict[str, Any]:
@@ -160,11 +160,11 @@ async def test_a_refused_job_costs_a_pool_no_process(pool: ConfinedPool) -> None
 async def test_each_part_of_a_job_has_the_time_of_one() -> None:
     memory = 2**29
     parts = Limits(seconds=3, job_seconds=600, memory_bytes=memory)
-    process = await ConfinedProcess.start("tests.support.job_in_parts", parts, cpu_seconds=60)
+    process = await ConfinedProcess.start("tests.unit.confined.job_in_parts", parts, cpu_seconds=60)
     assert await process.call({"parts": 8}) == ({"done": True}, b"all of it")
     await process.kill()
     whole = Limits(seconds=60, job_seconds=2, memory_bytes=memory)
-    endless = await ConfinedProcess.start("tests.support.job_in_parts", whole, cpu_seconds=60)
+    endless = await ConfinedProcess.start("tests.unit.confined.job_in_parts", whole, cpu_seconds=60)
     with pytest.raises(OutOfTime) as caught:
         await endless.call({"parts": 1000})
     assert caught.value.whole

@@ -11,7 +11,8 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Draft
 from libs.contracts.timestamps import parse_time
 from tests.integration.eventing.outbox.conftest import all_published
-from tests.support.event_owner import COMMAND, PLAIN, SIGNER, EventOwner
+from tests.support.command_records import SIGNER
+from tests.support.event_owner import COMMAND, PLAIN, EventOwner
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.waiting import until
 

@@ -16,10 +16,10 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import Engine
+from tests.integration.ingestion.chunks import DIMENSIONS
 from tests.servers.go import WEAVIATE, cached
 from tests.servers.weaviate import WeaviateServer
 from tests.support import containers
-from tests.support.chunks import DIMENSIONS
 
 
 @pytest.fixture
@@ -72,8 +72,7 @@ _QUICK = "integration/ingestion/engines/test_pgvector.py::test_indexes_find_what
     params=["pgvector", pytest.param("pgvector_indexed", marks=pytest.mark.slow(covered_by=_QUICK)), "weaviate"]
 )
 def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.getfixturevalue(request.param)
-    return made
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

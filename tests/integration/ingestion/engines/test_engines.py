@@ -8,7 +8,7 @@ import pytest
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.engines import Engine, Hit, IndexedChunk, IndexMissing, Mode
 from services.ingestion.domain.ranking import search
-from tests.support.chunks import CITY, DIMENSIONS, MOUNTAIN, SEA, chunk, query
+from tests.integration.ingestion.chunks import CITY, DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
 MODES: tuple[Mode, ...] = ("semantic", "keyword", "hybrid")
 

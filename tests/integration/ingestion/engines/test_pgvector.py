@@ -13,7 +13,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.pgvector.selective_words import Frequencies, SelectiveWords
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk
 from services.ingestion.domain.ranking import search
-from tests.support.chunks import DIMENSIONS, MOUNTAIN, SEA, chunk, query
+from tests.integration.ingestion.chunks import DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
 INDEX = "index"
 # Letters alone, that no ending is cut off: a term each.

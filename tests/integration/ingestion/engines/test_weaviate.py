@@ -7,7 +7,7 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.domain.ranking import search
-from tests.support.chunks import DIMENSIONS, SEA, chunk, query
+from tests.integration.ingestion.chunks import DIMENSIONS, SEA, chunk, query
 
 
 @pytest.mark.crash("Weaviate")

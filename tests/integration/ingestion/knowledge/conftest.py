@@ -12,8 +12,8 @@ from libs.service_defaults.repeating import repeat
 from services.ingestion.adapters.postgres.indexes import PostgresIndexDeletion
 from services.ingestion.use_cases.index_care import DropIndexes
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses
-from tests.support.inline_ingestion import InlineWorker
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, WorkerProcesses
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from services.ingestion.use_cases.advance_run import MOST_ATTEMPTS
 from services.ingestion.use_cases.document_loader import ParseAhead
 from services.ingestion.use_cases.index_care import DropIndexes
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, documents
 from tests.support.registry import identity
 
 FAILED = "knowledge_base.ingestion.failed"

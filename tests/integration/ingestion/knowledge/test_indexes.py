@@ -5,8 +5,8 @@ import pytest
 from libs.contracts.resources.files import DeleteFile
 from libs.contracts.resources.knowledge_bases import DeleteKnowledgeBase, UpdateKnowledgeBase
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, documents
 from tests.support.waiting import until
 
 

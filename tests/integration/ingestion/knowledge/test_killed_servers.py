@@ -16,8 +16,8 @@ from libs.eventing.administration import create_topics
 from libs.persistence import migrate
 from services.ingestion.bootstrap import MIGRATIONS
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
-from tests.support.killable import Killable, kafka_of, postgres_of
+from tests.integration.ingestion.knowledge.killable import Killable, kafka_of, postgres_of
+from tests.integration.ingestion.workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.support.waiting import until
 
 FILES = documents(30)

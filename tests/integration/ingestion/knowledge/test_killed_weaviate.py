@@ -18,10 +18,10 @@ from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, P
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.use_cases.index_care import DropIndexes, InspectIndexes, LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
+from tests.integration.ingestion.knowledge.killable import Killable, weaviate_of
+from tests.integration.ingestion.workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.servers.go import WEAVIATE, cached
 from tests.servers.weaviate import WeaviateServer
-from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
-from tests.support.killable import Killable, weaviate_of
 from tests.support.waiting import until
 
 FILES = documents(30)

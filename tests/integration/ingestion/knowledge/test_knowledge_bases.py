@@ -11,9 +11,9 @@ from libs.contracts.resources.knowledge_bases import (
 from services.ingestion.adapters.postgres.work_queue import BACKLOG
 from services.ingestion.domain.runs import ClaimedRun, RunKey
 from tests.integration.ingestion.conftest import Ingestion
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, documents
 from tests.support.command_records import unchecked
-from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker
 from tests.support.registry import identity
 
 STRANGER = identity("user-2", "company-2")

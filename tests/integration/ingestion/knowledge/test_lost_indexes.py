@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, documents
 
 COMPLETED = "knowledge_base.ingestion.completed"
 FAILED = "knowledge_base.ingestion.failed"

@@ -15,9 +15,9 @@ from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ItemKey, RunKey
 from tests.integration.ingestion.conftest import Ingestion
+from tests.integration.ingestion.inline_ingestion import InlineWorker
+from tests.integration.ingestion.workers import KnowledgeBases, documents
 from tests.support.held_commits import commits_held
-from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker
 from tests.support.waiting import until
 
 DONE = "NEW.state = 'ingested'"

@@ -14,8 +14,8 @@ from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Unparsable
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents
-from tests.support.inline_ingestion import InlineWorker, PlainTextReader
+from tests.integration.ingestion.inline_ingestion import InlineWorker, PlainTextReader
+from tests.integration.ingestion.workers import KnowledgeBases, documents
 from tests.support.waiting import until
 
 

@@ -20,9 +20,9 @@ from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable, connected_tools
+from tests.integration.runtime.toolsets.mcp_processes import McpServerProcess, mcp_server
 from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
-from tests.support.mcp_processes import McpServerProcess, mcp_server
 from tests.support.waiting import WITHIN, until
 
 CIPHER = SecretCipher([b"k" * 32])

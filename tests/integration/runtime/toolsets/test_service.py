@@ -15,7 +15,7 @@ from libs.contracts.resources.secrets import secret_place
 from libs.secrets import SecretCipher
 from services.runtime.bootstrap import build
 from services.runtime.settings import RuntimeSettings
-from tests.support.mcp_processes import mcp_server
+from tests.integration.runtime.toolsets.mcp_processes import mcp_server
 from tests.support.runtime_nodes import SIGNING_KEY, person
 from tests.support.webhook_receiver import receiving
 

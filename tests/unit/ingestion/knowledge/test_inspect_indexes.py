@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from services.ingestion.domain.artifacts import IndexPlace
+from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.index_care import InspectArtifactIndexes
-from tests.support.search_fakes import MemoryEngine
 
 HERE, GONE = IndexPlace("pgvector", "here"), IndexPlace("pgvector", "gone")
 
@@ -26,21 +26,30 @@ class Documents:
         return 3
 
 
+@dataclass
+class Engine:
+    indexes: set[str]
+    down: bool = False
+
+    async def existing(self, index_ids: Sequence[str]) -> set[str]:
+        if self.down:
+            raise EngineUnavailable("down")
+        return self.indexes.intersection(index_ids)
+
+
 @pytest.fixture
-async def engine() -> MemoryEngine:
-    engine = MemoryEngine()
-    await engine.create_index("here", 16)
-    return engine
+def engine() -> Engine:
+    return Engine({"here"})
 
 
-async def test_what_two_looks_running_do_not_find_is_lost(engine: MemoryEngine) -> None:
+async def test_what_two_looks_running_do_not_find_is_lost(engine: Engine) -> None:
     documents = Documents()
     inspect = InspectArtifactIndexes(documents, {"pgvector": engine})
     assert [await inspect() for _ in range(2)] == [0, 3]
     assert documents.given_up == [GONE]
 
 
-async def test_an_engine_that_does_not_answer_has_lost_nothing(engine: MemoryEngine) -> None:
+async def test_an_engine_that_does_not_answer_has_lost_nothing(engine: Engine) -> None:
     documents = Documents()
     inspect = InspectArtifactIndexes(documents, {"pgvector": engine})
     for engine.down in (False, True, False, True):
@@ -48,12 +57,12 @@ async def test_an_engine_that_does_not_answer_has_lost_nothing(engine: MemoryEng
     assert documents.given_up == []
 
 
-async def test_an_index_that_is_there_again_is_not_lost(engine: MemoryEngine) -> None:
+async def test_an_index_that_is_there_again_is_not_lost(engine: Engine) -> None:
     documents = Documents()
     inspect = InspectArtifactIndexes(documents, {"pgvector": engine})
     assert await inspect() == 0
-    await engine.create_index("gone", 16)
+    engine.indexes.add("gone")
     assert await inspect() == 0
-    await engine.drop_index("gone")
+    engine.indexes.remove("gone")
     assert await inspect() == 0
     assert documents.given_up == []

@@ -1,27 +1,133 @@
 """A search in a knowledge base, and the one ranking of the candidates of every engine."""
 
+from __future__ import annotations
+
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
-from libs.contracts.resources.knowledge_bases import SearchBody
-from services.ingestion.domain.embedding import EmbeddingUnavailable
-from services.ingestion.domain.engines import Candidate, FileSelection, IndexedChunk, Mode, Query
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SearchBody, SearchFilters
+from services.ingestion.domain.embedding import EmbeddingRefused, EmbeddingUnavailable, Vectors
+from services.ingestion.domain.engines import (
+    EVERY_FILE,
+    Candidate,
+    EngineUnavailable,
+    FileSelection,
+    Hit,
+    IndexedChunk,
+    IndexMissing,
+    Mode,
+    Query,
+)
+from services.ingestion.domain.knowledge_bases import IndexSettings, LiveIndex
 from services.ingestion.domain.ranking import ranked
 from services.ingestion.use_cases import search
 from services.ingestion.use_cases.search import SearchKnowledgeBase
 from tests.support.registry import identity
-from tests.support.search_fakes import (
-    MemoryEngine,
-    MemorySearching,
-    NamedFiles,
-    SettledIndexes,
-    WordEmbedder,
-    live_index,
-)
+
+
+@dataclass
+class MemorySearching:
+    chunks: dict[tuple[str, str], IndexedChunk]
+
+    async def candidates(self, query: Query) -> list[Candidate]:
+        selection, words = query.files, set(query.text.lower().split())
+        found = []
+        for key, each in self.chunks.items():
+            if each.file_id in selection.without or (selection.only is not None and each.file_id not in selection.only):
+                continue
+            cosine = None if query.vector is None else float(query.vector @ each.vector)
+            shared = len(words & set(each.text.lower().split()))
+            if cosine or shared:
+                found.append(Candidate(key, each.position, cosine, None if query.mode == "semantic" else shared))
+        return found
+
+    async def hits(self, scores: Mapping[tuple[str, str], float]) -> list[Hit]:
+        return [
+            Hit(p.chunk_id, p.file_id, p.text, score, p.start, p.end, p.page, p.row)
+            for key, score in scores.items()
+            if (p := self.chunks.get(key))
+        ]
+
+
+@dataclass
+class MemoryEngine:
+    """Counts common words and compares vectors, in memory."""
+
+    indexes: dict[str, MemorySearching] = field(default_factory=dict)
+    down: bool = False
+
+    @asynccontextmanager
+    async def searching(self, index_id: str) -> AsyncIterator[MemorySearching]:
+        if self.down:
+            raise EngineUnavailable("down")
+        if index_id not in self.indexes:
+            raise IndexMissing(index_id)
+        yield self.indexes[index_id]
+
+
+@dataclass
+class SettledIndexes:
+    """Indexes of a company's knowledge bases; each look-up takes the next of `later`."""
+
+    known: dict[tuple[str, str], LiveIndex] = field(default_factory=dict)
+    later: list[LiveIndex] = field(default_factory=list)
+
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+        found = self.known.get((company_id, knowledge_base_id))
+        if found is not None and self.later:
+            self.known[company_id, knowledge_base_id] = self.later.pop(0)
+        return found
+
+
+@dataclass
+class NamedFiles:
+    named: dict[str, str] = field(default_factory=dict)
+    selection: FileSelection = EVERY_FILE
+    asked: list[SearchFilters] = field(default_factory=list)
+
+    async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
+        self.asked.append(filters)
+        return self.selection
+
+    async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+        return {file_id: name for file_id, name in self.named.items() if file_id in file_ids}
+
+
+@dataclass
+class WordEmbedder:
+    """Texts with equal words have equal vectors."""
+
+    embedded: list[str] = field(default_factory=list)
+    failure: Exception | None = None
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.failure is not None:
+            raise self.failure
+        if not all(text.strip() for text in texts):
+            raise EmbeddingRefused("A text without content can't be embedded.")
+        self.embedded += texts
+        vectors = np.zeros((len(texts), 16), np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                vectors[row, sum(word.encode()) % 16] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    async def embedder(self, provider: str, model: str, dimensions: int | None) -> WordEmbedder:
+        """It is its own `Embedders`."""
+        return self
+
+
+def live_index(index_id: str | None, *, engine: str = "pgvector", given_up: bool = False) -> LiveIndex:
+    settings = IndexSettings(engine, ChunkingStrategy(), "words", "test", 16)
+    return LiveIndex("kb", "Handbook", index_id, settings, given_up=given_up)
+
 
 TEXTS = {"ferry": "the ferry leaves at seven", "tram": "the tram leaves often", "hut": "a hut in the mountains"}
 CALLER = identity()
@@ -38,13 +144,12 @@ class Office:
         self.search = SearchKnowledgeBase(self.indexes, self.files, {"pgvector": self.engine}, self.embedder)
 
     async def fill(self, index_id: str = "index") -> None:
-        await self.engine.create_index(index_id, 16)
         vectors = await WordEmbedder().embed(list(TEXTS.values()))
-        chunks = [
-            IndexedChunk(f"{name}-0", name, 0, text, vector, 0, len(text), page=3)
+        chunks = {
+            (name, f"{name}-0"): IndexedChunk(f"{name}-0", name, 0, text, vector, 0, len(text), page=3)
             for (name, text), vector in zip(TEXTS.items(), vectors, strict=True)
-        ]
-        await self.engine.write(index_id, chunks)
+        }
+        self.engine.indexes[index_id] = MemorySearching(chunks)
 
     async def found(self, query: str, **options: Any) -> Sequence[str | None]:
         body = SearchBody(query=query, **options)
@@ -113,14 +218,14 @@ async def test_a_file_deleted_meanwhile_is_not_cited(office: Office) -> None:
 
 
 async def test_a_switch_to_another_index_meanwhile_goes_unnoticed(office: Office) -> None:
-    await office.engine.drop_index("index")
+    del office.engine.indexes["index"]
     await office.fill("index-2")
     office.indexes.later = [live_index("index-2")]
     assert await office.found("ferry", top_k=1) == ["ferry.txt"]
 
 
 async def test_an_index_that_stays_away_is_an_outage(office: Office) -> None:
-    await office.engine.drop_index("index")
+    del office.engine.indexes["index"]
     with pytest.raises(ServiceUnavailable):
         await office.found("ferry")
 

@@ -12,8 +12,7 @@ SEA, MOUNTAIN, CITY = ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0])
 
 def vector(values: Sequence[float]) -> Vector:
     array = np.asarray(values, np.float32)
-    unit: Vector = array / np.linalg.norm(array)
-    return unit
+    return array / np.linalg.norm(array)
 
 
 def chunk(

@@ -91,8 +91,7 @@ class CountingEmbedders:
             raise self.problems.pop(0)
         self.embedded += texts
         vectors = np.ones((len(texts), self.dimensions), np.float32)
-        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-        return unit
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 class InlineWorker:

@@ -19,7 +19,7 @@ from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase, Ingest
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # It is a table, and outlives the server. Who waits too long fails as with any lock, and tries again.
 _GATE: Final = """
     CREATE TABLE gate AS SELECT true AS shut, NULL::text AS open_for;
@@ -132,8 +132,7 @@ class KnowledgeBases:
     async def get(self, knowledge_base_id: str) -> dict[str, Any]:
         response = await self.ingestion.get(f"/internal/knowledge-bases/{knowledge_base_id}")
         assert response.status_code == 200, response.text
-        body: dict[str, Any] = response.json()
-        return body
+        return response.json()
 
     async def ended(self, knowledge_base_id: str) -> dict[str, Any]:
         """As it is when its ingestion has ended."""
@@ -148,8 +147,7 @@ class KnowledgeBases:
 
     async def index_id(self, knowledge_base_id: str) -> str | None:
         rows = await self.ingestion.rows("SELECT index_id FROM knowledge_bases WHERE id = %s", knowledge_base_id)
-        found: str | None = rows[0]["index_id"]
-        return found
+        return rows[0]["index_id"]
 
     async def chunk_ids(self, knowledge_base_id: str) -> list[str]:
         """Sorted ids of everything in the live index; duplicates stay."""

@@ -38,15 +38,13 @@ def compose(variables: Mapping[str, str]) -> Container:
         return found or (match["word"] or "")
 
     text = "\n".join(line for line in TEXT.splitlines() if not line.lstrip().startswith("#"))
-    document: Container = yaml.safe_load(_VARIABLE.sub(value, text))
-    return document
+    return yaml.safe_load(_VARIABLE.sub(value, text))
 
 
 @cache
 def containers() -> dict[str, Container]:
     """All containers by name, with what .env.example sets."""
-    services: dict[str, Container] = compose(example())["services"]
-    return services
+    return compose(example())["services"]
 
 
 def ours() -> dict[str, Container]:

@@ -14,7 +14,7 @@ from tests.support.waiting import until, wait_until
 
 # Each is forked from a process that has imported the SDK, which takes a second of CPU.
 _PROCESSES: Final = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.support.mcp_server"])
+_PROCESSES.set_forkserver_preload(["tests.integration.runtime.toolsets.mcp_server"])
 
 
 class McpServerProcess:
@@ -55,7 +55,7 @@ class McpServerProcess:
 
 
 def _serve(port: int, journal: Path, mode: str) -> None:
-    from tests.support.mcp_server import serve
+    from tests.integration.runtime.toolsets.mcp_server import serve
 
     serve(port, journal, mode)
 

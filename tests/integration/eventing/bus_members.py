@@ -1,15 +1,10 @@
-"""Members of a consumer group and waiting, for tests of what brokers promise."""
+"""Members of a consumer group, for tests of what brokers promise."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from libs.eventing.bus import Bus, Partition, Record
 from tests.support.waiting import until
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds."""
-    await until(condition)
 
 
 class Member:

@@ -39,12 +39,11 @@ from services.ingestion.adapters.postgres.artifact_documents import PostgresArti
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
+from tests.integration.ingestion.inline_ingestion import PlainTextReader
+from tests.support.command_records import SIGNING_KEY, command_record
 from tests.support.fake_producer import FakeProducer
-from tests.support.inline_ingestion import PlainTextReader
-from tests.support.registry import command_envelope
 from tests.support.waiting import until
 
-SIGNING_KEY = "a key of tests, long enough to sign with"
 MAX_BYTES = 2_000_000
 
 
@@ -132,28 +131,24 @@ class World:
         """Upload something; returns its record."""
         response = await self.upload(session_id, name, content, **headers)
         assert response.status_code == 201, response.text
-        record: dict[str, Any] = response.json()
-        return record
+        return response.json()
 
     async def generated(self, session_id: str, name: str, content: bytes, key: str | None = None) -> dict[str, Any]:
         parameters = {"name": name, **({"key": key} if key else {})}
         path = f"/sessions/{session_id}/generated-artifacts"
         response = await self.call("POST", path, params=parameters, content=content)
         assert response.status_code == 201, response.text
-        record: dict[str, Any] = response.json()
-        return record
+        return response.json()
 
     async def record(self, artifact: dict[str, Any], who: Identity | None = None) -> dict[str, Any]:
         response = await self.call("GET", f"/artifacts/{artifact['artifact_id']}", who)
         assert response.status_code == 200, response.text
-        found: dict[str, Any] = response.json()
-        return found
+        return response.json()
 
     async def dispatch(self, command: Command, who: Identity | None = None, command_id: str | None = None) -> str:
         """Deliver a command to the artifacts service; returns its id."""
         command_id = command_id or new_id()
-        envelope = command_envelope(command, self.artifacts.signer, command_id=command_id, caller=who or person())
-        record = Record(command.TOPIC.name, 0, 0, "test", command.encode(), envelope.headers())
+        record = command_record(command, command_id=command_id, caller=who or person())
         await self.artifacts.commands.deliver(record)
         return command_id
 
@@ -163,8 +158,7 @@ class World:
     async def maintain(self, name: str) -> int:
         """Runs the maintenance of the artifacts service once."""
         run: Any = next(run for task, run, _ in self.artifacts.lifecycle._background if task == name)
-        done: int = await run.__self__.once()
-        return done
+        return await run.__self__.once()
 
     async def delete_session(self, session_id: str, company: str = "company-1") -> None:
         """Tell the artifacts service that the session has ended."""

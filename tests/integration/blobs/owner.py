@@ -1,7 +1,7 @@
 """An owner of blobs as small as can be: files with a name and a blob, in a database with the tables of `libs/blobs`.
 
 As a program it lives through one upload after another and kills itself with SIGKILL, each time one step later, until
-a life comes to its end: `python -m tests.support.blob_owner DATABASE OBJECTS`.
+a life comes to its end: `python -m tests.integration.blobs.owner DATABASE OBJECTS`.
 """
 
 import asyncio

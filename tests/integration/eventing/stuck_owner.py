@@ -1,4 +1,4 @@
-"""``python -m tests.support.sample_owner.stuck``: an owner that takes commands and ends none of them."""
+"""``python -m tests.integration.eventing.stuck_owner``: an owner that takes commands and ends none of them."""
 
 import asyncio
 

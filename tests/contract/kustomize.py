@@ -42,8 +42,7 @@ def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:
 def pod(manifest: Manifest) -> Manifest:
     """The pod's specification of a Deployment, a StatefulSet, a Job or a CronJob."""
     job = manifest["spec"].get("jobTemplate", manifest)
-    found: Manifest = job["spec"]["template"]["spec"]
-    return found
+    return job["spec"]["template"]["spec"]
 
 
 def containers_of(manifest: Manifest) -> list[Manifest]:
