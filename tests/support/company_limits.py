@@ -55,7 +55,7 @@ class FakeSharedLimits:
         held[self._gateway_id] = max(0, min(wanted, limit - others))
         return HeldSlots(held[self._gateway_id], others)
 
-    async def renew_places(self, held: dict[str, int]) -> None:
+    async def renew_slots(self, held: dict[str, int]) -> None:
         self._ask()
         for company_id, places in held.items():
             self.state.places[company_id][self._gateway_id] = places

@@ -265,10 +265,10 @@ class SlowRenewal(FakeSharedLimits):
         super().__init__(state)
         self.began, self.go_on = asyncio.Event(), asyncio.Event()
 
-    async def renew_places(self, held: dict[str, int]) -> None:
+    async def renew_slots(self, held: dict[str, int]) -> None:
         self.began.set()
         await self.go_on.wait()
-        await super().renew_places(held)
+        await super().renew_slots(held)
 
 
 async def test_a_renewal_gives_no_places_away_that_are_taken_meanwhile() -> None:
