@@ -169,9 +169,10 @@ class _Request:
     body: bytes | None
 
     def redirected(self, status: int, url: URL) -> _Request:
-        """Returns the request that follows a redirect, by the same rules as browsers.
+        """Returns the request that follows a redirect.
 
-        The caller's headers aren't sent to another host.
+        It's a GET or HEAD request, unless the status is 307 or 308. Another origin only gets the headers that describe
+        the body.
         """
         method, headers, body = self.method, self.headers, self.body
         if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):

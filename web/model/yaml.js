@@ -29,7 +29,7 @@ function scalar(value, indent = "") {
   return PLAIN.test(value) && !RESERVED.test(value) && !/: |:$| $/.test(value) ? value : JSON.stringify(value);
 }
 
-/** Writes text as a block scalar, which keeps its lines readable, if a block scalar can express it. */
+/** Returns whether a block scalar, which keeps lines readable, can express the text. */
 function isBlock(value) {
   return value.includes("\n") && !/^\s|[^\S\n]\n|\n\n$|[^\n\x20-\x7e\u00a0-\uffff]/.test(value);
 }

@@ -9,7 +9,10 @@ from services.ingestion.domain.artifacts import IndexPlace
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """An index that its engine should have. It's ``settled`` if no run is writing to it or has done so recently."""
+    """An index that its engine should have.
+
+    It's ``settled`` if it's live and over a day old, and its knowledge base has no active run.
+    """
 
     id: str
     engine: str

@@ -68,9 +68,10 @@ class SearchDeadline:
 
     @asynccontextmanager
     async def waiting_for(self, part: str) -> AsyncIterator[None]:
-        """Limits the block to the deadline. If the block exceeds it or fails, the error names ``part``.
+        """Limits the block to the deadline. If the block exceeds it, the error names ``part``.
 
-        Raises ``ServiceUnavailable``, or ``ValidationFailed`` if the query can't be embedded.
+        Raises ``ServiceUnavailable``, also if the engine or embedding provider fails, and ``ValidationFailed`` if the
+        query can't be embedded.
         """
         try:
             async with asyncio.timeout_at(self._ends):

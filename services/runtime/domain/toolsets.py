@@ -18,8 +18,8 @@ _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 class Toolset:
     """A version of a company's toolset. Instances are compared by identity.
 
-    `config` contains the fields of the toolset's type (see libs/contracts/api/toolsets.py). `secrets` maps the names of
-    the secrets in its headers to Base64 ciphertexts. Undefined secrets are absent.
+    `config` contains the fields of the toolset's type (see libs/contracts/resources/toolsets.py). `secrets` maps the
+    names of the secrets in its headers to Base64 ciphertexts. Undefined secrets are absent.
     """
 
     company_id: str

@@ -40,8 +40,8 @@ class Webhook:
 
     The key is the one with which the webhook was created or last enabled again, or that key's successor.
 
-    If ``sees_company`` is true, the webhook receives all of the company's events. Otherwise, it doesn't receive those
-    of other users' private sessions. ``failing_since``: when the current failures began, or None if there are none.
+    The webhook receives events of its ``event_types``, but those of other users' private sessions only if
+    ``sees_company`` is true. ``failing_since``: when the current failures began, or None if there are none.
     """
 
     id: str

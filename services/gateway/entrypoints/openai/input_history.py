@@ -18,7 +18,10 @@ from services.gateway.entrypoints.openai.input_items import (
 
 @dataclass(frozen=True, slots=True)
 class InputHistory:
-    """A parsed conversation: the history, the last user message, and then the messages about answered calls."""
+    """A parsed conversation: the history, the last user message, and then the messages about answered calls.
+
+    User messages directly before the last one belong to ``question``, too.
+    """
 
     history: list[HistoryMessage]
     question: str | list[ContentBlock]
