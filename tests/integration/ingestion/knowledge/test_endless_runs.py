@@ -37,7 +37,7 @@ class Broken:
 async def collect(ingestion: Ingestion, file_ids: Sequence[str]) -> None:
     """Puts files into a collection, from which they are parsed ahead."""
     await ingestion.rows(
-        "INSERT INTO collections (id, company_id, name, description, created_by, told, correlation_id)"
+        "INSERT INTO collections (id, company_id, name, description, created_by, published, correlation_id)"
         " VALUES ('c', '', '', '', '', '{}', '')"
     )
     for file_id in file_ids:

@@ -58,7 +58,7 @@ async def add_file(
         if collection is not None:
             await connection.execute(
                 """
-                INSERT INTO collections (id, company_id, name, description, created_by, told, correlation_id)
+                INSERT INTO collections (id, company_id, name, description, created_by, published, correlation_id)
                 VALUES (%s, %s, 'c', '', 'user', '{}', 'c') ON CONFLICT DO NOTHING
                 """,
                 (collection, company),
