@@ -14,6 +14,7 @@ from services.runtime.domain.conversation import ImagePart, UserMessage
 from services.runtime.domain.models import ModelInfo, ModelNotConfigured, ModelRequest, ModelUnknown, VisionNotSupported
 from tests.servers.model_stub import TEXT, ModelStub
 from tests.support.agent_fakes import said
+from tests.support.waiting import WITHIN
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_a_start_imports_no_sdk_that_only_some_turns_need() -> None:
         "import sys, services.runtime.bootstrap;"
         "sys.exit(any(name.startswith(('pydantic_ai', 'openai', 'mcp', 'xlsxwriter')) for name in sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=WITHIN).returncode == 0
 
 
 def test_options_that_a_provider_would_ignore_are_named(providers: ModelProviders) -> None:
