@@ -13,7 +13,7 @@ from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.gateway import Gateway, gateway
 from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel
-from tests.support.waiting import WITHIN
+from tests.support.waiting import WITHIN, until
 
 StartNode = Callable[..., Awaitable[Node]]
 _WAITS_FOR_A_ROW: Final = """
@@ -25,6 +25,16 @@ _WAITS_FOR_A_ROW: Final = """
 async def waits_for_a_row(node: Node) -> bool:
     """Whether somebody waits for a row that another transaction has locked: a session's, whose turn is changed."""
     return bool(await node.rows(_WAITS_FOR_A_ROW))
+
+
+async def running_turn(node: Node, model: ObedientModel, text: str = "work") -> tuple[str, str]:
+    """A session, and a turn in it whose model waits until the gate for this text is opened."""
+    session = await node.create_session()
+    model.shut(text)
+    asked = len(model.asked)
+    turn_id = await node.execute(session, text)
+    await until(lambda: len(model.asked) > asked)
+    return session, turn_id
 
 
 @pytest.fixture

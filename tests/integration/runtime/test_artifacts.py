@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.identifiers import new_id
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
 from services.runtime.domain.conversation import UserMessage
 from services.runtime.domain.tools import Tool
@@ -56,29 +55,6 @@ async def test_a_conversation_about_a_file(start_node, model: ObedientModel, art
     third = await other.execute(session, "And now?")
     await other.ended(third)
     assert "leaves at nine" in next(m.text for m in model.requests[-1].messages if isinstance(m, UserMessage))
-
-
-async def test_foreign_artifacts_are_refused_before_anything_is_stored(
-    start_node, model: ObedientModel, artifacts: FakeArtifacts
-) -> None:
-    node = await start_node()
-    session, elsewhere = await node.create_session(), await node.create_session()
-    theirs = await node.create_session(person("bob"))
-    other = artifacts.put("other.txt", "text", session_id=elsewhere)
-    mine = artifacts.put("mine.txt", "text", session_id=theirs)
-    stranger = person("alice", "company-2")
-    for where, content, caller in (
-        (session, about("Look.", other.artifact_id), person()),
-        (session, about("Look.", new_id()), person()),
-        (session, [{"type": "image", "url": artifacts.url(other)}], person()),
-        (theirs, about("Look.", mine.artifact_id), person("bob")),
-        (session, about("Look.", other.artifact_id), stranger),
-    ):
-        command = await node.execute(where, content, caller)
-        name, payload = await node.outcome(command)
-        assert (name, payload["error"]["type"]) == ("execute_turn.rejected", "not_found_error")
-    assert await messages(node, session) == []
-    assert model.requests == []
 
 
 async def test_a_file_made_before_a_crash_is_not_made_again(

@@ -47,6 +47,13 @@ def texts(model: ObedientModel) -> list[str]:
     return [m.text for m in model.requests[-1].messages if isinstance(m, UserMessage | AssistantMessage)]
 
 
+async def refusal(node: Node, session: str, begins: SessionBeginning, caller: Any = None, **request: Any) -> Any:
+    """The error of a first turn."""
+    name, payload = await node.outcome(await node.deliver(first(session, "hello", begins, **request), caller))
+    assert name == "execute_turn.rejected"
+    return payload["error"]
+
+
 async def about(node: Node, session: str) -> list[dict[str, Any]]:
     """The payloads of the session's own events."""
     rows = await node.rows("SELECT payload FROM outbox WHERE subject = %s ORDER BY sequence", session)
@@ -108,8 +115,7 @@ async def test_first_turns_at_once_begin_one_session(start_node: StartNode) -> N
 async def test_a_first_turn_that_is_refused_leaves_no_session(node: Node) -> None:
     session = new_id()
     begins = beginning(agent_config={**AGENT, "llm_config": {"model": "plain:model"}})
-    refused = await node.deliver(first(session, "hello", begins, options=TurnOptions(stop=["x"])))
-    assert (await node.outcome(refused))[0] == "execute_turn.rejected"
+    await refusal(node, session, begins, options=TurnOptions(stop=["x"]))
     assert await node.rows("SELECT id FROM sessions WHERE id = %s", session) == []
     assert await about(node, session) == []
 
@@ -117,24 +123,17 @@ async def test_a_first_turn_that_is_refused_leaves_no_session(node: Node) -> Non
 async def test_nobody_else_gets_into_a_session_that_is_there(node: Node) -> None:
     session = await node.create_session(person("alice"))
     for stranger in (person("bob"), person("alice", "company-2")):
-        refused = await node.deliver(first(session, "hello", beginning()), stranger)
-        assert (await node.outcome(refused))[1]["error"]["type"] == "not_found_error"
-
-
-async def test_a_deleted_session_does_not_begin_again(node: Node) -> None:
-    session = new_id()
-    await node.ended(await node.deliver(first(session, "hello", beginning())))
+        assert (await refusal(node, session, beginning(), stranger))["type"] == "not_found_error"
     await node.outcome(await node.delete(session))
-    refused = await node.deliver(first(session, "hello", beginning()))
-    assert (await node.outcome(refused))[1]["error"]["type"] == "not_found_error"
+    assert (await refusal(node, session, beginning()))["type"] == "not_found_error", "nor does it begin again"
 
 
 async def test_results_need_a_call(node: Node) -> None:
     command = CreateSession(session_id=new_id(), agent_config=AGENT, config_hash="hash", messages=[RESULT])
     created = await node.deliver(command)
     assert (await node.outcome(created))[1]["error"]["details"][0]["type"] == "unknown_call"
-    turn = await node.deliver(first(new_id(), "hello", beginning(), client_calls=ClientCalls(answered=[RESULT])))
-    assert (await node.outcome(turn))[1]["error"]["details"][0]["loc"] == ["messages", 0, "tool_call_id"]
+    refused = await refusal(node, new_id(), beginning(), client_calls=ClientCalls(answered=[RESULT]))
+    assert refused["details"][0]["loc"] == ["messages", 0, "tool_call_id"]
 
 
 async def test_a_turn_ends_with_the_calls_of_its_caller_and_the_next_goes_on(node: Node, model: ObedientModel) -> None:

@@ -22,7 +22,7 @@ from libs.contracts.timestamps import format_time
 from services.runtime.administration import PriceAdministration
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, Usage
 from tests.integration.runtime.conftest import StartNode
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, gateway
 from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.usage import NOTHING
 
@@ -85,19 +85,18 @@ async def test_a_cost_is_counted_to_the_last_digit(node: Node) -> None:
     assert await state(node, budget_id, "used_tokens") == 75
 
 
-@pytest.mark.parametrize(
-    ("of", "refused"),
-    [
+async def test_a_budget_holds_for_its_company_user_or_key(node: Node) -> None:
+    expected: list[tuple[dict[str, str], set[str]]] = [
         ({}, {"alice", "bob"}),
         ({"user_id": "bob"}, {"bob"}),
         ({"key_id": "key of alice"}, {"alice"}),
         ({"user_id": "carol"}, set()),
-    ],
-)
-async def test_a_budget_holds_for_its_company_user_or_key(node: Node, of: dict[str, str], refused: set[str]) -> None:
-    await budget(node, tokens=10, used=10, **of)
-    outcomes = {user: (await turn(node, person(user)))[0] for user in ("alice", "bob")}
-    assert {user for user, name in outcomes.items() if name == "execute_turn.rejected"} == refused
+    ]
+    for number, (of, refused) in enumerate(expected):
+        people = {user: person(user, f"company of case {number}") for user in ("alice", "bob")}
+        await budget(node, tokens=10, used=10, caller=people["alice"], **of)
+        outcomes = {user: (await turn(node, caller))[0] for user, caller in people.items()}
+        assert {user for user, name in outcomes.items() if name == "execute_turn.rejected"} == refused
     assert (await turn(node, person("alice", "company-2")))[0] == "turn.completed"
 
 
@@ -190,9 +189,8 @@ async def test_a_budget_is_made_changed_and_deleted(public: Gateway) -> None:
     assert [reply.status_code for reply in missing] == [404] * 3
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+async def test_what_is_no_budget_and_changes_that_make_no_sense_are_refused() -> None:
+    bodies: list[dict[str, Any]] = [
         {"period": "month"},
         {"period": "month", "cost": "1", "tokens": 5},
         {"period": "week", "cost": "1"},
@@ -206,18 +204,13 @@ async def test_a_budget_is_made_changed_and_deleted(public: Gateway) -> None:
         {**MONTH, "user_id": new_id()},
         {**MONTH, "key_id": "no id"},
         {**MONTH, "limit": 3},
-    ],
-)
-async def test_what_is_no_budget_is_refused(public: Gateway, body: dict[str, Any]) -> None:
-    reply = await public.client.post("/budgets/", json=body)
-    assert reply.status_code == 422, reply.text
-    assert public.bus.sent == []
-
-
-@pytest.mark.parametrize("change", [{}, {"cost": "1", "tokens": 1}, {"cost": None}, {"period": "day"}])
-async def test_changes_that_make_no_sense_are_refused(public: Gateway, change: dict[str, Any]) -> None:
-    reply = await public.client.patch(f"/budgets/{new_id()}/", json=change)
-    assert reply.status_code == 422, reply.text
+    ]
+    async with gateway() as public:
+        for body in bodies:
+            assert (await public.client.post("/budgets/", json=body)).status_code == 422, body
+        for change in ({}, {"cost": "1", "tokens": 1}, {"cost": None}, {"period": "day"}):
+            assert (await public.client.patch(f"/budgets/{new_id()}/", json=change)).status_code == 422, change
+        assert public.bus.sent == []
 
 
 async def test_a_month_begins_with_what_it_has_taken(public: Gateway) -> None:
@@ -237,19 +230,16 @@ async def test_a_total_begins_with_nothing(public: Gateway) -> None:
     assert public.usage.asked == []
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-async def test_a_turn_beyond_a_budget_is_told_which_one_and_when_to_come_back(
-    node: Node, public: Gateway, accept: str
-) -> None:
+async def test_a_turn_beyond_a_budget_is_told_which_one_and_when_to_come_back(node: Node, public: Gateway) -> None:
     budget_id = await budget(node, tokens=10, used=10)
-    session = await node.create_session(ADA)
-    path = f"/runtime/{session}/execute/"
-    reply = await public.client.post(path, json={"content": "hello"}, headers={"accept": accept})
-    assert reply.status_code == 429, reply.text
-    found = reply.json()["error"]
-    [detail] = found["details"]
-    assert (found["type"], detail["budget"]["budget_id"]) == ("budget_exceeded", budget_id)
-    assert 0 < int(reply.headers["retry-after"]) <= 31 * 86_400
+    path = f"/runtime/{await node.create_session(ADA)}/execute/"
+    for accept in ("application/json", "text/event-stream"):
+        reply = await public.client.post(path, json={"content": "hello"}, headers={"accept": accept})
+        assert reply.status_code == 429, reply.text
+        found = reply.json()["error"]
+        [detail] = found["details"]
+        assert (found["type"], detail["budget"]["budget_id"]) == ("budget_exceeded", budget_id)
+        assert 0 < int(reply.headers["retry-after"]) <= 31 * 86_400
 
 
 def _calls(tool: str) -> ModelAnswer:

@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.resources.sessions import CreateSession
-from tests.integration.runtime.conftest import waits_for_a_row
+from tests.integration.runtime.conftest import running_turn, waits_for_a_row
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.held_commits import commits_held
 from tests.support.runtime_nodes import Node, ObedientModel, person
@@ -39,9 +39,7 @@ async def test_cancelling_a_queued_turn_ends_it_at_once(node: Node, model: Obedi
 
 async def test_a_turn_of_another_worker_is_stopped_too(node: Node, start_node, model: ObedientModel) -> None:
     other = await start_node()
-    session = await node.create_session()
-    model.shut("stuck")
-    turn_id = await node.execute(session, "stuck")
+    session, turn_id = await running_turn(node, model)
     await other.cancel(session, turn_id)
     await until(lambda: turn_id not in node.worker.engine.held)
     await until(lambda: _released(node, turn_id))
@@ -58,15 +56,6 @@ async def test_ended_turns_cannot_be_cancelled(node: Node) -> None:
     name, payload = await node.outcome(await node.cancel(session, turn_id))
     assert (name, payload["error"]["type"]) == ("cancel_turn.rejected", "conflict_error")
     assert (await node.names(turn_id))[-1] == "turn.completed"
-
-
-async def running_turn(node: Node, model: ObedientModel, text: str) -> tuple[str, str]:
-    """A turn that completes when the model may answer, and its session."""
-    session = await node.create_session()
-    model.shut(text)
-    turn_id = await node.execute(session, text)
-    await until(lambda: text in model.asked)
-    return session, turn_id
 
 
 async def winner(node: Node, session: str, turn_id: str, cancel: str) -> str:
@@ -87,7 +76,7 @@ async def test_a_turn_that_completes_before_it_is_cancelled_is_completed(
     node: Node, start_node, model: ObedientModel
 ) -> None:
     other = await start_node()
-    session, turn_id = await running_turn(node, model, "work")
+    session, turn_id = await running_turn(node, model)
     async with commits_held(node.database.url, "turns", "UPDATE", "NEW.status = 'completed'") as held:
         model.open("work")
         await held.reached()
@@ -100,7 +89,7 @@ async def test_the_next_turn_begins_at_once_when_a_cancellation_comes_before_the
     start_node, model: ObedientModel
 ) -> None:
     node, other = await start_node(reconciling=False), await start_node(reconciling=False)
-    session, turn_id = await running_turn(node, model, "work")
+    session, turn_id = await running_turn(node, model)
     behind = await node.execute(session, "next")
     async with commits_held(node.database.url, "turns", "UPDATE", "NEW.status = 'cancelled'") as held:
         cancelling = asyncio.create_task(other.cancel(session, turn_id))
@@ -123,19 +112,18 @@ async def test_deleting_a_quiet_session_removes_everything_at_once(node: Node) -
     for table in ("sessions WHERE id", "turns WHERE session_id", "messages WHERE session_id"):
         assert await node.rows(f"SELECT 1 FROM {table} = %s", session) == []
     assert await node.reads.session(session, person()) is None
-    _, payload = await node.outcome(await node.delete(session))
-    assert payload["error"]["type"] == "not_found_error"
-    _, payload = await node.outcome(await node.execute(session, "late"))
-    assert payload["error"]["type"] == "not_found_error"
-
-
-async def test_a_deleted_session_is_not_created_again(node: Node) -> None:
-    session = await node.create_session()
-    await node.delete(session)
-    config = {"agent_type": "llm_agent"}
-    command = await node.deliver(CreateSession(session_id=session, agent_config=config, config_hash="h"))
-    assert (await node.outcome(command))[0] == "create_session.rejected"
+    assert await error_type(node, await node.delete(session)) == "not_found_error"
+    assert await error_type(node, await node.execute(session, "late")) == "not_found_error"
+    again = CreateSession(session_id=session, agent_config={"agent_type": "llm_agent"}, config_hash="h")
+    assert (await node.outcome(await node.deliver(again)))[0] == "create_session.rejected"
     assert await node.reads.session(session, person()) is None
+    await node.execute(session, "hello", command_id=turn_id)
+    assert await node.names(turn_id) == ["turn.started", "turn.completed"], "its turn repeats its outcome"
+    assert await node.turn(turn_id) == {}
+
+
+async def error_type(node: Node, command: str) -> str:
+    return str((await node.outcome(command))[1]["error"]["type"])
 
 
 @pytest.mark.rule(14)
@@ -151,10 +139,8 @@ async def test_deleting_waits_for_the_running_execution(node: Node, start_node, 
     seen = await node.reads.session(session, person())
     assert seen is not None
     assert seen.status == "deleting"
-    _, payload = await node.outcome(await node.execute(session, "more"))
-    assert payload["error"]["type"] == "conflict_error"
-    _, payload = await node.outcome(await node.delete(session))
-    assert payload["error"]["type"] == "not_found_error"
+    assert await error_type(node, await node.execute(session, "more")) == "conflict_error"
+    assert await error_type(node, await node.delete(session)) == "not_found_error"
     await node.worker.reconciler.reconcile()
     assert await node.names(command) == []
     await worker.worker.reconciler.reconcile()
@@ -178,16 +164,6 @@ async def test_nothing_is_written_after_a_deletion(node: Node, model: ObedientMo
     assert (await node.names(turn_id))[-1] == "turn.cancelled"
 
 
-async def test_a_turn_of_a_deleted_session_repeats_its_outcome(node: Node) -> None:
-    session = await node.create_session()
-    turn_id = await node.execute(session, "hello")
-    await node.ended(turn_id)
-    await node.delete(session)
-    await node.execute(session, "hello", command_id=turn_id)
-    assert await node.names(turn_id) == ["turn.started", "turn.completed"]
-    assert await node.turn(turn_id) == {}
-
-
 async def test_deleting_against_executing_leaves_nothing_behind(node: Node, start_node) -> None:
     other = await start_node()
     for _ in range(15):
@@ -196,30 +172,25 @@ async def test_deleting_against_executing_leaves_nothing_behind(node: Node, star
             node.execute(session, "a"), other.execute(session, "b"), node.delete(session)
         )
         assert (await node.outcome(command))[0] == "session.deleted"
-        for turn_id in turns:
-            assert (await node.outcome(turn_id))[0] in (
-                "turn.completed",
-                "turn.cancelled",
-                "execute_turn.rejected",
-            )
+        outcomes = {(await node.outcome(turn_id))[0] for turn_id in turns}
+        assert outcomes <= {"turn.completed", "turn.cancelled", "execute_turn.rejected"}
         assert await node.rows("SELECT 1 FROM turns WHERE session_id = %s", session) == []
     assert await node.rows("SELECT 1 FROM messages") == []
 
 
-@pytest.mark.parametrize("bad", [new_id(), "no id", "nul\x00"])
-async def test_ids_from_nowhere_are_unknown(node: Node, bad: str) -> None:
+async def test_ids_from_nowhere_are_unknown(node: Node) -> None:
     session = await node.create_session()
-    for command in (node.cancel(session, bad), node.cancel(bad, new_id()), node.delete(bad)):
-        _, payload = await node.outcome(await command)
-        assert payload["error"]["type"] == "not_found_error"
+    for bad in (new_id(), "no id", "nul\x00"):
+        for command in (node.cancel(session, bad), node.cancel(bad, new_id()), node.delete(bad)):
+            assert await error_type(node, await command) == "not_found_error"
 
 
 async def test_every_event_of_a_session_names_its_owner(node: Node, model: ObedientModel) -> None:
-    """Also when somebody else of the company acts, and when another statement than the admission claims the turn."""
+    """Also when one who writes in the company acts, and when another statement than the admission claims the turn."""
     session = await node.create_session()
     manager = person("manager", "company-1", "company:write")
     model.shut("stuck")
-    first, second = await node.execute(session, "stuck", manager), await node.execute(session, "next")
+    first, second = [await node.execute(session, text, manager) for text in ("stuck", "next")]
     await node.outcome(await node.cancel(session, first, manager))
     await node.ended(second)
     refused = await node.execute(new_id(), "nobody's", manager)

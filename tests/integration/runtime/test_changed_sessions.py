@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.sessions import NO_AGENT, AddMessages, CreateSession, SessionBeginning, UpdateSession
+from libs.contracts.resources.sessions import (
+    NO_AGENT,
+    AddMessages,
+    CreateSession,
+    Session,
+    SessionBeginning,
+    UpdateSession,
+)
 from libs.contracts.resources.turns import SESSION_MOVED_ON, ExecuteTurn, TurnRequest
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from tests.integration.runtime.conftest import StartNode
@@ -34,23 +41,26 @@ def kind_of(refused: tuple[str, dict[str, Any]]) -> tuple[str, str]:
     return refused[0], refused[1]["error"]["type"]
 
 
+async def shown(node: Node, session: str) -> Session:
+    found = await node.reads.session(session, person())
+    assert found is not None
+    return found
+
+
 async def test_metadata_is_replaced_as_a_whole(node: Node) -> None:
     session = await without_agent(node, metadata={"ticket": "1", "kept": "no"})
-    assert (await change(node, session, metadata={"ticket": "2"}))[0] == "session.updated"
-    found = await node.reads.session(session, person())
-    assert found is not None
-    assert found.metadata == {"ticket": "2"}
-    assert (await change(node, session, metadata={}))[0] == "session.updated"
-    found = await node.reads.session(session, person())
-    assert found is not None
-    assert not found.metadata
+    for metadata in ({"ticket": "2"}, {}):
+        assert (await change(node, session, metadata=metadata))[0] == "session.updated"
+        assert ((await shown(node, session)).metadata or {}) == metadata
+    events = await node.rows("SELECT type, sequence FROM outbox WHERE subject = %s ORDER BY sequence", session)
+    names = ["session.created.v1", "session.updated.v1", "session.updated.v1"]
+    assert events == [(f"aes.runtime.{name}", number) for number, name in enumerate(names, 1)]
 
 
 async def test_a_session_without_metadata_shows_none(node: Node) -> None:
     session = await node.create_session()
     assert await node.rows("SELECT metadata FROM sessions WHERE id = %s", session) == [(None,)]
-    found = await node.reads.session(session, person())
-    assert found is not None
+    found = await shown(node, session)
     assert found.metadata is None
     assert "metadata" not in found.model_dump()
 
@@ -59,17 +69,14 @@ async def test_the_first_agent_that_is_set_stays(node: Node, model: ObedientMode
     session = await without_agent(node)
     agent = SessionBeginning(agent_config=OTHER, config_hash="other", agent_id="agent-1")
     assert (await change(node, session, agent=agent))[0] == "session.updated"
-    found = await node.reads.session(session, person())
-    assert found is not None
+    found = await shown(node, session)
     assert (found.agent_id, found.config_hash, found.agent_config["name"]) == ("agent-1", "other", "Other")
     assert kind_of(await change(node, session, agent=beginning())) == ("update_session.rejected", "conflict_error")
     await node.ended(await node.execute(session, "hello"))
     assert model.requests[-1].system == "Be brief."
-
-
-async def test_a_session_with_a_turn_gets_no_agent(node: Node) -> None:
     session = await without_agent(node)
     await node.ended(await node.execute(session, "hello"))
+    # With a turn it gets no agent.
     assert kind_of(await change(node, session, agent=beginning())) == ("update_session.rejected", "conflict_error")
 
 
@@ -81,14 +88,11 @@ async def test_messages_between_turns_are_what_the_next_turn_is_given(
     await node.ended(await node.execute(session, "one"))
     name, updated = await add(node, session, said("user", "two"), CALLED, RESULT)
     assert name == "session.updated"
-    shown = await node.reads.messages(session, person(), limit=9, offset=2)
-    assert shown is not None
-    assert [each.model_dump() for each in shown.messages] == updated["messages"]
-    assert [(each.role, each.content) for each in shown.messages] == [
-        ("user", "two"),
-        ("assistant", ""),
-        ("tool", "noon"),
-    ]
+    page = await node.reads.messages(session, person(), limit=9, offset=2)
+    assert page is not None
+    assert [each.model_dump() for each in page.messages] == updated["messages"]
+    said_now = [(each.role, each.content) for each in page.messages]
+    assert said_now == [("user", "two"), ("assistant", ""), ("tool", "noon")]
     for process in (node, other):
         await process.ended(await process.execute(session, "go on"))
         kinds = [type(message) for message in model.requests[-1].messages]
@@ -131,17 +135,15 @@ async def test_a_fork_has_messages_that_were_added(node: Node, model: ObedientMo
 
 async def test_a_turn_is_refused_unless_it_gets_its_place(node: Node) -> None:
     session = await node.create_session()
-    first = await node.deliver(ExecuteTurn(session_id=session, content="one", request=TurnRequest(position=0)))
-    assert (await node.ended(first))[0]["status"] == "completed"
-    late = await node.outcome(
-        await node.deliver(ExecuteTurn(session_id=session, content="other", request=TurnRequest(position=0)))
-    )
-    assert kind_of(late) == ("execute_turn.rejected", "conflict_error")
-    assert late[1]["error"]["details"][0]["type"] == SESSION_MOVED_ON
+
+    async def at(position: int) -> str:
+        request = TurnRequest(position=position)
+        return await node.deliver(ExecuteTurn(session_id=session, content="hello", request=request))
+
+    assert (await node.ended(await at(0)))[0]["status"] == "completed"
+    late = await node.outcome(await at(0))
     await add(node, session, said("user", "two"))
-    moved = await node.outcome(
-        await node.deliver(ExecuteTurn(session_id=session, content="other", request=TurnRequest(position=1)))
-    )
-    assert moved[1]["error"]["details"][0]["type"] == SESSION_MOVED_ON
-    second = await node.deliver(ExecuteTurn(session_id=session, content="three", request=TurnRequest(position=2)))
-    assert (await node.ended(second))[0]["position"] == 2
+    for moved in (late, await node.outcome(await at(1))):
+        assert kind_of(moved) == ("execute_turn.rejected", "conflict_error")
+        assert moved[1]["error"]["details"][0]["type"] == SESSION_MOVED_ON
+    assert (await node.ended(await at(2)))[0]["position"] == 2

@@ -6,14 +6,14 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.turns import OrphanedTurn
+from tests.integration.runtime.conftest import running_turn
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import until
 
 
 async def test_a_claim_whose_commit_got_no_answer_is_reclaimed(node: Node, model: ObedientModel) -> None:
     """The database gave this worker a turn, the answer was lost on the way."""
-    session = await node.create_session()
-    turn_id = new_id()
+    session, turn_id = await node.create_session(), new_id()
     start, node.worker.engine.start = node.worker.engine.start, lambda *_: None  # type: ignore[method-assign]
     await node.execute(session, "lost", command_id=turn_id)
     node.worker.engine.start = start  # type: ignore[method-assign]
@@ -40,9 +40,7 @@ async def test_claiming_is_a_race_with_one_winner(start_node, model: ObedientMod
 async def test_two_workers_cannot_both_take_a_dead_workers_turn(start_node, model: ObedientModel) -> None:
     dead = await start_node()
     first, second = [await start_node(reconciling=False) for _ in range(2)]
-    session = await dead.create_session()
-    model.shut("work")
-    turn_id = await dead.execute(session, "work")
+    _, turn_id = await running_turn(dead, model)
     await dead.crash()
     orphans: tuple[OrphanedTurn, ...] = await until(lambda: _orphans(first))
     taken = await asyncio.gather(*[node.worker.reconciler._reclaimer.reclaim(orphans, 3) for node in (first, second)])
@@ -55,11 +53,8 @@ async def _orphans(node: Node) -> tuple[OrphanedTurn, ...]:
 
 
 async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_node, model: ObedientModel) -> None:
-    slow = await start_node(reconciling=False)
-    other = await start_node(reconciling=False)
-    session = await slow.create_session()
-    model.shut("work")
-    turn_id = await slow.execute(session, "work")
+    slow, other = await start_node(reconciling=False), await start_node(reconciling=False)
+    _, turn_id = await running_turn(slow, model)
     slow.database.held = asyncio.Event()
     await slow.outlive_lease()
     orphans = await until(lambda: _orphans(other))
@@ -76,9 +71,7 @@ async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_no
 async def test_after_the_databases_own_start_nobody_is_taken_for_dead(start_node, model: ObedientModel) -> None:
     """With a lease longer than the database's age, an expired lease proves nothing yet."""
     node = await start_node()
-    session = await node.create_session()
-    model.shut("work")
-    await node.execute(session, "work")
+    await running_turn(node, model)
     cautious = await start_node(reconciling=False, lease_seconds=10_000_000.0)
     await node.crash()
     other = await start_node(reconciling=False)

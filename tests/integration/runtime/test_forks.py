@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.models import ModelFailed
 from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.runtime_nodes import Node, ObedientModel, person
+
+
+def exchanges(*questions: str) -> list[tuple[str, str]]:
+    return [entry for text in questions for entry in (("user", text), ("assistant", f"re: {text}"))]
 
 
 async def talk(node: Node, session: str, *questions: str) -> list[str]:
@@ -29,20 +31,17 @@ async def test_a_fork_begins_with_the_history_and_goes_on_by_itself(node: Node, 
     name, created = await node.outcome(fork)
     assert (name, created["session_id"], created["forked_from"]) == ("session.created", fork, source)
     assert (created["config_hash"], created["owner_id"]) == ("hash", "alice")
-    copied = [("user", "one"), ("assistant", "re: one"), ("user", "two"), ("assistant", "re: two")]
-    assert await node.history(fork) == copied
+    assert await node.history(fork) == exchanges("one", "two")
     [next_turn] = await talk(node, fork, "other")
     assert seen(model) == ["one", "re: one", "two", "re: two", "other"]
     assert model.requests[-1].system == "Be kind."
     assert (await node.turn(next_turn))["position"] == 2
-    assert await node.history(fork) == [*copied, ("user", "other"), ("assistant", "re: other")]
+    assert await node.history(fork) == exchanges("one", "two", "other")
     assert len(await node.history(source)) == 6
-    session = await node.reads.session(fork, person())
+    session, original = [await node.reads.session(each, person()) for each in (fork, source)]
     assert session is not None
-    assert session.forked_from == source
-    original = await node.reads.session(source, person())
     assert original is not None
-    assert original.forked_from is None
+    assert (session.forked_from, original.forked_from) == (source, None)
     assert session.agent_config == original.agent_config
 
 
@@ -62,8 +61,7 @@ async def test_a_fork_has_the_history_before_a_turn(node: Node, model: ObedientM
     source = await node.create_session()
     model.scripts["bad"] = [ModelFailed("no")]
     first, failed, last = await talk(node, source, "one", "bad", "two")
-    one = [("user", "one"), ("assistant", "re: one")]
-    for turn, expected in ((first, []), (failed, one), (last, one)):
+    for turn, expected in ((first, []), (failed, exchanges("one")), (last, exchanges("one"))):
         fork = await node.fork(source, before=turn)
         assert await node.history(fork) == expected
     await talk(node, fork, "two")
@@ -95,8 +93,7 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
     last, queued = await node.execute(source, "last"), await node.execute(source, "queued")
     fork = await node.fork(source)
     assert (await node.outcome(fork))[0] == "session.created"
-    expected = [("user", "one"), ("assistant", "re: one"), ("user", "two"), ("assistant", "re: two")]
-    assert await node.history(fork) == expected
+    assert await node.history(fork) == exchanges("one", "two")
     [next_turn] = await talk(node, fork, "more")
     assert (await node.turn(next_turn))["position"] == 2
     for turn in (last, queued):
@@ -104,14 +101,12 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
         assert (name, refused["error"]["type"]) == ("fork_session.rejected", "conflict_error")
     assert (await node.outcome(await node.fork(source, before=last)))[0] == "session.created"
     name, refused = await node.outcome(await node.fork(source, before=queued))
-    assert (name, refused["error"]["message"]) == (
-        "fork_session.rejected",
-        "An earlier turn hasn't ended. Wait for it, or cancel it.",
-    )
+    assert name == "fork_session.rejected"
+    assert refused["error"]["message"] == "An earlier turn hasn't ended. Wait for it, or cancel it."
     model.open("last")
     await node.ended(last, queued)
     whole = await node.fork(source, before=queued)
-    assert await node.history(whole) == [*expected, ("user", "last"), ("assistant", "re: last")]
+    assert await node.history(whole) == exchanges("one", "two", "last")
 
 
 async def test_an_empty_session_can_be_forked(node: Node) -> None:
@@ -127,7 +122,7 @@ async def test_a_redelivered_command_forks_once(start_node, node: Node) -> None:
     fork = await node.fork(source)
     await talk(node, source, "two")
     await (await start_node()).fork(source, command_id=fork)
-    assert await node.history(fork) == [("user", "one"), ("assistant", "re: one")]
+    assert await node.history(fork) == exchanges("one")
     assert await node.names(fork) == ["session.created"]
     await node.delete(fork)
     assert await node.reads.session(fork, person()) is None
@@ -141,7 +136,7 @@ async def test_a_fork_of_a_fork_takes_the_turns_of_the_first_session(node: Node,
     fork = await node.fork(source)
     await talk(node, fork, "three")
     again = await node.fork(fork, first)
-    assert await node.history(again) == [("user", "one"), ("assistant", "re: one")]
+    assert await node.history(again) == exchanges("one")
     whole = await node.fork(fork)
     await node.delete(fork)
     await node.delete(source)
@@ -160,12 +155,12 @@ async def test_who_reads_the_company_forks_into_a_session_of_his_own(node: Node)
     assert await node.reads.session(fork, person("alice")) is None
 
 
-@pytest.mark.parametrize("turn", ["nonsense", None])
-async def test_unknown_turns_and_sessions_are_not_found(node: Node, turn: str | None) -> None:
+async def test_unknown_turns_and_sessions_are_not_found(node: Node) -> None:
     source, elsewhere = await node.create_session(), await node.create_session()
     [foreign] = await talk(node, elsewhere, "one")
-    for command in (await node.fork(source, turn or new_id()), await node.fork(source, foreign)):
-        assert (await node.outcome(command))[1]["error"]["message"] == "There is no such turn."
+    for turn in ("nonsense", new_id(), foreign):
+        refused = await node.outcome(await node.fork(source, turn))
+        assert refused[1]["error"]["message"] == "There is no such turn."
     assert (await node.outcome(await node.fork(new_id())))[1]["error"]["message"] == "There is no such session."
     await node.delete(source)
     assert (await node.outcome(await node.fork(source)))[1]["error"]["type"] == "not_found_error"

@@ -16,22 +16,22 @@ from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from services.runtime.domain.waits import NewWait
 from services.runtime.domain.waits.kinds import KINDS
+from tests.integration.runtime.conftest import StartNode, running_turn
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.runtime_turns import claimed_turn
 from tests.support.waiting import until
 
 
-def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
-    outcomes = PostgresTurnOutcomes(
-        node.outbox, NoPrices(), worker_id=node.worker.id, turn_deadline=60.0, action_ttl=60.0
-    )
-    return PostgresSteps(node.outbox), outcomes
+async def record(node: Node, *steps: StepRecord) -> list[bool]:
+    return await PostgresSteps(node.outbox).record_steps(steps)
 
 
-async def running_turn(node: Node, model: ObedientModel) -> ClaimedTurn:
-    session = await node.create_session()
-    model.shut("work")
-    turn_id = await node.execute(session, "work")
+def ends(node: Node) -> PostgresTurnOutcomes:
+    return PostgresTurnOutcomes(node.outbox, NoPrices(), worker_id=node.worker.id, turn_deadline=60.0, action_ttl=60.0)
+
+
+async def claimed(node: Node, model: ObedientModel) -> ClaimedTurn:
+    session, turn_id = await running_turn(node, model)
     await until(lambda: turn_id in node.worker.engine.held)
     return claimed_turn(id=turn_id, session_id=session)
 
@@ -44,49 +44,49 @@ async def recorded(node: Node, turn: ClaimedTurn) -> int:
     return len(await node.rows("SELECT 1 FROM steps WHERE turn_id = %s", turn.id))
 
 
-async def test_a_step_of_a_cancelled_turn_is_not_recorded(start_node, model: ObedientModel) -> None:
-    node = await start_node(reconciling=False)
-    turn = await running_turn(node, model)
-    steps, _ = parts(node)
+@pytest.fixture
+async def alone(start_node: StartNode) -> Node:
+    """A node that doesn't reconcile."""
+    return await start_node(reconciling=False)
+
+
+async def test_a_step_of_a_cancelled_turn_is_not_recorded(alone: Node, model: ObedientModel) -> None:
+    node, turn = alone, await claimed(alone, model)
     await node.cancel(turn.session_id, turn.id)
-    assert await steps.record_steps([step(turn)]) == [False]
+    assert await record(node, step(turn)) == [False]
     assert await recorded(node, turn) == 0
 
 
 async def test_a_step_that_was_recorded_before_the_answer_was_lost_stays_one(node: Node, model: ObedientModel) -> None:
-    turn = await running_turn(node, model)
-    steps, _ = parts(node)
-    assert await steps.record_steps([step(turn)]) == [True]
-    assert await steps.record_steps([step(turn)]) == [True]
+    turn = await claimed(node, model)
+    assert await record(node, step(turn)) == [True]
+    assert await record(node, step(turn)) == [True]
     assert await recorded(node, turn) == 1
 
 
 async def test_steps_of_several_turns_share_a_transaction_and_only_the_stale_one_fails(
     node: Node, model: ObedientModel
 ) -> None:
-    stale, good = await running_turn(node, model), await running_turn(node, model)
-    steps, _ = parts(node)
+    stale, good = await claimed(node, model), await claimed(node, model)
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", stale.id)
-    assert await steps.record_steps([step(stale), step(good, 1), step(good, 2)]) == [False, True, True]
+    assert await record(node, step(stale), step(good, 1), step(good, 2)) == [False, True, True]
     assert (await recorded(node, stale), await recorded(node, good)) == (0, 2)
 
 
-async def test_a_turn_is_ended_once(start_node, model: ObedientModel) -> None:
-    node = await start_node(reconciling=False)
-    turn = await running_turn(node, model)
-    _, outcomes = parts(node)
+async def test_a_turn_is_ended_once(alone: Node, model: ObedientModel) -> None:
+    node, turn = alone, await claimed(alone, model)
     outcome = failed(turn, TimedOut("late"))
-    first, second = [await outcomes.commit([outcome], claim_in=[]) for _ in range(2)]
+    first, second = [await ends(node).commit([outcome], claim_in=[]) for _ in range(2)]
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.failed"]
 
 
 async def test_an_end_whose_batch_fails_in_another_part_counts(
-    start_node, model: ObedientModel, monkeypatch: pytest.MonkeyPatch
+    alone: Node, model: ObedientModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = await start_node(reconciling=False)
-    ended, other = await running_turn(node, model), await running_turn(node, model)
-    _, outcomes = parts(node)
+    node = alone
+    ended, other = await claimed(node, model), await claimed(node, model)
+    outcomes = ends(node)
     # Only completed turns end in a statement of their own; what their events say does not matter to it.
     batch = [failed(turn, TimedOut("late")) for turn in (ended, other)]
     batch[0] = replace(batch[0], kind=OutcomeKind.COMPLETED, sequence=1)
@@ -109,12 +109,10 @@ def waiting(turn: ClaimedTurn) -> TurnOutcome:
     return TurnOutcome(turn, OutcomeKind.WAITING, waits=tuple(waits))
 
 
-async def test_a_wait_is_committed_once(start_node, model: ObedientModel) -> None:
-    node = await start_node(reconciling=False)
-    turn = await running_turn(node, model)
-    _, outcomes = parts(node)
+async def test_a_wait_is_committed_once(alone: Node, model: ObedientModel) -> None:
+    node, turn = alone, await claimed(alone, model)
     outcome = waiting(turn)
-    first, second = [await outcomes.commit([outcome], claim_in=[turn.session_id]) for _ in range(2)]
+    first, second = [await ends(node).commit([outcome], claim_in=[turn.session_id]) for _ in range(2)]
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.action_required", "turn.action_required"]
     shown = [payload["action"]["action_id"] for _, payload in (await node.events(turn.id))[1:]]
@@ -122,13 +120,12 @@ async def test_a_wait_is_committed_once(start_node, model: ObedientModel) -> Non
     assert (await node.turn(turn.id))["event_sequence"] == 3
 
 
-async def test_a_stale_wait_opens_nothing_and_those_beside_it_are_committed(start_node, model: ObedientModel) -> None:
-    node = await start_node(reconciling=False)
-    stale, good, ended = [await running_turn(node, model) for _ in range(3)]
-    _, outcomes = parts(node)
+async def test_a_stale_wait_opens_nothing_and_those_beside_it_are_committed(alone: Node, model: ObedientModel) -> None:
+    node = alone
+    stale, good, ended = [await claimed(node, model) for _ in range(3)]
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", stale.id)
     batch = [waiting(stale), failed(ended, TimedOut("late")), waiting(good)]
-    results = await outcomes.commit(batch, claim_in=[stale.session_id])
+    results = await ends(node).commit(batch, claim_in=[stale.session_id])
     assert [result.applied for result in results] == [False, True, True]
     assert await node.rows("SELECT DISTINCT turn_id FROM waits") == [(good.id,)]
     assert await node.names(stale.id) == ["turn.started"]
@@ -136,19 +133,17 @@ async def test_a_stale_wait_opens_nothing_and_those_beside_it_are_committed(star
 
 
 async def test_a_stale_release_does_not_free_the_turn(node: Node, model: ObedientModel) -> None:
-    turn = await running_turn(node, model)
-    _, outcomes = parts(node)
+    turn = await claimed(node, model)
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
-    [result] = await outcomes.commit([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_in=[])
+    [result] = await ends(node).commit([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_in=[])
     assert not result.applied
     assert (await node.turn(turn.id))["worker_id"] == node.worker.id
 
 
 async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
-    start_node, model: ObedientModel
+    alone: Node, model: ObedientModel
 ) -> None:
-    node = await start_node(reconciling=False)
-    turn = await running_turn(node, model)
+    node, turn = alone, await claimed(alone, model)
     await node.rows(
         "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,"
         " terminal, payload) VALUES ('e', 'aes.runtime.execute_turn.rejected.v1', 'runtime-events', 'x', 1,"
@@ -161,9 +156,8 @@ async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
     await until(lambda: turn.id not in node.worker.engine.held)
 
 
-async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: ObedientModel) -> None:
-    node = await start_node(reconciling=False)
-    turn = await running_turn(node, model)
+async def test_a_session_with_a_running_turn_is_not_claimed(alone: Node, model: ObedientModel) -> None:
+    node, turn = alone, await claimed(alone, model)
     queued = await node.execute(turn.session_id, "waiting")
     assert await node.worker.reconciler._reclaimer.claim([turn.session_id]) == []
     await node.cancel(turn.session_id, turn.id)
@@ -173,11 +167,7 @@ async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: O
 
 @pytest.mark.rule(9)
 async def test_the_database_itself_refuses_a_second_running_turn(node: Node, model: ObedientModel) -> None:
-    turn = await running_turn(node, model)
+    turn = await claimed(node, model)
     queued = await node.execute(turn.session_id, "waiting")
-    refused = None
-    try:
+    with pytest.raises(psycopg.errors.UniqueViolation):
         await node.rows("UPDATE turns SET status = 'running' WHERE id = %s RETURNING id", queued)
-    except Exception as problem:
-        refused = type(problem).__name__
-    assert refused == "UniqueViolation"

@@ -18,6 +18,8 @@ from services.runtime.settings import RuntimeSettings
 from tests.support.agent_fakes import answering, calling
 from tests.support.runtime_nodes import SIGNING_KEY, Node, ObedientModel, person
 
+AGENT = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}}
+
 
 class Api:
     def __init__(self, service: Service, http: httpx.AsyncClient) -> None:
@@ -98,15 +100,13 @@ async def test_the_catalogues_name_models_and_tools(api: Api) -> None:
 
 
 async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node: Node, api: Api) -> None:
-    config = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}}
-    sessions = [new_id() for _ in range(3)]
-    for session_id, agent_id in zip(sessions, ("one", "one", "other"), strict=True):
-        command = CreateSession(session_id=session_id, agent_config=config, config_hash="hash", agent_id=agent_id)
-        await node.deliver(command, None)
-    turns = []
-    for session_id in (*sessions, sessions[0]):
-        turns.append(await node.execute(session_id, "hello"))
-        await node.ended(turns[-1])
+    sessions = {new_id(): agent_id for agent_id in ("one", "one", "other")}
+    for session_id, agent_id in sessions.items():
+        await node.deliver(
+            CreateSession(session_id=session_id, agent_config=AGENT, config_hash="hash", agent_id=agent_id)
+        )
+    one, _, other = sessions
+    turns = [(await node.ended(await node.execute(session_id, "hello")))[0]["id"] for session_id in (*sessions, one)]
     first, second, _, last = turns
 
     async def listed(caller: Identity | None = None, **wanted: Any) -> tuple[list[str], int, bool]:
@@ -114,17 +114,14 @@ async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node
         return [turn["turn_id"] for turn in page["turns"]], page["total"], page["has_more"]
 
     assert await listed() == ([last, second, first], 3, False)
-    pages, place = [], {}
-    for _ in turns:
+    place: dict[str, Any] = {}
+    for turn_id in (last, second, first):
         page = await api.get("/internal/turns", agent_id="one", limit=1, **place)
-        assert page["total"] == 3
-        pages += page["turns"]
+        assert [turn["turn_id"] for turn in page["turns"]] == [turn_id]
+        assert (page["total"], page["has_more"]) == (3, turn_id != first)
         place = {"after": page["next"]}
-        if not page["has_more"]:
-            break
-    assert [turn["turn_id"] for turn in pages] == [last, second, first]
-    assert await listed(session_id=sessions[0]) == ([last, first], 2, False)
-    assert await listed(session_id=sessions[2]) == ([], 0, False)
+    assert await listed(session_id=one) == ([last, first], 2, False)
+    assert await listed(session_id=other) == ([], 0, False)
     finished = (await api.get(f"/internal/turns/{second}"))["finished_at"]
     assert await listed(changed_after=finished) == ([last], 1, False)
     assert await listed(person("bob")) == ([], 0, False)

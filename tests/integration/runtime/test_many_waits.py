@@ -3,10 +3,9 @@
 from typing import Any, Final
 
 import psycopg
+from psycopg import sql
 
 from tests.integration.runtime.conftest import StartNode
-from tests.integration.runtime.waiting_turns import add_waiting_turns, remove_waiting_turns
-from tests.support.agent_fakes import answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import until
 
@@ -16,9 +15,45 @@ _READ: Final = """
     SELECT sum(seq_tup_read) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'turns')
     FROM pg_stat_user_tables WHERE relname = 'turns'
 """
-
-
 _OTHERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+_SESSIONS: Final = """
+    INSERT INTO sessions (id, company_id, owner_id, config, config_hash, next_position)
+    SELECT 'waiting-s' || n, %(company)s, 'alice', '{"agent_type": "react_agent"}', 'h', 1
+    FROM generate_series(1, %(count)s) n
+"""
+_TURNS: Final = """
+    INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, identity, correlation_id, request,
+                       event_sequence, user_message_id, started_at, finished_at)
+    SELECT 'waiting-' || kind || n, 'waiting-s' || n, %(company)s, place, status, 1, 1, '{}', 'r', '{}', 3, 'm' || n,
+           now(), now()
+    FROM generate_series(1, %(count)s) n,
+         (VALUES ('now', 1, 'waiting'), ('before', 0, 'completed')) AS kinds (kind, place, status)
+"""
+_WAITS: Final = """
+    INSERT INTO waits (id, turn_id, session_id, company_id, owner_id, kind, step, call_id, payload, expires_at)
+    SELECT 'waiting-a' || n, 'waiting-now' || n, 'waiting-s' || n, %(company)s, 'alice', 'approval', 1, 'c1',
+           json_build_object('tool_call', json_build_object(
+               'id', 'c1', 'name', 'pay', 'arguments', json_build_object('text', repeat('x', 100)))),
+           now() + interval '1 day'
+    FROM generate_series(1, %(count)s) n
+"""
+
+
+async def add_waiting_turns(url: str, company_id: str, count: int, *, analyzed: bool = True) -> None:
+    """Adds sessions with a completed turn and one that waits, by SQL: thousands of them are there in a moment."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        for statement in (_SESSIONS, _TURNS, _WAITS):
+            await connection.execute(statement, {"company": company_id, "count": count})
+        if analyzed:
+            await connection.execute("ANALYZE turns, waits, sessions")
+
+
+async def remove_waiting_turns(url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        for table in ("waits", "turns", "sessions"):
+            name = sql.Identifier(table)
+            await connection.execute(sql.SQL("DELETE FROM {} WHERE id LIKE 'waiting-%'").format(name))
+            await connection.execute(sql.SQL("VACUUM ANALYZE {}").format(name))
 
 
 async def number(connection: psycopg.AsyncConnection[Any], query: str) -> int:
@@ -96,15 +131,3 @@ async def test_turns_that_have_ended_since_the_last_vacuum_are_read_only_once(
     read = await plain_work(start_node, model, database_url)
     # Once in each of two indexes.
     assert 2 * ENDED < read < 3 * ENDED, "each of the twenty admissions would read them"
-
-
-async def waiting_turns(node: Node, model: ObedientModel, numbers: range) -> list[tuple[str, str]]:
-    turns = []
-    for number in numbers:
-        session = await node.create_session(agent_type="react_agent", tools=["pay"])
-        model.scripts[f"buy {number}"] = [calling(("pay", {"text": "1"})), answering("Done.")]
-        turns.append((session, await node.execute(session, f"buy {number}")))
-    for _, turn_id in turns:
-        await node.waiting(turn_id)
-    await until(lambda: not node.worker.engine.present)
-    return turns

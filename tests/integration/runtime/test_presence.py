@@ -5,6 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
+from tests.integration.runtime.conftest import running_turn
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import never, until
 
@@ -54,10 +55,7 @@ async def test_turns_of_a_killed_worker_go_on_before_its_lease_ends(start_node, 
 async def test_a_worker_whose_connection_broke_keeps_its_turns(start_node, model: ObedientModel) -> None:
     # So much grace that no stall of the machine can be taken for a death.
     holder, other = await start_node(grace=60.0, **LEASE), await start_node(grace=60.0, **LEASE)
-    session = await holder.create_session()
-    model.shut("work")
-    turn_id = await holder.execute(session, "work")
-    await until(lambda: model.asked)
+    _, turn_id = await running_turn(holder, model)
     back = asyncio.Event()
     holder.presence.on_change(back.set)
     url = holder.presence._url
@@ -82,10 +80,7 @@ async def test_a_worker_whose_connection_broke_keeps_its_turns(start_node, model
 async def test_a_worker_taken_for_dead_stops_its_turn_which_ends_once(start_node, model: ObedientModel) -> None:
     """It cannot take its lock anew in time, and otherwise reaches the database all the while."""
     holder, other = await start_node(**LEASE), await start_node(**LEASE)
-    session = await holder.create_session()
-    model.shut("work")
-    turn_id = await holder.execute(session, "work")
-    await until(lambda: model.asked)
+    session, turn_id = await running_turn(holder, model)
     holder.presence._url = NOWHERE
     end_connection(holder)
     await until(lambda: turn_id in other.worker.engine.held)

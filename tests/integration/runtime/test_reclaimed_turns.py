@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from structlog.testing import capture_logs
 
+from tests.integration.runtime.conftest import running_turn
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import until
@@ -14,10 +15,6 @@ from tests.support.waiting import until
 def stops(node: Node) -> bool:
     """Whether the worker takes no more turns."""
     return not node.worker.engine.slots().take("company-1")
-
-
-async def held_by(node: Node, turn_id: str) -> str | None:
-    return (await node.turn(turn_id)).get("worker_id")
 
 
 async def test_turns_of_a_dead_worker_end_once_elsewhere(start_node, model: ObedientModel) -> None:
@@ -106,7 +103,7 @@ async def test_a_frozen_worker_that_wakes_up_changes_nothing(
     frozen.database.held.set()
     frozen.database.held = None
     await until(lambda: turn_id not in frozen.worker.engine.held)
-    assert await held_by(other, turn_id) == other.worker.id
+    assert (await other.turn(turn_id))["worker_id"] == other.worker.id
     model.open("work")
     [turn] = await other.ended(turn_id)
     assert turn["attempt"] == 2
@@ -118,10 +115,7 @@ async def test_a_frozen_worker_that_wakes_up_changes_nothing(
 async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> None:
     """Both workers finish the same turn; only the one with the newer fencing token is heard."""
     stale, other = await start_node(reconciling=False), await start_node()
-    session = await stale.create_session()
-    model.shut("work")
-    turn_id = await stale.execute(session, "work")
-    await until(lambda: len(model.asked) == 1)
+    session, turn_id = await running_turn(stale, model)
     stale.database.held = asyncio.Event()
     await stale.outlive_lease()
     await until(lambda: turn_id in other.worker.engine.held)
@@ -139,10 +133,7 @@ async def test_a_stale_reply_is_fenced_off(start_node, model: ObedientModel) -> 
 
 async def test_a_worker_back_from_an_outage_keeps_unclaimed_turns(start_node, model: ObedientModel) -> None:
     node = await start_node()
-    session = await node.create_session()
-    model.shut("work")
-    turn_id = await node.execute(session, "work")
-    await until(lambda: model.asked)
+    _, turn_id = await running_turn(node, model)
     await node.outlive_lease()
     with capture_logs() as logged:
         node.database.down = True
@@ -158,10 +149,8 @@ async def test_a_worker_back_from_an_outage_keeps_unclaimed_turns(start_node, mo
 async def test_a_turn_that_kills_its_workers_is_given_up(start_node, model: ObedientModel) -> None:
     nodes = [await start_node() for _ in range(3)]
     last = await start_node(max_running_turns=1)
-    session = await nodes[0].create_session()
-    model.shut("deadly", "busy")
-    occupied = await last.execute(await last.create_session(), "busy")
-    turn_id = await nodes[0].execute(session, "deadly")
+    _, occupied = await running_turn(last, model, "busy")
+    _, turn_id = await running_turn(nodes[0], model, "deadly")
     for _ in range(3):
         holder = await until(lambda: next((n for n in nodes if turn_id in n.worker.engine.held), None))
         await until(lambda holder=holder: holder.worker.engine.held[turn_id])
@@ -176,10 +165,7 @@ async def test_a_turn_that_kills_its_workers_is_given_up(start_node, model: Obed
 @pytest.mark.failover("turns of a worker that stops in order")
 async def test_a_stopping_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
     node, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
-    sessions = [await node.create_session() for _ in range(2)]
-    model.shut("long", "short")
-    long, short = [await node.execute(s, t) for s, t in zip(sessions, ("long", "short"), strict=True)]
-    await until(lambda: len(model.asked) == 2)
+    (_, long), (_, short) = await running_turn(node, model, "long"), await running_turn(node, model, "short")
     stopping = asyncio.create_task(node.worker.stop(600.0))
     await until(lambda: stops(node))
     model.open("short")
@@ -198,9 +184,8 @@ async def test_a_stopping_worker_finishes_what_it_can_and_hands_back_the_rest(st
 
 async def test_a_stopping_worker_claims_nothing_more(start_node, model: ObedientModel) -> None:
     node = await start_node()
-    session = await node.create_session()
-    model.shut("first")
-    turns = [await node.execute(session, text) for text in ("first", "second")]
+    session, first = await running_turn(node, model, "first")
+    turns = [first, await node.execute(session, "second")]
     stopping = asyncio.create_task(node.worker.stop(30.0))
     await until(lambda: stops(node))
     model.open("first")

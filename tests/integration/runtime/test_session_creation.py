@@ -3,7 +3,7 @@
 import asyncio
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.resources.sessions import CreateSession, ForkSession, UpdateSession
+from libs.contracts.resources.sessions import CreateSession, ForkSession
 from tests.integration.runtime.conftest import StartNode
 from tests.support.held_commits import commits_held
 from tests.support.runtime_nodes import Node, ObedientModel, person
@@ -21,25 +21,12 @@ async def test_creations_that_meet_share_transactions(node: Node) -> None:
         first = asyncio.create_task(node.deliver(creation(new_id())))
         await held.reached()
         others = [asyncio.create_task(node.deliver(creation(new_id()))) for _ in range(7)]
-        await until(
-            lambda: len(node.worker.handlers.create._commits._waiting) == 7, "the others wait for the first one"
-        )
+        commits = node.worker.handlers.create._commits
+        await until(lambda: len(commits._waiting) == 7, "the others wait for the first one")
 
     for command in await asyncio.gather(first, *others):
         assert (await node.outcome(command))[0] == "session.created"
     assert await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM sessions") == [(8, 2)]
-
-
-async def test_the_events_of_a_created_session_are_numbered_on(node: Node) -> None:
-    session = await node.create_session()
-    await node.outcome(await node.deliver(UpdateSession(session_id=session, metadata={"place": "here"})))
-
-    numbers = await node.rows("SELECT type, sequence FROM outbox WHERE subject = %s ORDER BY sequence", session)
-
-    assert [(name.split(".", 2)[2], number) for name, number in numbers] == [
-        ("session.created.v1", 1),
-        ("session.updated.v1", 2),
-    ]
 
 
 async def test_a_redelivery_and_a_taken_id_do_not_keep_others_from_being_created(node: Node) -> None:

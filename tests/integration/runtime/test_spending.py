@@ -23,11 +23,24 @@ async def last(node: Node, turn_id: str) -> dict[str, Any]:
     return (await node.outcome(turn_id))[1]
 
 
+def counts(usage: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(usage[name] for name in ("input_tokens", "output_tokens", "model_calls", "tool_calls"))
+
+
 async def kept(node: Node, turn_id: str) -> dict[str, Any]:
     """The usage in the turn's row."""
     found = (await node.turn(turn_id))["usage"]
     assert isinstance(found, dict)
     return found
+
+
+async def waiting_turn(node: Node, model: ObedientModel) -> tuple[str, str]:
+    """A turn of 100 and 7 tokens that waits for an approval, and its session."""
+    session = await node.create_session(agent_type="react_agent", tools=["pay"])
+    model.scripts["wait"] = [took(calls=(PAY,))]
+    turn_id = await node.execute(session, "wait")
+    await node.waiting(turn_id)
+    return session, turn_id
 
 
 async def test_a_completed_turn_has_its_usage_whose_it_is_and_its_exact_cost(node: Node, model: ObedientModel) -> None:
@@ -39,15 +52,11 @@ async def test_a_completed_turn_has_its_usage_whose_it_is_and_its_exact_cost(nod
     await node.ended(turn_id)
     event = await last(node, turn_id)
     usage = event["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"], usage["model_calls"], usage["tool_calls"]) == (300, 20, 2, 1)
+    assert counts(usage) == (300, 20, 2, 1)
     assert usage["cost"] == "0.000112"
     assert usage["seconds"] > 0
     caller = person()
-    assert (event["model"], event["user_id"], event["key_id"]) == (
-        "test:model",
-        caller.user_id,
-        caller.key_id,
-    )
+    assert (event["model"], event["user_id"], event["key_id"]) == ("test:model", caller.user_id, caller.key_id)
     assert await kept(node, turn_id) == usage
 
 
@@ -58,7 +67,7 @@ async def test_a_failed_turn_counts_what_was_recorded_before(node: Node, model: 
     await node.ended(turn_id)
     event = await last(node, turn_id)
     usage = event["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"], usage["model_calls"], usage["tool_calls"]) == (100, 7, 1, 1)
+    assert counts(usage) == (100, 7, 1, 1)
     assert (event["model"], event["user_id"]) == ("test:model", "alice")
     assert await kept(node, turn_id) == usage
 
@@ -81,35 +90,21 @@ async def test_answers_that_do_not_fit_the_schema_are_counted_the_last_one_too(
 
 @pytest.mark.rule(36)
 async def test_a_cancelled_turn_counts_what_was_recorded_until_then(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(agent_type="react_agent", tools=["pay"])
-    model.scripts["wait"] = [took(calls=(PAY,))]
-    turn_id = await node.execute(session, "wait")
-    await node.waiting(turn_id)
-    await node.cancel(session, turn_id)
-    event = await last(node, turn_id)
-    assert (event["usage"]["input_tokens"], event["usage"]["tool_calls"]) == (100, 0)
-    assert event["key_id"] == person().key_id
-    assert await kept(node, turn_id) == event["usage"]
-
-
-async def test_time_that_a_turn_waits_is_no_time_of_work(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(agent_type="react_agent", tools=["pay"])
-    model.scripts["wait"] = [took(calls=(PAY,))]
-    turn_id = await node.execute(session, "wait")
-    await node.waiting(turn_id)
-    # As if it had waited for an hour.
+    session, turn_id = await waiting_turn(node, model)
+    # As if it had waited for an hour, which is no time of work.
     await node.database.execute(
         "UPDATE turns SET started_at = started_at - interval '1 hour', created_at = created_at - interval '1 hour'"
     )
     await node.cancel(session, turn_id)
-    assert (await last(node, turn_id))["usage"]["seconds"] < 3600
+    event = await last(node, turn_id)
+    assert (event["usage"]["input_tokens"], event["usage"]["tool_calls"]) == (100, 0)
+    assert event["usage"]["seconds"] < 3600
+    assert event["key_id"] == person().key_id
+    assert await kept(node, turn_id) == event["usage"]
 
 
 async def test_turns_of_a_deleted_session_count(node: Node, model: ObedientModel) -> None:
-    session = await node.create_session(agent_type="react_agent", tools=["pay"])
-    model.scripts["wait"] = [took(calls=(PAY,))]
-    turn_id = await node.execute(session, "wait")
-    await node.waiting(turn_id)
+    session, turn_id = await waiting_turn(node, model)
     await node.delete(session)
     event = await last(node, turn_id)
     assert event["reason"] == "session_deleted"

@@ -6,7 +6,6 @@ import asyncio
 import io
 import os
 import signal
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -26,30 +25,7 @@ from tests.support.waiting import until
 
 SALES = "month,region,sold,price\n2025-01,North,10,2.5\n2025-02,North,20,2.5\n2025-01,South,5,4\n"
 SALES_COLUMNS = "month text, region text, sold integer, price number"
-Run = Callable[[str], dict[str, Any]]
 CONTEXT = ToolContext("call", "turn", "session", CALLER)
-
-
-@pytest.fixture
-def locked(tmp_path: Path) -> Run:
-    """Runs a query as the worker does, without the process around it, which takes the time."""
-    file = tmp_path / "file.csv"
-    file.write_text(SALES)
-
-    def run(sql: str) -> dict[str, Any]:
-        told = sheet(columns=SALES_COLUMNS)
-        table = {"sheet": "Sheet1", "name": "sheet1", "headers": list(told.headers), "types": list(told.types)}
-        job = {"file": str(file), "tables": [table], "sql": sql, "rows": 5, "memory_bytes": 10**9}
-        try:
-            return table_worker.run_query(job)
-        except DocumentUnreadable as problem:
-            return {"error": str(problem)}
-
-    return run
-
-
-def test_the_worker_runs_selects_only(locked: Run) -> None:
-    assert locked("FROM sheet1 SELECT region LIMIT 1") == {"columns": ["region"], "rows": [["North"]], "more": False}
 
 
 def sheet(name: str = "Sheet1", columns: str = "") -> Sheet:
@@ -163,70 +139,47 @@ async def test_odd_text_is_queried(content: bytes, columns: str, answer: str) ->
     assert answer in await Asked("s.csv", content, sheet(columns=columns)).ask("SELECT * FROM sheet1")
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_text('/etc/passwd')",
-        "SELECT * FROM read_blob('/proc/self/environ')",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM '/etc/passwd'",
-        "SELECT * FROM read_csv('file.csv')",
-        "SELECT * FROM glob('/*')",
-        "SELECT * FROM sniff_csv('/etc/passwd')",
-        "SELECT * FROM parquet_scan('https://example.com/x')",
-        "SELECT * FROM read_json_auto('http://127.0.0.1:1/')",
-        "SELECT * FROM query('SELECT * FROM read_text(''/etc/passwd'')')",
-        "SELECT * FROM duckdb_secrets()",
-        "SELECT getenv('HOME')",
-        "SELECT * FROM job",
-        "WITH x AS (SELECT * FROM read_text('/etc/hosts')) SELECT * FROM x",
-    ],
-)
-def test_nothing_but_the_file_can_be_read(locked: Run, sql: str) -> None:
-    refusal = locked(sql)["error"]
-    assert "root:" not in refusal
-    assert "localhost" not in refusal
+NOT_THE_FILE = """
+    SELECT * FROM read_text('/etc/passwd')
+    SELECT * FROM read_blob('/proc/self/environ')
+    SELECT * FROM read_csv('/etc/passwd')
+    SELECT * FROM '/etc/passwd'
+    SELECT * FROM read_csv('file.csv')
+    SELECT * FROM glob('/*')
+    SELECT * FROM sniff_csv('/etc/passwd')
+    SELECT * FROM parquet_scan('https://example.com/x')
+    SELECT * FROM read_json_auto('http://127.0.0.1:1/')
+    SELECT * FROM query('SELECT * FROM read_text(''/etc/passwd'')')
+    SELECT * FROM duckdb_secrets()
+    SELECT getenv('HOME')
+    SELECT * FROM job
+    WITH x AS (SELECT * FROM read_text('/etc/hosts')) SELECT * FROM x
+"""
+NO_SELECTS = """
+    COPY sheet1 TO '/tmp/aes-escaped.csv' | COPY (SELECT 1) TO 'escaped.csv' | EXPORT DATABASE '/tmp/aes-escaped'
+    ATTACH '/tmp/aes-escaped.db' AS other | INSTALL httpfs | FORCE INSTALL httpfs FROM community | LOAD httpfs
+    LOAD '/tmp/x.duckdb_extension' | SET enable_external_access = true | RESET lock_configuration
+    PRAGMA enable_external_access | CREATE TABLE x AS SELECT 1 | CREATE SECRET (TYPE s3)
+    INSERT INTO sheet1 SELECT * FROM sheet1 | UPDATE sheet1 SET sold = 0 | DELETE FROM sheet1 | DROP TABLE sheet1
+    CALL pragma_version() | EXPLAIN ANALYZE SELECT 1 | CHECKPOINT | SELECT 1; SELECT 2 | SELECT 1; DROP TABLE sheet1
+    -- nothing | SELECT | VACUUM | BEGIN | IMPORT DATABASE '/tmp' | DETACH memory | USE memory | PREPARE x AS SELECT 1
+"""
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "COPY sheet1 TO '/tmp/aes-escaped.csv'",
-        "COPY (SELECT 1) TO 'escaped.csv'",
-        "EXPORT DATABASE '/tmp/aes-escaped'",
-        "ATTACH '/tmp/aes-escaped.db' AS other",
-        "INSTALL httpfs",
-        "FORCE INSTALL httpfs FROM community",
-        "LOAD httpfs",
-        "LOAD '/tmp/x.duckdb_extension'",
-        "SET enable_external_access = true",
-        "RESET lock_configuration",
-        "PRAGMA enable_external_access",
-        "CREATE TABLE x AS SELECT 1",
-        "CREATE SECRET (TYPE s3)",
-        "INSERT INTO sheet1 SELECT * FROM sheet1",
-        "UPDATE sheet1 SET sold = 0",
-        "DELETE FROM sheet1",
-        "DROP TABLE sheet1",
-        "CALL pragma_version()",
-        "EXPLAIN ANALYZE SELECT 1",
-        "CHECKPOINT",
-        "SELECT 1; SELECT 2",
-        "SELECT 1; DROP TABLE sheet1",
-        "",
-        " -- nothing",
-        "SELECT",
-        "VACUUM",
-        "BEGIN",
-        "IMPORT DATABASE '/tmp'",
-        "DETACH memory",
-        "USE memory",
-        "PREPARE x AS SELECT 1",
-    ],
-)
-def test_only_a_single_select_is_run(locked: Run, tmp_path: Path, sql: str) -> None:
-    assert locked(sql.replace("/tmp", str(tmp_path)))["error"]
-    assert [file.name for file in tmp_path.iterdir()] == ["file.csv"]
+@pytest.mark.usefixtures("in_this_process")
+async def test_nothing_but_the_file_can_be_read(sales: Asked) -> None:
+    for sql in NOT_THE_FILE.strip().splitlines():
+        refusal = await sales.refusal(sql)
+        assert "root:" not in refusal, sql
+        assert "localhost" not in refusal, sql
+
+
+@pytest.mark.usefixtures("in_this_process")
+async def test_only_a_single_select_is_run(sales: Asked, tmp_path: Path) -> None:
+    assert await sales.ask("FROM sheet1 SELECT region LIMIT 1") == "region\nNorth\n(1 row)"
+    for sql in ["", *NO_SELECTS.replace("\n", "|").split("|")]:
+        assert await sales.refusal(sql.replace("/tmp", str(tmp_path))), sql
+    assert _files(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -255,14 +208,13 @@ async def test_a_process_that_hangs_is_stopped_when_its_time_is_over(tmp_path: P
     assert _children(tmp_path) == []
 
 
-@pytest.mark.parametrize("sql", ["FROM duckdb_secrets()", "FROM read_text('x')", "SELECT * FROM duckdb_settings()"])
-async def test_no_answer_shows_where_the_file_is(sql: str, tmp_path: Path, monkeypatch: Any) -> None:
+async def test_no_answer_shows_where_the_file_is(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    try:
-        answer = await Asked("s.csv", SALES).ask(sql)
-    except ToolFailed as refusal:
-        answer = str(refusal)
-    assert tmp_path.name not in answer
+    sales = Asked("s.csv", SALES)
+    assert tmp_path.name not in await sales.refusal("FROM duckdb_secrets()") + await sales.refusal(
+        "FROM read_text('x')"
+    )
+    assert tmp_path.name not in await sales.ask("SELECT * FROM duckdb_settings()")
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -1,12 +1,10 @@
 """Turns that somebody begins to follow while they run: their text from its beginning, and what was recorded of them."""
 
-from typing import Any
-
 import orjson
 import pytest
 
-from libs.contracts.messages import public_name
-from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone
+from libs.contracts.messages import Received, public_name
+from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone, WatchedTurn
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelRequest, OnText
@@ -66,10 +64,25 @@ def deltas(node: Node, turn_id: str) -> Deltas:
     ]
 
 
-async def names(node: Node, session: str, turn_id: str, *, after: int = 0, caller: Any = None) -> list[str]:
-    found = await streams(node).events(session, turn_id, caller or person(), after=after)
+async def recorded(node: Node, session: str, turn_id: str, *, after: int = 0) -> list[Received]:
+    return list(await streams(node).events(session, turn_id, person(), after=after))
+
+
+async def names(node: Node, session: str, turn_id: str, *, after: int = 0) -> list[str]:
+    found = await recorded(node, session, turn_id, after=after)
     assert [event.envelope.sequence for event in found] == sorted(event.envelope.sequence for event in found)
     return [public_name(event.envelope.type) for event in found]
+
+
+async def watch(node: Node, session: str, turn_id: str, *, after_step: int = 0) -> WatchedTurn:
+    watched = await streams(node).watch(session, turn_id, person(), after_step=after_step)
+    assert watched is not None
+    return watched
+
+
+async def forget_events(node: Node, turn_id: str) -> None:
+    """As when the outbox has been purged."""
+    await node.rows("DELETE FROM outbox WHERE subject = %s RETURNING id", turn_id)
 
 
 async def test_the_worker_sends_the_text_once_from_its_beginning(start_node, model: StammeringModel) -> None:
@@ -80,8 +93,7 @@ async def test_the_worker_sends_the_text_once_from_its_beginning(start_node, mod
     await until(lambda: model.halfway)
     assert deltas(running, turn_id) == [(1, 1, 1, 0, "re: ")]
     # Any process takes the request; the worker finds it when it next looks.
-    watched = await streams(asked).watch(session, turn_id, person(), after_step=0)
-    assert watched is not None
+    watched = await watch(asked, session, turn_id)
     assert (watched.status, watched.sequence, watched.texts) == ("running", 1, {})
     await until(lambda: len(deltas(running, turn_id)) == 2)
     # Its next looks find the same request again.
@@ -103,17 +115,14 @@ async def test_a_turn_begun_without_a_stream_can_be_followed_from_its_next_step(
     model.shut("work")
     turn_id = await node.execute(session, "work")
     await until(lambda: model.asked)
-    assert await streams(node).watch(session, turn_id, person(), after_step=0) is not None
+    await watch(node, session, turn_id)
     model.open("work")
     await node.ended(turn_id)
     # The first answer was asked for in one piece; its text is recorded.
     assert deltas(node, turn_id) == [(3, 1, 2, 0, "do"), (3, 1, 2, 2, "ne")]
-    watched = await streams(node).watch(session, turn_id, person(), after_step=0)
-    assert watched is not None
+    watched = await watch(node, session, turn_id)
     assert (watched.status, watched.sequence, watched.texts) == ("completed", 4, {1: "I see."})
-    later = await streams(node).watch(session, turn_id, person(), after_step=1)
-    assert later is not None
-    assert later.texts == {}
+    assert (await watch(node, session, turn_id, after_step=1)).texts == {}
     calls = [payload for name, payload in await node.events(turn_id) if name == "turn.tool_call.started"]
     assert [call["text_length"] for call in calls] == [len("I see.")]
 
@@ -136,7 +145,7 @@ async def test_who_takes_a_watched_turn_over_streams_it(start_node, model: Stamm
     model.shut_midway("work")
     turn_id = await dead.execute(session, "work")
     await until(lambda: model.halfway)
-    assert await streams(other).watch(session, turn_id, person(), after_step=0) is not None
+    await watch(other, session, turn_id)
     await dead.crash()
     await until(lambda: turn_id in other.worker.engine.held)
     model.go_on("work")
@@ -150,45 +159,35 @@ async def test_a_queued_turn_that_is_watched_streams_when_it_starts(node: Node, 
     model.shut("first")
     first = await node.execute(session, "first")
     second = await node.execute(session, "second")
-    watched = await streams(node).watch(session, second, person(), after_step=0)
-    assert watched is not None
-    assert watched.status == "queued"
+    assert (await watch(node, session, second)).status == "queued"
     model.open("first")
     await node.ended(first, second)
     assert deltas(node, first) == []
     assert deltas(node, second)[0][:4] == (2, 1, 1, 0)
 
 
-async def test_the_recorded_events_come_after_a_sequence_and_of_old_turns_only_the_end(node: Node) -> None:
+async def test_the_recorded_events_come_after_a_sequence_and_of_old_turns_the_end_from_the_stored_reply(
+    node: Node,
+) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello")
     await node.ended(turn_id)
-    assert await streams(node).watch(session, turn_id, person(), after_step=0) is not None
+    await watch(node, session, turn_id)
     assert (await node.turn(turn_id))["watches"] == 0, "a turn that has ended is not marked"
     assert await names(node, session, turn_id) == ["turn.started", "turn.completed"]
     assert await names(node, session, turn_id, after=1) == ["turn.completed"]
     assert await names(node, session, turn_id, after=2) == []
-    [_, recorded] = await streams(node).events(session, turn_id, person(), after=0)
-    await node.rows("DELETE FROM outbox WHERE subject = %s RETURNING id", turn_id)
-    [kept] = await streams(node).events(session, turn_id, person(), after=0)
-    assert (kept.envelope.sequence, kept.payload) == (2, recorded.payload)
+    [_, completed] = await recorded(node, session, turn_id)
+    await forget_events(node, turn_id)
+    [kept] = await recorded(node, session, turn_id)
+    assert (kept.envelope.sequence, kept.payload) == (2, completed.payload)
     assert await names(node, session, turn_id, after=2) == []
-
-
-async def test_a_stored_reply_is_read_as_the_event(node: Node) -> None:
-    session = await node.create_session()
-    turn_id = await node.execute(session, "hello")
-    await node.ended(turn_id)
-    [_, recorded] = await streams(node).events(session, turn_id, person(), after=0)
-    await node.rows("DELETE FROM outbox WHERE subject = %s RETURNING id", turn_id)
-    [[kept]] = await node.rows("SELECT reply::text FROM turns WHERE id = %s", turn_id)
-    assert not [text for text in ("re: hello", turn_id, "usage") if text in kept]
+    [[stored]] = await node.rows("SELECT reply::text FROM turns WHERE id = %s", turn_id)
+    assert not [text for text in ("re: hello", turn_id, "usage") if text in stored]
     turn = await node.reads.turn(session, turn_id, person())
     assert turn is not None
     assert turn.reply is not None
-    assert turn.reply.model_dump() == orjson.loads(recorded.payload)
-    [event] = await streams(node).events(session, turn_id, person(), after=0)
-    assert event.payload == recorded.payload
+    assert turn.reply.model_dump() == orjson.loads(completed.payload)
 
 
 async def test_the_end_of_a_turn_that_failed_or_was_cancelled_is_kept_as_well(
@@ -204,5 +203,5 @@ async def test_the_end_of_a_turn_that_failed_or_was_cancelled_is_kept_as_well(
     await node.ended(cancelled)
     for turn_id, end in ((failed, "turn.failed"), (cancelled, "turn.cancelled")):
         assert end in await names(node, session, turn_id)
-        await node.rows("DELETE FROM outbox WHERE subject = %s RETURNING id", turn_id)
+        await forget_events(node, turn_id)
         assert await names(node, session, turn_id) == [end]

@@ -58,27 +58,20 @@ def kinds(decisions: list[Decision]) -> list[object]:
 def test_positions_count_on_within_a_batch_and_only_the_first_is_claimed() -> None:
     batch = [submission("a"), submission("b"), submission("a")]
     decisions = decided(batch, view(session("a", next_position=7), session("b")))
-    assert [(d.position, d.claimed) for d in decisions if isinstance(d, Admitted)] == [
-        (7, True),
-        (0, True),
-        (8, False),
-    ]
+    admitted = [(d.position, d.claimed) for d in decisions if isinstance(d, Admitted)]
+    assert admitted == [(7, True), (0, True), (8, False)]
 
 
 def test_a_busy_session_queues_and_so_does_a_full_worker() -> None:
-    decisions = decided(
-        [submission("busy"), submission("a"), submission("b")],
-        view(session("busy"), session("a"), session("b"), live={"busy": 1}),
-        free=1,
-    )
+    seen = view(session("busy"), session("a"), session("b"), live={"busy": 1})
+    decisions = decided([submission(name) for name in ("busy", "a", "b")], seen, free=1)
     assert [d.claimed for d in decisions if isinstance(d, Admitted)] == [False, True, False]
 
 
 def test_bounds_count_the_batch_itself() -> None:
-    decisions = decided([submission("a")] * 1 + [submission("a"), submission("a")], view(session("a")))
+    decisions = decided([submission("a") for _ in range(3)], view(session("a")))
     assert kinds(decisions) == [Admitted, Admitted, RateLimited]
-    sessions = [session(name) for name in "abcd"]
-    decisions = decided([submission(name) for name in "abcd"], view(*sessions))
+    decisions = decided([submission(name) for name in "abcd"], view(*(session(name) for name in "abcd")))
     assert kinds(decisions) == [Admitted, Admitted, Admitted, RateLimited]
 
 
@@ -98,68 +91,39 @@ def test_a_turn_for_a_position_is_admitted_there_only() -> None:
     assert [each.type for each in decisions[1].error.details or ()] == [SESSION_MOVED_ON]
 
 
-def test_a_session_in_deletion_refuses() -> None:
+def test_a_session_in_deletion_refuses_and_the_same_command_twice_is_one_turn() -> None:
     assert kinds(decided([submission()], view(session(active=False)))) == [Conflict]
-
-
-def test_the_same_command_twice_in_a_batch_is_one_turn() -> None:
     once = submission("a", turn_id="same")
     assert kinds(decided([once, once], view(session("a")))) == [Admitted, Duplicate]
     assert kinds(decided([once], view(session("a"), known=("same",)))) == [Duplicate]
 
 
 def test_of_new_sessions_that_are_too_many_all_turns_are_refused_and_of_others_none() -> None:
-    names = ["a", "a", "b", "c", "b", "a"]
-    sessions = {name: session(name) for name in "abc"}
     begins = NewSession("", "company", "user", None, {}, "", AgentSpec("llm_agent"))
-    excess = Excess(2, quota_exceeded("sessions", 1, 3))
-    decisions = decided(
-        [submission(name, begins=begins) for name in names],
-        replace(view(*sessions.values()), excess={"company": excess}),
-        per_session=9,
-        per_company=9,
-    )
-    kept = [d.submission.session_id for d in decisions if isinstance(d, Admitted)]
-    assert kept == ["c"]
+    excess = {"company": Excess(2, quota_exceeded("sessions", 1, 3))}
+    seen = replace(view(*(session(name) for name in "abc")), excess=excess)
+    decisions = decided([submission(name, begins=begins) for name in "aabcba"], seen, per_session=9, per_company=9)
+    assert [d.submission.session_id for d in decisions if isinstance(d, Admitted)] == ["c"]
     assert kinds(decisions).count(QuotaExceeded) == 5
 
 
 def test_a_company_takes_all_but_what_is_kept_for_others() -> None:
     slots = WorkerSlots(16)
     assert sum(slots.take("flooding") for _ in range(100)) == 16
-    assert [slots.take("quiet") for _ in range(3)] == [True, True, False]
-    assert not slots.take("third")
+    assert [slots.take(company) for company in ("quiet", "quiet", "quiet", "third")] == [True, True, False, False]
+    one = WorkerSlots(1, {"flooding": 1})
+    assert [one.take(company) for company in ("flooding", "quiet", "quiet")] == [False, True, False]
+    assert not WorkerSlots(0).take("any"), "a worker that drains has no place"
+    assert not WorkerSlots(2, {"a": 5}).take("b"), "more running turns than places leave none"
 
 
-def test_a_worker_of_one_place_has_one_for_another_company() -> None:
-    slots = WorkerSlots(1, {"flooding": 1})
-    assert [slots.take("flooding"), slots.take("quiet"), slots.take("quiet")] == [False, True, False]
-
-
-def test_a_worker_that_drains_has_no_place() -> None:
-    assert not WorkerSlots(0).take("any")
-
-
-def test_more_running_turns_than_places_leave_none() -> None:
-    assert not WorkerSlots(2, {"a": 5}).take("b")
-
-
-def test_waiting_companies_are_served_in_turn() -> None:
+def test_waiting_companies_are_served_in_turn_those_that_run_fewest_first() -> None:
     waiting = [("a", f"a{n}") for n in range(9)] + [("b", f"b{n}") for n in range(2)] + [("c", "c0")]
     assert WorkerSlots(6).assign_slots(waiting) == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
-
-
-def test_whoever_runs_fewest_is_served_first() -> None:
     waiting = [("a", "a0"), ("b", "b0"), ("b", "b1")]
     assert WorkerSlots(8, {"a": 2, "b": 5}).assign_slots(waiting) == ["a0", "b0"]
     assert WorkerSlots(8, {"a": 5, "b": 2}).assign_slots(waiting) == ["b0", "b1"]
-
-
-def test_a_company_at_its_most_keeps_none_behind_it_waiting() -> None:
-    assert WorkerSlots(2, {"a": 2}).assign_slots([("a", "a0"), ("b", "b0")]) == ["b0"]
-
-
-def test_nobody_waits() -> None:
+    assert WorkerSlots(2, {"a": 2}).assign_slots(waiting[:2]) == ["b0"], "who has the most keeps none waiting behind it"
     assert WorkerSlots(2).assign_slots([]) == []
 
 

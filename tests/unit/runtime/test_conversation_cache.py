@@ -17,26 +17,23 @@ def exchange(text: str) -> list[Message]:
     return [ask(text), AssistantMessage(f"re: {text}")]
 
 
-async def test_a_first_turn_reads_no_history() -> None:
-    store = MemoryConversations()
-    context = await ConversationCache(store).context(claimed_turn(position=0), ask("a"))
-    assert (context.history, context.question, store.reads) == ((), ask("a"), [])
-
-
-async def test_only_newer_messages_are_read() -> None:
+async def test_only_newer_messages_are_read_and_an_older_turn_gets_no_later_ones() -> None:
     store = MemoryConversations({0: exchange("a"), 1: exchange("b"), 2: exchange("c")})
     cache = ConversationCache(store)
     await cache.context(claimed_turn(position=1), ask("b"))
     context = await cache.context(claimed_turn(position=3), ask("d"))
     assert store.reads == [(-1, 0), (0, 2)]
     assert context.history == (*exchange("a"), *exchange("b"), *exchange("c"))
+    context = await cache.context(claimed_turn(position=1), ask("b"))
+    assert context.history == tuple(exchange("a"))
 
 
-async def test_messages_of_an_ended_turn_need_no_reading() -> None:
+async def test_a_first_turn_and_messages_of_an_ended_turn_need_no_reading() -> None:
     store = MemoryConversations()
     cache = ConversationCache(store)
     first = claimed_turn(position=0)
-    await cache.context(first, ask("a"))
+    context = await cache.context(first, ask("a"))
+    assert (context.history, context.question) == ((), ask("a"))
     cache.remember(first, exchange("a"))
     context = await cache.context(claimed_turn(position=1), ask("b"))
     assert (context.history, store.reads) == (tuple(exchange("a")), [])
@@ -46,14 +43,6 @@ async def test_a_missing_question_is_read() -> None:
     store = MemoryConversations({0: exchange("a"), 1: [ask("b")]})
     context = await ConversationCache(store).context(claimed_turn(position=1), None)
     assert (context.question, context.history) == (ask("b"), tuple(exchange("a")))
-
-
-async def test_an_older_turn_gets_no_later_messages() -> None:
-    store = MemoryConversations({0: exchange("a"), 1: exchange("b"), 2: exchange("c")})
-    cache = ConversationCache(store)
-    await cache.context(claimed_turn(position=3), ask("d"))
-    context = await cache.context(claimed_turn(position=1), ask("b"))
-    assert context.history == tuple(exchange("a"))
 
 
 async def test_the_least_used_conversations_are_forgotten() -> None:

@@ -1,7 +1,6 @@
 """Deltas of answers: joined, numbered, and published on the bus."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,9 +25,13 @@ def texts(log: DeltaLog) -> list[tuple[int, int, str]]:
     return [(e.step, e.offset, e.text) for _, e in log.sent if isinstance(e, OutputTextDelta)]
 
 
-async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
+def streaming(claim: ClaimFuture | None = None) -> tuple[DeltaLog, DeltaStream]:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(attempt=2), log, ClaimFuture.confirmed())
+    return log, DeltaStream(claimed_turn(attempt=2), log, claim or ClaimFuture.confirmed())
+
+
+async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
+    log, stream = streaming()
     stream.add("one ", 1, 1)
     assert texts(log) == [(1, 0, "one ")]
     stream.add("two ", 1, 1)
@@ -40,8 +43,7 @@ async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
 
 
 async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -> None:
-    log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
+    log, stream = streaming()
     for piece, step in (("ab", 1), ("cd", 1), ("xyz", 2)):
         stream.add(piece, step, 1)
     stream.finish()
@@ -50,17 +52,12 @@ async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -
     assert done == [(1, 4), (2, 3)]
 
 
-async def test_silence_sends_nothing() -> None:
-    log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
+async def test_silence_sends_nothing_and_a_stopped_stream_nothing_later() -> None:
+    log, stream = streaming()
     stream.add("", 1, 1)
     stream.finish()
     assert log.sent == []
-
-
-async def test_a_stopped_stream_sends_nothing_later() -> None:
-    log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
+    log, stream = streaming()
     stream.add("a", 1, 1)
     stream.add("b", 1, 1)
     stream.stop_timer()
@@ -69,8 +66,7 @@ async def test_a_stopped_stream_sends_nothing_later() -> None:
 
 
 async def test_text_is_sent_again_from_the_beginning_of_its_step() -> None:
-    log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
+    log, stream = streaming()
     stream.send_again()
     assert log.sent == []
     for piece, step, follows in (("before", 1, 1), ("one ", 2, 3), ("two ", 2, 3), ("three", 2, 3)):
@@ -88,8 +84,8 @@ async def test_text_is_sent_again_from_the_beginning_of_its_step() -> None:
 
 
 async def test_what_is_said_before_the_claim_is_committed_goes_with_the_commit() -> None:
-    log, claim = DeltaLog(), ClaimFuture()
-    stream = DeltaStream(claimed_turn(), log, claim)
+    claim = ClaimFuture()
+    log, stream = streaming(claim)
     stream.add("one ", 1, 1)
     stream.add("two ", 1, 1)
     stream.send_again()
@@ -102,8 +98,8 @@ async def test_what_is_said_before_the_claim_is_committed_goes_with_the_commit()
 
 
 async def test_a_stream_that_was_stopped_before_the_commit_stays_silent() -> None:
-    log, claim = DeltaLog(), ClaimFuture()
-    stream = DeltaStream(claimed_turn(), log, claim)
+    claim = ClaimFuture()
+    log, stream = streaming(claim)
     stream.add("one", 1, 1)
     stream.stop_timer()
     claim.settle(committed=True)
@@ -112,8 +108,7 @@ async def test_a_stream_that_was_stopped_before_the_commit_stays_silent() -> Non
 
 
 async def test_a_long_text_is_sent_in_pieces_that_the_broker_takes() -> None:
-    log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
+    log, stream = streaming()
     whole = "\N{GRINNING FACE}\x01" * 60_000
     stream.add(whole, 1, 1)
     stream.send_again()
@@ -124,8 +119,7 @@ async def test_a_long_text_is_sent_in_pieces_that_the_broker_takes() -> None:
 
 
 async def test_nul_is_replaced_as_in_the_stored_reply() -> None:
-    log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
+    log, stream = streaming()
     stream.add("a\x00b", 1, 1)
     stream.stop_timer()
     assert texts(log) == [(1, 0, "a\N{REPLACEMENT CHARACTER}b")]
@@ -141,58 +135,27 @@ def test_a_request_for_text_counts_once() -> None:
 
 def started(turn_id: str) -> OutboxMessage:
     event = TurnStarted(session_id="session", turn_id=turn_id, attempt=1, user_message_id="m")
-    fields: dict[str, Any] = dict.fromkeys(("causation_id", "traceparent", "identity"))
-    fields |= {
-        "id": 1,
-        "created_at": datetime.now(UTC),
-        "event_id": "e",
-        "type": event.TYPE,
-        "topic": event.TOPIC.name,
-        "subject": turn_id,
-        "sequence": 1,
-        "company_id": "company",
-        "correlation_id": "label",
+    fields: dict[str, Any] = {
+        "id": 1, "created_at": datetime.now(UTC), "event_id": "e", "type": event.TYPE, "topic": event.TOPIC.name,
+        "subject": turn_id, "sequence": 1, "company_id": "company", "correlation_id": "label",
         "payload": event.encode(),
-    }
-    names = OutboxMessage.__dataclass_fields__
-    return OutboxMessage(**{name: fields.get(name) for name in names})
+    }  # fmt: skip
+    return OutboxMessage(**dict.fromkeys(OutboxMessage.__dataclass_fields__) | fields)
 
 
-@pytest.fixture
-def producer() -> FakeProducer:
-    return FakeProducer()
-
-
-@pytest.fixture
-async def outbox(producer: FakeProducer) -> AsyncIterator[Outbox]:
+async def test_an_event_that_lingers_goes_before_the_text_that_follows_it() -> None:
+    producer, turn = FakeProducer(), claimed_turn()
     relay = Relay(FakeOutboxTable(), producer, IdentitySigner(SIGNING_KEY), source="/aes/runtime")  # type: ignore[arg-type]
-    running = asyncio.create_task(relay.run())
-    yield Outbox(None, relay)  # type: ignore[arg-type]
-    running.cancel()
-
-
-@pytest.fixture
-async def deltas(producer: FakeProducer, outbox: Outbox) -> AsyncIterator[BusDeltas]:
+    outbox = Outbox(None, relay)  # type: ignore[arg-type]
     deltas = BusDeltas(producer, outbox, source="/aes/runtime")
-    running = asyncio.create_task(deltas.run())
-    yield deltas
-    running.cancel()
-
-
-def delta(turn_id: str) -> OutputTextDelta:
-    return OutputTextDelta(session_id="session", turn_id=turn_id, attempt=1, step=1, offset=0, text="Hi")
-
-
-async def test_an_event_that_lingers_goes_before_the_text_that_follows_it(
-    producer: FakeProducer, outbox: Outbox, deltas: BusDeltas
-) -> None:
-    turn = claimed_turn()
+    running = [asyncio.create_task(each.run()) for each in (relay, deltas)]
     outbox.publish([started(turn.id)])
     await elapse(Relay.LINGER_SECONDS / 2)
     assert producer.delivered == []
-    deltas.send(turn, delta(turn.id), 1)
+    text = OutputTextDelta(session_id="session", turn_id=turn.id, attempt=1, step=1, offset=0, text="Hi")
+    deltas.send(turn, text, 1)
     await elapse(Relay.LINGER_SECONDS / 4)
-    assert [(envelope.type, envelope.sequence) for envelope in producer.envelopes] == [
-        (TurnStarted.TYPE, 1),
-        (OutputTextDelta.TYPE, 1),
-    ]
+    sent = [(envelope.type, envelope.sequence) for envelope in producer.envelopes]
+    assert sent == [(TurnStarted.TYPE, 1), (OutputTextDelta.TYPE, 1)]
+    for task in running:
+        task.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -40,9 +41,17 @@ def ledger() -> Ledger:
     return Ledger()
 
 
-async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger) -> None:
+@pytest.fixture
+def group(ledger: Ledger) -> GroupCommit[int, int]:
+    return GroupCommit(ledger.commit, company_of)
+
+
+async def all_of(group: GroupCommit[int, Any], *numbers: int) -> list[Any]:
+    return await asyncio.gather(*[group.submit(number) for number in numbers], return_exceptions=True)
+
+
+async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger, group: GroupCommit[int, int]) -> None:
     ledger.gate.clear()
-    group = GroupCommit(ledger.commit, company_of)
     submitted = [asyncio.create_task(group.submit(number)) for number in (1, 2, 3)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -54,10 +63,11 @@ async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger) -> N
 
 
 @pytest.mark.virtual_time
-async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit, company_of)
+async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(
+    ledger: Ledger, group: GroupCommit[int, int]
+) -> None:
     await group.submit(1)
-    await asyncio.gather(group.submit(2), group.submit(3))
+    await all_of(group, 2, 3)
     first = asyncio.create_task(group.submit(4))
     await elapse(group_commit._LINGER_SECONDS * 0.9)
     assert len(ledger.batches) == 2
@@ -66,32 +76,24 @@ async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(le
 
 
 @pytest.mark.virtual_time
-async def test_a_lone_item_lingers_no_more_once_nothing_has_come_for_a_while(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit, company_of)
-    await asyncio.gather(group.submit(1), group.submit(2))
+async def test_a_lone_item_lingers_no_more_once_nothing_has_come_for_a_while(group: GroupCommit[int, int]) -> None:
+    await all_of(group, 1, 2)
     await elapse(group_commit._BUSY_SECONDS)
     began = asyncio.get_running_loop().time()
     assert await group.submit(3) == 30
     assert asyncio.get_running_loop().time() == began
 
 
-async def test_a_batch_has_a_limit(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit, company_of, limit=2)
-    assert await asyncio.gather(*[group.submit(number) for number in range(5)]) == [0, 10, 20, 30, 40]
-    assert max(len(batch) for batch in ledger.batches) == 2
-
-
-async def test_a_batch_has_items_of_each_company_in_turn(ledger: Ledger) -> None:
+async def test_a_batch_has_a_limit_and_items_of_each_company_in_turn(ledger: Ledger) -> None:
     group = GroupCommit(ledger.commit, company_of, limit=4)
-    await asyncio.gather(*[group.submit(number) for number in [*range(10), 100, 101]])
+    numbers = [*range(10), 100, 101]
+    assert await all_of(group, *numbers) == [number * 10 for number in numbers]
     assert ledger.batches == [[0, 100, 1, 101], [2, 3, 4, 5], [6, 7, 8, 9]]
 
 
-async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit, company_of)
-    results = await asyncio.gather(*[group.submit(n) for n in (1, -2, 3)], return_exceptions=True)
-    assert [results[0], results[2]] == [10, 30]
-    assert isinstance(results[1], ValueError)
+async def test_a_bad_item_fails_alone(group: GroupCommit[int, int]) -> None:
+    first, bad, last = await all_of(group, 1, -2, 3)
+    assert (first, type(bad), last) == (10, ValueError, 30)
 
 
 @pytest.mark.parametrize(("problem", "batches"), [(ValueError("bad item"), 3), (StoreUnavailable("away"), 1)])
@@ -104,25 +106,22 @@ async def test_items_that_fail_beside_others_are_tried_alone_and_the_others_no_m
         committed.append(list(items))
         return [item if item > 0 else problem for item in items]
 
-    group = GroupCommit(commit, company_of)
-    results = await asyncio.gather(*[group.submit(n) for n in (1, -2, 3, -4)], return_exceptions=True)
-    assert results == [1, problem, 3, problem]
+    assert await all_of(GroupCommit(commit, company_of), 1, -2, 3, -4) == [1, problem, 3, problem]
     assert committed == [[1, -2, 3, -4], [-2], [-4]][:batches]
 
 
-async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
+async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger, group: GroupCommit[int, int]) -> None:
     ledger.down = True
-    group = GroupCommit(ledger.commit, company_of)
-    results = await asyncio.gather(*[group.submit(n) for n in (1, 2, 3)], return_exceptions=True)
-    assert all(isinstance(result, StoreUnavailable) for result in results)
+    assert [type(result) for result in await all_of(group, 1, 2, 3)] == [StoreUnavailable] * 3
     assert len(ledger.batches) == 1
     ledger.down = False
     assert await group.submit(4) == 40
 
 
-async def test_an_item_whose_wait_was_cancelled_is_committed_all_the_same(ledger: Ledger) -> None:
+async def test_an_item_whose_wait_was_cancelled_is_committed_all_the_same(
+    ledger: Ledger, group: GroupCommit[int, int]
+) -> None:
     ledger.gate.clear()
-    group = GroupCommit(ledger.commit, company_of)
     waiting = asyncio.create_task(group.submit(1))
     other = asyncio.create_task(group.submit(2))
     await asyncio.sleep(0)
@@ -142,8 +141,7 @@ async def test_a_missing_result_is_an_error_and_nothing_is_committed_twice(numbe
 
     group = GroupCommit(commit, company_of)
     async with asyncio.timeout(10):
-        results = await asyncio.gather(*[group.submit(number) for number in numbers], return_exceptions=True)
-        assert [type(result) for result in results] == [RuntimeError] * len(numbers)
+        assert [type(result) for result in await all_of(group, *numbers)] == [RuntimeError] * len(numbers)
         assert committed == list(numbers)
         with pytest.raises(RuntimeError, match="0 results for 1 committed"):
             await group.submit(4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.domain.conversation import Citation
-from services.runtime.domain.knowledge import KnowledgeBaseRef
+from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 from tests.support.agent_fakes import CALLER
 
 RECORD = {
@@ -86,6 +86,10 @@ async def test_records() -> None:
     ]
     artifacts, _ = answering({"artifacts": [RECORD], "total": 1, "has_more": False})
     assert await artifacts.all("s/1", CALLER) == [FACTS]
+    artifacts, calls = answering(RECORD, 201)
+    assert await artifacts.create("s/1", CALLER, name="note.txt", key="turn/call", content=b"text") == FACTS
+    params = {"name": "note.txt", "key": "turn/call"}
+    assert calls.asked == [("POST", "/internal/sessions/s%2F1/generated-artifacts", params, b"text")]
 
 
 async def test_contents(tmp_path: Path) -> None:
@@ -95,13 +99,10 @@ async def test_contents(tmp_path: Path) -> None:
 
     found = {"artifact_id": "a1", "name": "note.txt", "passage": "text", "score": 0.5, "page": 2}
     artifacts, calls = answering({"results": [found]})
-    chunks = await artifacts.search("s/1", "what?", CALLER, artifact_ids=["a1"], top_k=3)
-    assert chunks == (Citation("text", 0.5, file_name="note.txt", page=2, artifact_id="a1"),)
-    await artifacts.search("s/1", "what?", CALLER, artifact_ids=None, top_k=3)
-    assert [asked[3] for asked in calls.asked] == [
-        {"query": "what?", "top_k": 3, "artifact_ids": ["a1"]},
-        {"query": "what?", "top_k": 3},
-    ]
+    for wanted, sent in ((["a1"], {"artifact_ids": ["a1"]}), (None, {})):
+        chunks = await artifacts.search("s/1", "what?", CALLER, artifact_ids=wanted, top_k=3)
+        assert chunks == (Citation("text", 0.5, file_name="note.txt", page=2, artifact_id="a1"),)
+        assert calls.asked[-1][3] == {"query": "what?", "top_k": 3, **sent}
 
     sheet = {"name": "S", "headers": ["a"], "types": ["integer"], "rows": [[1]], "row_count": 7}
     artifacts, calls = answering({"sheets": [sheet]})
@@ -115,23 +116,21 @@ async def test_contents(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"bytes of it"
 
 
-async def test_a_file_is_made_under_its_key() -> None:
-    artifacts, calls = answering(RECORD, 201)
-    assert await artifacts.create("s/1", CALLER, name="note.txt", key="turn/call", content=b"text") == FACTS
-    params = {"name": "note.txt", "key": "turn/call"}
-    assert calls.asked == [("POST", "/internal/sessions/s%2F1/generated-artifacts", params, b"text")]
+def calls_of(artifacts: HttpArtifacts, file: Path) -> list[Awaitable[object]]:
+    asked = ("s/1", "a1", CALLER)
+    return [
+        artifacts.get(*asked),
+        artifacts.content(*asked),
+        artifacts.save(*asked, file),
+        artifacts.create("s/1", CALLER, name="a.md", key="k", content=b"x"),
+    ]
 
 
 async def test_a_service_that_restarts_is_waited_for(tmp_path: Path) -> None:
     artifacts, calls = answering(RECORD)
-    for call in (
-        lambda: artifacts.get("s/1", "a1", CALLER),
-        lambda: artifacts.content("s/1", "a1", CALLER),
-        lambda: artifacts.save("s/1", "a1", CALLER, tmp_path / "file"),
-        lambda: artifacts.create("s/1", CALLER, name="a.md", key="k", content=b"x"),
-    ):
+    for call in calls_of(artifacts, tmp_path / "file"):
         calls.away = 1
-        await call()
+        await call
     assert calls.asked[-1] == (*calls.asked[-1][:3], b"x")
     assert (tmp_path / "file").read_bytes() == calls.answer
 
@@ -149,23 +148,11 @@ async def test_a_service_that_restarts_is_waited_for(tmp_path: Path) -> None:
 )
 async def test_refusals(tmp_path: Path, status: int, answer: Any, raised: type[Exception]) -> None:
     artifacts, _ = answering(answer, status)
-    asked = ("s/1", "a1", CALLER)
-    for call in (
-        artifacts.get(*asked),
-        artifacts.text(*asked, offset=0, limit=1),
-        artifacts.content(*asked),
-        artifacts.save(*asked, tmp_path / "file"),
-        artifacts.create("s/1", CALLER, name="a.md", key="k", content=b"x"),
-    ):
+    text = artifacts.text("s/1", "a1", CALLER, offset=0, limit=1)
+    for call in (text, *calls_of(artifacts, tmp_path / "file")):
         with pytest.raises(raised):
             await call
     assert not (tmp_path / "file").exists()
-
-
-@dataclass
-class Answer:
-    status: int
-    body: bytes
 
 
 @dataclass
@@ -181,7 +168,7 @@ class FakeIngestion:
 
     async def request(
         self, method: str, owner: str, path: str, identity: Identity, *, body: bytes | None = None, **_: object
-    ) -> Answer:
+    ) -> UpstreamResponse:
         assert (method, owner, identity) == ("POST", "ingestion", CALLER)
         name = path.removeprefix("/internal/knowledge-bases/").removesuffix("/search")
         self.asked.append((name, orjson.loads(body or b"")))
@@ -193,22 +180,29 @@ class FakeIngestion:
         await asyncio.sleep(0)
         self._running -= 1
         if name not in self.chunks:
-            return Answer(404, b"{}")
+            return UpstreamResponse(404, b"{}", "application/json")
         found = self.chunks[name]
         if found is None:
             raise ServiceUnavailable("away")
-        return Answer(200, orjson.dumps({"query": "q", "mode": "hybrid", "results": found}))
+        answer = orjson.dumps({"query": "q", "mode": "hybrid", "results": found})
+        return UpstreamResponse(200, answer, "application/json")
 
 
-def passage(text: str, score: float) -> dict[str, Any]:
+def passage(text: str, score: float = 0.9) -> dict[str, Any]:
     return {"passage": text, "score": score, "knowledge_base_id": "a", "file_id": "f", "file_name": "f.pdf", "page": 2}
+
+
+async def retrieve(ingestion: FakeIngestion, query: str, *bases: str | KnowledgeBaseRef) -> Retrieved:
+    knowledge = HttpKnowledge(ingestion, CircuitBreaker(RetryPolicy(give_up_after=0.0)))
+    searched = [KnowledgeBaseRef(base) if isinstance(base, str) else base for base in bases]
+    return await knowledge.retrieve(query, searched, CALLER)
 
 
 async def test_passages_of_all_knowledge_bases_come_best_first() -> None:
     ingestion = FakeIngestion({"a": [passage("one", 0.9), passage("two", 0.2)], "b": [passage("three", 0.5)]})
-    searched = (KnowledgeBaseRef("a"), KnowledgeBaseRef("b", top_k=3, mode="keyword", min_score=0.1))
 
-    found = await HttpKnowledge(ingestion).retrieve(" which? ", searched, CALLER)
+    by_keyword = KnowledgeBaseRef("b", top_k=3, mode="keyword", min_score=0.1)
+    found = await retrieve(ingestion, " which? ", "a", by_keyword)
 
     assert [found.passage for found in found.chunks] == ["one", "three", "two"]
     assert found.chunks[0] == Citation("one", 0.9, "a", file_id="f", file_name="f.pdf", page=2)
@@ -221,11 +215,7 @@ async def test_passages_of_all_knowledge_bases_come_best_first() -> None:
 
 
 async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
-    ingestion = FakeIngestion({"a": [passage("one", 0.9)], "down": None})
-    searched = tuple(KnowledgeBaseRef(name) for name in ("gone", "a", "down"))
-
-    knowledge = HttpKnowledge(ingestion, CircuitBreaker(RetryPolicy(give_up_after=0.0)))
-    found = await knowledge.retrieve("which?", searched, CALLER)
+    found = await retrieve(FakeIngestion({"a": [passage("one")], "down": None}), "which?", "gone", "a", "down")
 
     assert [found.passage for found in found.chunks] == ["one"]
     assert found.warnings == (
@@ -235,21 +225,16 @@ async def test_a_deleted_or_unreachable_knowledge_base_is_a_warning() -> None:
 
 
 async def test_a_search_waits_for_a_service_that_restarts() -> None:
-    ingestion = FakeIngestion({"a": [passage("one", 0.9)]}, away=2)
+    ingestion = FakeIngestion({"a": [passage("one")]}, away=2)
     found = await HttpKnowledge(ingestion).retrieve("which?", (KnowledgeBaseRef("a"),), CALLER)
     assert ([found.passage for found in found.chunks], found.warnings) == (["one"], ())
 
 
 async def test_a_message_without_text_searches_nothing_and_a_long_one_is_cut() -> None:
     ingestion = FakeIngestion({"a": []})
-    knowledge = HttpKnowledge(ingestion)
-    await knowledge.retrieve("  \n", (KnowledgeBaseRef("a"),), CALLER)
+    await retrieve(ingestion, "  \n", "a")
     assert ingestion.asked == []
-    await knowledge.retrieve("x" * 50_000, (KnowledgeBaseRef("a"),), CALLER)
+    await retrieve(ingestion, "x" * 50_000, "a")
     assert len(ingestion.asked[0][1]["query"]) == 10_000
-
-
-async def test_an_id_is_one_part_of_the_path() -> None:
-    ingestion = FakeIngestion({})
-    await HttpKnowledge(ingestion).retrieve("which?", (KnowledgeBaseRef("../files"),), CALLER)
-    assert ingestion.asked[0][0] == "..%2Ffiles"
+    await retrieve(ingestion, "which?", "../files")
+    assert ingestion.asked[1][0] == "..%2Ffiles", "an id is one part of the path"

@@ -1,7 +1,8 @@
 """Calls of models and tools and runs of agents, counted by outcome."""
 
 import asyncio
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable
+from contextlib import nullcontext
 
 import pytest
 
@@ -17,9 +18,12 @@ CALLER = Identity(company_id="c", user_id="u", key_id="k", scopes=frozenset())
 PROVIDERS = (ProviderInfo("openai", True, (ModelInfo("openai:known", vision=False),)),)
 
 
-def raising(problem: BaseException | None) -> AbstractContextManager[object]:
-    """Expects the same error outside."""
-    return nullcontext() if problem is None else pytest.raises(type(problem))
+async def counted(name: str, run: Awaitable[object], problem: BaseException | None, **labels: str) -> None:
+    """Runs what is observed: it fails with its own problem, and is counted once."""
+    before = metric(name, **labels)
+    with nullcontext() if problem is None else pytest.raises(type(problem)):
+        await run
+    assert metric(name, **labels) == before + 1
 
 
 class Model:
@@ -32,16 +36,17 @@ class Model:
         return ModelAnswer("done", usage=Usage(3, 5, model_calls=1))
 
 
-@pytest.mark.parametrize(
-    ("named", "counted"),
-    [("openai:known", "openai:known"), ("openai:tuned-for-acme", "openai:other"), ("nobody:x", "other:other")],
-)
-async def test_tokens_are_counted_by_models_that_are_listed(named: str, counted: str) -> None:
-    before = [metric("aes_runtime_tokens_total", model=counted, direction=way) for way in ("input", "output")]
-    await ObservedModel(Model(), PROVIDERS).answer(ModelRequest(named, "", ()))
-    after = [metric("aes_runtime_tokens_total", model=counted, direction=way) for way in ("input", "output")]
-    assert [new - old for new, old in zip(after, before, strict=True)] == [3, 5]
-    assert metric("aes_runtime_model_call_duration_seconds_count", model=counted) >= 1
+def tokens(model: str) -> list[float]:
+    return [metric("aes_runtime_tokens_total", model=model, direction=way) for way in ("input", "output")]
+
+
+async def test_tokens_are_counted_by_models_that_are_listed() -> None:
+    shown = {"openai:known": "openai:known", "openai:tuned-for-acme": "openai:other", "nobody:x": "other:other"}
+    for named, label in shown.items():
+        before = tokens(label)
+        await ObservedModel(Model(), PROVIDERS).answer(ModelRequest(named, "", ()))
+        assert [new - old for new, old in zip(tokens(label), before, strict=True)] == [3, 5]
+        assert metric("aes_runtime_model_call_duration_seconds_count", model=label) >= 1
 
 
 @pytest.mark.parametrize(
@@ -54,11 +59,8 @@ async def test_tokens_are_counted_by_models_that_are_listed(named: str, counted:
     ],
 )
 async def test_calls_of_models_are_counted_by_outcome(problem: BaseException | None, outcome: str) -> None:
-    labels = {"model": "openai:known", "outcome": outcome}
-    before = metric("aes_runtime_model_calls_total", **labels)
-    with raising(problem):
-        await ObservedModel(Model(problem), PROVIDERS).answer(ModelRequest("openai:known", "", ()))
-    assert metric("aes_runtime_model_calls_total", **labels) == before + 1
+    answer = ObservedModel(Model(problem), PROVIDERS).answer(ModelRequest("openai:known", "", ()))
+    await counted("aes_runtime_model_calls_total", answer, problem, model="openai:known", outcome=outcome)
 
 
 class Hammer:
@@ -70,17 +72,12 @@ class Hammer:
         return ToolOutput("hit")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "outcome"),
-    [({}, "completed"), ({"problem": ToolFailed("no")}, "failed"), ({"problem": KeyError()}, "crashed")],
-)
-async def test_calls_of_tools_are_counted_by_outcome(arguments: JsonObject, outcome: str) -> None:
-    labels = {"tool": "hammer", "outcome": outcome}
-    before = metric("aes_runtime_tool_calls_total", **labels)
-    tool = observed(Toolbox(Hammer()))["hammer"]
-    with raising(arguments.get("problem")):
-        assert (await tool.call(arguments, ToolContext("1", "t", "s", CALLER))).text == "hit"
-    assert metric("aes_runtime_tool_calls_total", **labels) == before + 1
+async def test_calls_of_tools_are_counted_by_outcome() -> None:
+    tool, context = observed(Toolbox(Hammer()))["hammer"], ToolContext("1", "t", "s", CALLER)
+    for problem, outcome in ((None, "completed"), (ToolFailed("no"), "failed"), (KeyError(), "crashed")):
+        call = tool.call({} if problem is None else {"problem": problem}, context)
+        await counted("aes_runtime_tool_calls_total", call, problem, tool="hammer", outcome=outcome)
+    assert (await tool.call({}, context)).text == "hit"
 
 
 class Agent:
@@ -103,10 +100,6 @@ class Journal:
     [(None, "completed"), (TurnLost(), "lost"), (ModelFailed("no"), "model_error"), (KeyError(), "crashed")],
 )
 async def test_runs_of_agents_are_counted_by_outcome(problem: Exception | None, outcome: str) -> None:
-    labels = {"agent_type": "llm_agent", "outcome": outcome}
-    before = metric("aes_runtime_agent_runs_total", **labels)
-    question = UserMessage((TextPart("hello"),))
-    task = AgentTask("t", "s", CALLER, AgentSpec("llm_agent"), (), question)
-    with raising(problem):
-        await ObservedAgent(Agent(problem)).run(task, Journal())  # type: ignore[arg-type]
-    assert metric("aes_runtime_agent_runs_total", **labels) == before + 1
+    task = AgentTask("t", "s", CALLER, AgentSpec("llm_agent"), (), UserMessage((TextPart("hello"),)))
+    run = ObservedAgent(Agent(problem)).run(task, Journal())  # type: ignore[arg-type]
+    await counted("aes_runtime_agent_runs_total", run, problem, agent_type="llm_agent", outcome=outcome)

@@ -34,12 +34,9 @@ class Models:
         return [option for option in options if option in self._ignored]
 
 
-def test_an_agent_without_options_is_the_same() -> None:
+def test_options_go_before_the_agents_own_settings() -> None:
     assert TALKS.with_options(None) is TALKS
     assert TALKS.with_options(TurnOptions()) == TALKS
-
-
-def test_options_go_before_the_agents_own_settings() -> None:
     options = TurnOptions(instructions="Rhyme.", temperature=0.0, top_p=0.5, stop=["\n"], parallel_tool_calls=False)
     agent = TALKS.with_options(options)
     assert agent.system_prompt == "Be kind.\n\nRhyme."
@@ -73,29 +70,26 @@ def test_what_would_be_ignored_is_refused_by_name(
     assert [detail.loc for detail in refusal.value.details or ()] == [["options", name] for name in refused]
 
 
-@pytest.mark.parametrize(("choice", "forced"), [(None, None), ("auto", None), ("none", None), ("required", "required")])
-def test_only_some_choices_force_a_call(choice: Any, forced: str | None) -> None:
-    assert ModelSettings(tool_choice=choice).forced_call == forced
+def test_only_some_choices_force_a_call() -> None:
     named = NamedTool(name="echo")
-    assert ModelSettings(tool_choice=named).forced_call == named
+    choices: tuple[Any, ...] = (None, "auto", "none", "required", named)
+    forced = [ModelSettings(tool_choice=choice).forced_call for choice in choices]
+    assert forced == [None, None, None, "required", named]
 
 
 CHEAP, DEAR = ModelPrice(Decimal("0.05"), Decimal("0.4")), ModelPrice(Decimal("2.5"), Decimal("10"))
 TABLE = PriceTable({"openai:*": CHEAP, "openai:gpt-5*": DEAR, "openai:gpt-5-nano": CHEAP})
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("openai:gpt-5-nano", CHEAP),
-        ("openai:gpt-5", DEAR),
-        ("openai:other", CHEAP),
-        ("anthropic:claude", None),
-        ("builtin:extractive", ModelPrice(Decimal(0), Decimal(0))),
-    ],
-)
-def test_the_longest_name_that_fits_holds(model: str, expected: ModelPrice | None) -> None:
-    assert TABLE.of(model) == expected
+def test_the_longest_name_that_fits_holds() -> None:
+    expected = {
+        "openai:gpt-5-nano": CHEAP,
+        "openai:gpt-5": DEAR,
+        "openai:other": CHEAP,
+        "anthropic:claude": None,
+        "builtin:extractive": ModelPrice(Decimal(0), Decimal(0)),
+    }
+    assert {model: TABLE.of(model) for model in expected} == expected
 
 
 def test_a_cost_is_exact_to_the_last_digit() -> None:
@@ -104,9 +98,6 @@ def test_a_cost_is_exact_to_the_last_digit() -> None:
     assert priced(usage, "m", table).cost == "0.00000090000001"
     assert priced(Usage(), "m", table).cost == "0"
     assert priced(usage, "another", table).cost is None
-
-
-def test_a_great_many_tokens_lose_no_digit() -> None:
     table = PriceTable({"m": ModelPrice(Decimal("999999999.99999999"), Decimal(0))})
     assert priced(Usage(input_tokens=2_000_000_000), "m", table).cost == "1999999999999.99998"
 

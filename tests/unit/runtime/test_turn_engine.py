@@ -24,7 +24,7 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.steps import ModelOutput, Step
-from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
+from services.runtime.domain.turns import CommitResult, OutcomeKind, TurnOutcome
 from services.runtime.domain.waits import NewWait
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
@@ -46,11 +46,31 @@ class OneLiner:
         self.before = before
         self.tasks: list[AgentTask] = []
 
+    async def asked(self, times: int = 1) -> None:
+        await until(lambda: len(self.tasks) >= times)
+
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
         self.tasks.append(task)
         await self.before(task, journal)
         answer = ModelAnswer("done", (), Usage(1, 2, model_calls=1))
         return AgentReply("done", answer, (), (), (), answer.usage, 1)
+
+
+async def _for_ever(_task: AgentTask, _journal: TurnJournal) -> None:
+    await asyncio.Event().wait()
+
+
+async def _settle_down() -> None:
+    """Let everything happen that waits for nothing outside."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def ended(turns: MemoryTurns, *kinds: OutcomeKind) -> list[TurnOutcome]:
+    """The outcomes, once there are so many, which are of these kinds."""
+    await until(lambda: len(turns.outcomes) >= len(kinds))
+    assert [outcome.kind for outcome in turns.outcomes] == list(kinds)
+    return turns.outcomes
 
 
 def engine(
@@ -85,10 +105,8 @@ async def test_a_turn_that_waits_is_committed_in_spite_of_an_outage_and_leaves_t
     running = engine(Asking(), turns)
     running.start(claimed_turn(stream=False), QUESTION)
     await until(lambda: not running.present)
-    [outcome] = turns.outcomes
-    assert (outcome.kind, outcome.event) == (OutcomeKind.WAITING, None)
-    assert [wait.call_id for wait in outcome.waits] == ["pay"]
-    assert not running.present
+    [outcome] = await ended(turns, OutcomeKind.WAITING)
+    assert (outcome.event, [wait.call_id for wait in outcome.waits]) == (None, ["pay"])
 
 
 async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> None:
@@ -116,21 +134,12 @@ async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> Non
     assert after - before < 1000 * 32
 
 
-async def test_a_reply_outlasts_an_outage() -> None:
-    turns = MemoryTurns(unavailable=5)
-    agent = OneLiner()
-    engine(agent, turns).start(claimed_turn(), QUESTION)
-    await until(lambda: turns.outcomes)
-    assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
-    assert len(agent.tasks) == 1
-
-
-async def test_an_outage_while_the_conversation_is_read_fails_nothing() -> None:
-    turns, conversations = MemoryTurns(), MemoryConversations()
+async def test_a_reply_outlasts_outages_also_while_the_conversation_is_read() -> None:
+    turns, conversations, agent = MemoryTurns(unavailable=5), MemoryConversations(), OneLiner()
     conversations.unavailable = 1
-    engine(OneLiner(), turns, conversations).start(claimed_turn(), QUESTION)
-    await until(lambda: turns.outcomes)
-    assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
+    engine(agent, turns, conversations).start(claimed_turn(), QUESTION)
+    await ended(turns, OutcomeKind.COMPLETED)
+    assert len(agent.tasks) == 1
 
 
 async def test_a_reply_that_cannot_be_stored_ends_the_attempt_and_in_the_end_the_turn() -> None:
@@ -138,12 +147,11 @@ async def test_a_reply_that_cannot_be_stored_ends_the_attempt_and_in_the_end_the
     turns.refuse_replies = True
     running = engine(OneLiner(), turns)
     running.start(claimed_turn(lost_attempts=1), QUESTION)
-    await until(lambda: len(turns.outcomes) == 1)
+    await ended(turns, OutcomeKind.CRASHED)
     await until(lambda: not running.held)
     running.start(claimed_turn(lost_attempts=2), QUESTION)
-    await until(lambda: len(turns.outcomes) == 2)
-    handed_back, failed = turns.outcomes
-    assert (handed_back.kind, handed_back.event) == (OutcomeKind.CRASHED, None)
+    handed_back, failed = await ended(turns, OutcomeKind.CRASHED, OutcomeKind.FAILED)
+    assert handed_back.event is None
     assert isinstance(failed.event, TurnFailed)
     assert failed.event.error.type == InternalError.kind
     assert (failed.cause or "").startswith("ValueError at services.runtime.")
@@ -156,16 +164,12 @@ async def test_an_unexpected_exception_hands_the_turn_back_until_its_attempts_ar
     async def fail(_task: AgentTask, _journal: TurnJournal) -> None:
         raise problem
 
-    turns, conversations = MemoryTurns(), MemoryConversations()
-    running = engine(OneLiner(fail), turns, conversations)
+    turns, kinds = MemoryTurns(), (OutcomeKind.CRASHED, OutcomeKind.CRASHED, OutcomeKind.FAILED)
+    running = engine(OneLiner(fail), turns)
     for lost in range(3):
         running.start(claimed_turn(lost_attempts=lost), QUESTION)
-        await until(lambda lost=lost: len(turns.outcomes) == lost + 1)  # type: ignore[misc]
+        *_, failed = await ended(turns, *kinds[: lost + 1])
         await until(lambda: not running.held)
-    assert [outcome.kind for outcome in turns.outcomes] == [
-        OutcomeKind.CRASHED, OutcomeKind.CRASHED, OutcomeKind.FAILED,
-    ]  # fmt: skip
-    failed = turns.outcomes[-1]
     assert isinstance(failed.event, TurnFailed)
     assert failed.event.error.message == "The turn failed because of an internal error. Try again."
     kind, _, place = (failed.cause or "").partition(" at ")
@@ -174,40 +178,33 @@ async def test_an_unexpected_exception_hands_the_turn_back_until_its_attempts_ar
     assert "secret" not in place
 
 
-async def test_what_fails_while_a_stopped_execution_ends_fails_no_turn() -> None:
-    async def clean_up_badly(_task: AgentTask, _journal: TurnJournal) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise RuntimeError("Session is closed")
+async def _clean_up_badly(_task: AgentTask, _journal: TurnJournal) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise RuntimeError("Session is closed")
 
-    turns, agent = MemoryTurns(), OneLiner(clean_up_badly)
+
+async def test_what_fails_while_an_execution_is_stopped_fails_no_turn_and_at_the_deadline_it_is_overdue() -> None:
+    turns, agent = MemoryTurns(), OneLiner(_clean_up_badly)
     running = engine(agent, turns)
     running.start(claimed_turn(), QUESTION)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     await running.drain(0.0)
-    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.HANDED_BACK]
-
-
-async def test_what_fails_at_the_deadline_is_overdue() -> None:
-    async def clean_up_badly(_task: AgentTask, _journal: TurnJournal) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            raise RuntimeError("the connection is closed")
+    await ended(turns, OutcomeKind.HANDED_BACK)
 
     turns = MemoryTurns()
-    engine(OneLiner(clean_up_badly), turns).start(claimed_turn(seconds_left=0.01), QUESTION)
-    await until(lambda: turns.outcomes)
-    assert isinstance(turns.outcomes[0].event, TurnFailed)
-    assert turns.outcomes[0].event.error.type == TimedOut.kind
+    engine(OneLiner(_clean_up_badly), turns).start(claimed_turn(seconds_left=0.01), QUESTION)
+    [overdue] = await ended(turns, OutcomeKind.FAILED)
+    assert isinstance(overdue.event, TurnFailed)
+    assert overdue.event.error.type == TimedOut.kind
 
 
 async def test_a_drain_that_is_cut_short_commits_nothing_more() -> None:
     turns, agent = MemoryTurns(), OneLiner(_for_ever)
     running = engine(agent, turns)
     running.start(claimed_turn(), QUESTION)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await running.drain(60.0)
@@ -237,11 +234,8 @@ async def test_a_turn_whose_end_comes_too_late_is_released_and_the_next_one_begi
     running = engine(OneLiner(), turns, MemoryConversations({1: [QUESTION]}))
     running.on_release = released.set
     running.start(claimed_turn(id="late"), QUESTION)
-    await until(lambda: len(turns.outcomes) == 3)
-    ends = [(outcome.turn.id, outcome.kind) for outcome in turns.outcomes]
-    assert ends == [
-        ("late", OutcomeKind.COMPLETED), ("late", OutcomeKind.RELEASED), ("next", OutcomeKind.COMPLETED),
-    ]  # fmt: skip
+    ends = await ended(turns, OutcomeKind.COMPLETED, OutcomeKind.RELEASED, OutcomeKind.COMPLETED)
+    assert [outcome.turn.id for outcome in ends] == ["late", "late", "next"]
     assert released.is_set()
 
 
@@ -252,11 +246,7 @@ async def test_a_turn_stopped_at_its_start_is_released() -> None:
     running.start(turn, QUESTION)
     running.stop(turn.id)
     await until(lambda: not running.held)
-    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.RELEASED]
-
-
-async def _for_ever(_task: AgentTask, _journal: TurnJournal) -> None:
-    await asyncio.Event().wait()
+    await ended(turns, OutcomeKind.RELEASED)
 
 
 async def test_a_newer_claim_of_the_same_turn_replaces_the_older_execution() -> None:
@@ -264,7 +254,7 @@ async def test_a_newer_claim_of_the_same_turn_replaces_the_older_execution() -> 
     running = engine(agent, turns)
     older, newer = claimed_turn(id="turn"), claimed_turn(id="turn", fence=2, attempt=2)
     running.start(older, QUESTION)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     running.start(newer, QUESTION)
     await until(lambda: turns.outcomes)
     assert running.held == {"turn": 2}
@@ -278,7 +268,7 @@ async def test_a_late_older_claim_is_ignored() -> None:
     running = engine(agent, turns)
     running.start(claimed_turn(id="turn", fence=2, attempt=2), QUESTION)
     running.start(claimed_turn(id="turn"), QUESTION)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     await asyncio.sleep(0)
     assert (running.held, len(agent.tasks), turns.outcomes) == ({"turn": 2}, 1, [])
     running.stop("turn")
@@ -290,21 +280,15 @@ async def test_draining_accepts_nothing_and_hands_back_unfinished_turns() -> Non
     turns.next_turns = [claimed_turn(id="next")]
     running = engine(agent, turns)
     running.start(claimed_turn(), QUESTION)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     assert running.slots().take("company")
     await running.drain(0.01)
     assert (running.slots().take("company"), running.held) == (False, {})
-    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.HANDED_BACK]
+    await ended(turns, OutcomeKind.HANDED_BACK)
     assert len(turns.next_turns) == 1
-
-
-async def test_late_claims_do_not_start_after_draining() -> None:
-    turns, agent = MemoryTurns(), OneLiner()
-    running = engine(agent, turns)
-    await running.drain(60)
     running.start(claimed_turn(stream=False), QUESTION, ClaimFuture())
     await _settle_down()
-    assert (agent.tasks, running.held, turns.outcomes) == ([], {}, [])
+    assert (len(agent.tasks), running.held, len(turns.outcomes)) == (1, {}, 1), "a late claim does not start"
 
 
 async def test_a_turns_logs_name_its_own_command() -> None:
@@ -322,26 +306,23 @@ async def test_a_turns_logs_name_its_own_command() -> None:
 
 async def test_a_committed_end_is_not_undone_by_a_late_stop() -> None:
     turns = MemoryTurns(unavailable=3)
-    agent = OneLiner()
-    running = engine(agent, turns)
-    turn: ClaimedTurn = claimed_turn()
-    running.start(turn, QUESTION)
+    running = engine(OneLiner(), turns)
+    running.start(claimed_turn(id="turn"), QUESTION)
     await until(lambda: turns.unavailable < 3)
-    running.stop(turn.id)
+    running.stop("turn")
     await until(lambda: not running.held)
-    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.COMPLETED]
+    await ended(turns, OutcomeKind.COMPLETED)
 
 
 async def test_a_speculative_turn_ends_after_its_claim() -> None:
     turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
     running = engine(agent, turns)
     running.start(claimed_turn(stream=False), QUESTION, claim)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     await _settle_down()
     assert (turns.outcomes, running.held, len(running.present)) == ([], {}, 1)
     claim.settle(committed=True)
-    await until(lambda: turns.outcomes)
-    assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
+    await ended(turns, OutcomeKind.COMPLETED)
 
 
 async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_one() -> None:
@@ -349,13 +330,13 @@ async def test_a_claim_that_is_made_again_after_a_failure_replaces_the_failed_on
     running = engine(agent, turns)
     turn = claimed_turn(stream=False)
     running.start(turn, QUESTION, claim)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     claim.settle(committed=False)
     agent.before = _nothing
     running.start(turn, QUESTION)
     await until(lambda: turns.outcomes)
     await until(lambda: not running.held)
-    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.COMPLETED]
+    await ended(turns, OutcomeKind.COMPLETED)
 
 
 async def test_steps_are_recorded_after_the_claim() -> None:
@@ -373,7 +354,8 @@ async def test_steps_are_recorded_after_the_claim() -> None:
     assert len(turns.steps) == 1
 
 
-async def test_a_streamed_turn_asks_before_its_claim_and_shows_nothing_until_then() -> None:
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_streamed_turn_asks_before_its_claim_and_shows_nothing_unless_it_is_committed(committed: bool) -> None:
     turns, claim, deltas = MemoryTurns(), ClaimFuture(), DeltaLog()
 
     async def say(_task: AgentTask, journal: TurnJournal) -> None:
@@ -383,32 +365,13 @@ async def test_a_streamed_turn_asks_before_its_claim_and_shows_nothing_until_the
     agent = OneLiner(say)
     running = engine(agent, turns, deltas=deltas)
     running.start(claimed_turn(stream=True), QUESTION, claim)
-    await until(lambda: agent.tasks)
+    await agent.asked()
     await _settle_down()
     assert (deltas.sent, turns.outcomes) == ([], [])
-    claim.settle(committed=True)
-    await until(lambda: turns.outcomes)
-    assert [getattr(event, "text", None) for _, event in deltas.sent] == ["done", None]
-
-
-async def test_a_streamed_turn_whose_claim_is_not_committed_shows_nothing() -> None:
-    turns, claim, deltas = MemoryTurns(), ClaimFuture(), DeltaLog()
-
-    async def say(_task: AgentTask, journal: TurnJournal) -> None:
-        journal.output_text("done", 1)
-
-    running = engine(OneLiner(say), turns, deltas=deltas)
-    running.start(claimed_turn(stream=True), QUESTION, claim)
-    await _settle_down()
-    claim.settle(committed=False)
+    claim.settle(committed=committed)
     await until(lambda: not running.present and not running._running)
-    assert (deltas.sent, turns.outcomes) == ([], [])
-
-
-async def _settle_down() -> None:
-    """Let everything happen that waits for nothing outside."""
-    for _ in range(50):
-        await asyncio.sleep(0)
+    texts = [getattr(event, "text", None) for _, event in deltas.sent]
+    assert (texts, len(turns.outcomes)) == ((["done", None], 1) if committed else ([], 0))
 
 
 async def test_a_session_goes_on_beside_others_until_one_waits_that_runs_fewer() -> None:
@@ -451,6 +414,6 @@ async def test_a_later_turn_is_given_the_calls_of_the_turn_before() -> None:
     running.start(claimed_turn(), QUESTION)
     await until(lambda: not running.held)
     running.start(claimed_turn(position=1), QUESTION)
-    await until(lambda: len(agent.tasks) == 2)
+    await agent.asked(2)
     asked = AssistantMessage("Let me see.", (call,), {"model": "m"})
     assert agent.tasks[1].history == (QUESTION, asked, ToolMessage(result), AssistantMessage("done"))

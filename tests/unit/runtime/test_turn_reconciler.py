@@ -103,44 +103,37 @@ def reconciler(engine: Engine, database: Database) -> TurnReconciler:
     return TurnReconciler(engine, database, database, database.resolve_due, NoMetrics(), rules)  # type: ignore[arg-type]
 
 
-def orphan(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> OrphanedTurn:
-    return OrphanedTurn(claimed_turn(id=turn_id), "dead", lost, overdue, cancelled)
+def orphan(
+    turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False, fence: int = 1
+) -> OrphanedTurn:
+    return OrphanedTurn(claimed_turn(id=turn_id, fence=fence, attempt=fence), "dead", lost, overdue, cancelled)
 
 
-async def test_lost_turns_are_stopped_and_held_ones_go_on() -> None:
+async def test_lost_turns_are_stopped_held_ones_go_on_and_requests_for_their_text_reach_the_engine() -> None:
     engine = Engine({"mine": 1, "fenced": 1, "cancelled": 1, "gone": 1})
     held = {"mine": (1, "running"), "fenced": (2, "running"), "cancelled": (1, "cancelled")}
-    await reconciler(engine, Database(held=held)).reconcile()
+    await reconciler(engine, Database(held=held, watches={"mine": 2})).reconcile()
     assert sorted(engine.stopped) == ["cancelled", "fenced", "gone"]
+    assert engine.watched == {"mine": 2}
 
 
-async def test_a_turn_is_unknown_only_when_seen_twice() -> None:
-    database = Database(held={"strange": (1, "running")})
-    passes = reconciler(Engine(), database)
-    for _ in range(2):
-        await passes.reconcile()
-    assert database.unknown == [[], ["strange"]]
-
-
-async def test_a_turn_whose_claim_is_answered_between_two_passes_is_not_unknown() -> None:
-    engine, database = Engine(), Database(held={"late": (1, "running")})
+@pytest.mark.parametrize(("held", "unknown"), [({}, ["turn"]), ({"turn": 1}, [])])
+async def test_a_turn_is_unknown_when_seen_twice_unless_its_claim_was_answered_meanwhile(
+    held: dict[str, int], unknown: list[str]
+) -> None:
+    engine, database = Engine(), Database(held={"turn": (1, "running")})
     passes = reconciler(engine, database)
     await passes.reconcile()
-    engine.held = {"late": 1}
+    engine.held = held
     await passes.reconcile()
-    assert database.unknown == [[], []]
-    assert engine.stopped == []
+    assert (database.unknown, engine.stopped) == ([[], unknown], [])
 
 
 async def test_own_running_turns_are_not_reclaimed() -> None:
     """The database was asked before the claim's answer was here, and says so after it."""
-    engine, database = Engine({"mine": 1, "older": 1}), Database(orphans=(orphan("mine"), newer := _newer("older")))
+    engine, database = Engine({"mine": 1, "older": 1}), Database(orphans=(orphan("mine"), orphan("older", fence=2)))
     await reconciler(engine, database).reconcile()
-    assert (database.taken, engine.started) == ([newer.turn.id], [newer.turn.id])
-
-
-def _newer(turn_id: str) -> OrphanedTurn:
-    return OrphanedTurn(claimed_turn(id=turn_id, fence=2, attempt=2), "dead", 1, overdue=False, cancelled=False)
+    assert (database.taken, engine.started) == (["older"], ["older"])
 
 
 @pytest.mark.parametrize(
@@ -164,11 +157,8 @@ async def test_hopeless_turns_are_ended_and_not_taken(
 
 async def test_one_that_cannot_be_ended_keeps_nothing_else_from_being_done() -> None:
     engine = Engine(broken="bad")
-    database = Database(
-        orphans=(orphan("bad", lost=3), orphan("old", lost=3), orphan("fine")),
-        claimable=(("company", "s"),),
-        deleting=("d",),
-    )
+    orphans = (orphan("bad", lost=3), orphan("old", lost=3), orphan("fine"))
+    database = Database(orphans=orphans, claimable=(("company", "s"),), deleting=("d",))
     await reconciler(engine, database).reconcile()
     assert [outcome.turn.id for outcome in engine.committed] == ["old"]
     assert engine.started == ["fine", "turn of s"]
@@ -181,12 +171,6 @@ async def test_a_full_worker_takes_nothing_but_still_ends_and_removes() -> None:
     await reconciler(engine, database).reconcile()
     assert (engine.started, database.taken, database.removed) == ([], [], ["d"])
     assert [outcome.turn.id for outcome in engine.committed] == ["old"]
-
-
-async def test_requests_for_the_text_of_held_turns_reach_the_engine() -> None:
-    engine = Engine({"mine": 1})
-    await reconciler(engine, Database(held={"mine": (1, "running")}, watches={"mine": 2})).reconcile()
-    assert engine.watched == {"mine": 2}
 
 
 async def test_waits_whose_time_has_come_are_resolved_one_by_one() -> None:

@@ -23,8 +23,10 @@ def answer(kind: Any, **given: Any) -> Answer:
     return KINDS[kind].answer(ResolveAction(session_id="s", turn_id="t", action_id="a", **given))
 
 
-def told(kind: Any, **given: Any) -> ToolResult | None:
-    return KINDS[kind].result(wait(kind), answer(kind, **given))
+def told(kind: Any, **given: Any) -> ToolResult:
+    result = KINDS[kind].result(wait(kind), answer(kind, **given))
+    assert result is not None
+    return result
 
 
 def test_the_kinds_are_those_of_the_contracts() -> None:
@@ -32,56 +34,42 @@ def test_the_kinds_are_those_of_the_contracts() -> None:
     assert all(kind.name == name for name, kind in KINDS.items())
 
 
-@pytest.mark.parametrize(
-    ("run_by_client", "approval", "kind"),
-    [
+def test_a_call_waits_for_a_person_or_for_its_client() -> None:
+    expected: list[tuple[bool, Any, str | None]] = [
         (False, "never", None),
         (False, "always", "approval"),
         (True, "never", "tool_result"),
         (True, "always", "tool_result"),
-    ],
-)
-def test_a_call_waits_for_a_person_or_for_its_client(run_by_client: bool, approval: Any, kind: str | None) -> None:
-    definition = ToolDefinition("t", "", {}, safe_to_repeat=True, approval=approval, run_by_client=run_by_client)
-    found = wait_for(definition)
-    assert (None if found is None else found.name) == kind
+    ]
+    for run_by_client, approval, kind in expected:
+        definition = ToolDefinition("t", "", {}, safe_to_repeat=True, approval=approval, run_by_client=run_by_client)
+        found = wait_for(definition)
+        assert (None if found is None else found.name) == kind
 
 
-def test_an_approval_has_no_result_of_its_own() -> None:
-    assert told("approval", decision="approve") is None
+def test_a_denial_is_a_failed_result_with_its_reason_and_an_approval_has_no_result() -> None:
+    assert KINDS["approval"].result(wait(), answer("approval", decision="approve")) is None
+    for reason, said in ((None, "denied it."), ("too dear", "denied it. Reason: too dear")):
+        result = told("approval", decision="deny", reason=reason)
+        assert (result.status, result.call_id, result.name) == ("failed", "c1", "pay")
+        assert result.output.endswith(said)
 
 
-@pytest.mark.parametrize(("reason", "said"), [(None, "denied it."), ("too dear", "denied it. Reason: too dear")])
-def test_a_denial_is_a_failed_result_with_its_reason(reason: str | None, said: str) -> None:
-    result = told("approval", decision="deny", reason=reason)
-    assert result is not None
-    assert (result.status, result.call_id, result.name) == ("failed", "c1", "pay")
-    assert result.output.endswith(said)
-
-
-@pytest.mark.parametrize(("output", "text"), [("plain", "plain"), ({"b": 1}, '{"b":1}'), (None, "null"), ([], "[]")])
-def test_an_output_is_text_or_json(output: Any, text: str) -> None:
-    result = told("tool_result", output=output)
-    assert result is not None
-    assert (result.status, result.output) == ("completed", text)
-
-
-def test_long_results_are_cut_as_those_of_other_tools() -> None:
+def test_an_output_is_text_or_json_and_cut_as_those_of_other_tools() -> None:
+    for output, text in (("plain", "plain"), ({"b": 1}, '{"b":1}'), (None, "null"), ([], "[]")):
+        result = told("tool_result", output=output)
+        assert (result.status, result.output) == ("completed", text)
     for given in ({"output": "x" * 30_000}, {"error": "x" * 30_000}):
-        result = told("tool_result", **given)
-        assert result is not None
-        assert result.output == "x" * LONGEST_RESULT + "\n[truncated: 30000 characters in total]"
+        cut = "x" * LONGEST_RESULT + "\n[truncated: 30000 characters in total]"
+        assert told("tool_result", **given).output == cut
 
 
-@pytest.mark.parametrize(
-    ("kind", "given"),
-    [("approval", {"output": "yes"}), ("approval", {"error": "no"}), ("tool_result", {"decision": "approve"})],
-)
-def test_an_answer_of_the_other_kind_is_refused(kind: str, given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationFailed) as refused:
-        answer(kind, **given)
-    assert refused.value.details
-    assert refused.value.details[0].loc == ["decision"]
+def test_an_answer_of_the_other_kind_is_refused() -> None:
+    for kind, given in (("approval", "output"), ("approval", "error"), ("tool_result", "decision")):
+        with pytest.raises(ValidationFailed) as refused:
+            answer(kind, **{given: "approve"})
+        assert refused.value.details
+        assert refused.value.details[0].loc == ["decision"]
 
 
 def test_answers_are_told_apart_by_all_that_they_say() -> None:
@@ -98,35 +86,31 @@ def test_answers_are_told_apart_by_all_that_they_say() -> None:
     assert answer("tool_result", output={"a": 1, "b": 2}).hash == answer("tool_result", output={"a": 1, "b": 2}).hash
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
+def test_what_is_not_open_takes_no_answer() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"state": "resolved", "decision": "deny"}, "already received a different answer"),
         ({"state": "resolved", "decision": None}, "already received a different answer"),
         ({"state": "resolved", "decision": "expired"}, "expired"),
         ({"has_expired": True}, "expired"),
         ({"state": "closed", "has_expired": True}, "The turn is already cancelled"),
-    ],
-)
-def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(Conflict, match=said):
-        require_open(wait(**changes), "cancelled")
+    ]
+    for changes, said in refused:
+        with pytest.raises(Conflict, match=said):
+            require_open(wait(**changes), "cancelled")
     require_open(wait(), "waiting")
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("approval", "The call wasn't made: nobody approved or denied it in time."),
-        ("tool_result", "There is no result: the client didn't send it in time."),
-    ],
-)
-def test_an_expiry_is_a_failed_result(kind: Any, said: str) -> None:
-    expired = wait(kind, has_expired=True)
-    answer = KINDS[kind].own_answer(expired)
-    result = KINDS[kind].result(expired, answer)
-    assert result is not None
-    assert (answer.decision, result.status, result.output) == ("expired", "failed", said)
+def test_an_expiry_is_a_failed_result() -> None:
+    expected: dict[Any, str] = {
+        "approval": "The call wasn't made: nobody approved or denied it in time.",
+        "tool_result": "There is no result: the client didn't send it in time.",
+    }
+    for kind, said in expected.items():
+        expired = wait(kind, has_expired=True)
+        answer = KINDS[kind].own_answer(expired)
+        result = KINDS[kind].result(expired, answer)
+        assert result is not None
+        assert (answer.decision, result.status, result.output) == ("expired", "failed", said)
 
 
 def test_a_call_is_known_by_its_arguments_whatever_their_order() -> None:
@@ -139,7 +123,5 @@ def test_a_call_is_known_by_its_arguments_whatever_their_order() -> None:
         ToolCall("c1", "pay", {"to": "bob", "sum": "100"}),
     ]
     assert call_hash(call) not in {call_hash(other) for other in others}
-
-
-def test_a_call_with_a_character_that_cannot_be_stored_is_known_again() -> None:
+    # The first one as it is, the second as it was stored.
     assert call_hash(ToolCall("c", "pay", {"to": "a\x00b"})) == call_hash(ToolCall("c", "pay", {"to": "a\ufffdb"}))

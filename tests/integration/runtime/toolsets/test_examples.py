@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,22 +105,19 @@ async def test_the_http_toolset(target: HttpTarget) -> None:
     connector = HttpConnector(target)
     async with running("ticket_office.py") as port:
         found = (await connector.discover(toolset("http", of_8201=port))).tools
-        assert [(tool.name, tool.safe_to_repeat) for tool in found] == [
-            ("list_crossings", True),
-            ("book_seats", True),
-            ("cancel_booking", False),
-        ]
+        tools = [(tool.name, tool.safe_to_repeat) for tool in found]
+        assert tools == [("list_crossings", True), ("book_seats", True), ("cancel_booking", False)]
         await book_and_cancel(connector, toolset("http", found, of_8201=port))
 
 
-async def test_the_openapi_toolset(target: HttpTarget, tmp_path: Path) -> None:
+async def test_the_openapi_toolset(target: HttpTarget) -> None:
     connector = OpenApiConnector(target, GuardedResolver(lambda _: True))
     async with running("ticket_office.py") as port, running("-m", "http.server", "--bind", "127.0.0.1") as files:
         described = toolset("openapi", of_8203=files)
         described.config["base_url"] = f"http://127.0.0.1:{port}"
         found = (await connector.discover(described)).tools
         assert [tool.name for tool in found] == ["list_crossings", "book_seats", "cancel_booking"]
-        await book_and_cancel(connector, Toolset(**{**_fields(described), "tools": tuple(found)}))
+        await book_and_cancel(connector, replace(described, tools=tuple(found)))
 
 
 async def test_the_mcp_toolset() -> None:
@@ -130,7 +128,3 @@ async def test_the_mcp_toolset() -> None:
         assert [(tool.name, tool.safe_to_repeat) for tool in found] == [("list_crossings", True), ("book_seats", True)]
         await book_and_cancel(connector, toolset("mcp", found, of_8202=port))
     await connector.close()
-
-
-def _fields(described: Toolset) -> dict[str, Any]:
-    return {name: getattr(described, name) for name in Toolset.__dataclass_fields__}

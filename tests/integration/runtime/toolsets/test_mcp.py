@@ -100,15 +100,18 @@ async def test_tools_are_listed_with_schemas_and_hints(server: McpServerProcess)
             await made.connector.discover(made.toolset(allowed_tools=["book", "nothing"]))
 
 
-async def test_calls_carry_their_key_and_the_headers(server: McpServerProcess) -> None:
+async def test_calls_carry_their_key_and_the_headers_and_failures_of_the_tool_are_theirs(
+    server: McpServerProcess,
+) -> None:
     async with office(server) as made:
+        with pytest.raises(ToolFailed, match="fail") as failed:
+            await made.call("fail", text="no seats")
+        assert not failed.value.retry
         assert json.loads((await made.call("seats", show="abc")).text) == {"free": 3}
         assert (await made.call("book", show="x")).text == "booked x"
         assert (await made.call("header", name="X-Key")).text == "opened"
-        assert [(call["tool"], call["key"]) for call in made.server.calls] == [
-            ("seats", "turn.call"),
-            ("book", "turn.call"),
-        ]
+        calls = [(call["tool"], call["key"]) for call in made.server.calls]
+        assert calls == [("seats", "turn.call"), ("book", "turn.call")]
         assert len(made.connections) == 1
 
 
@@ -125,14 +128,6 @@ async def test_images_become_artifacts_and_what_is_neither_that_nor_text_is_said
         for said in ("here", "omitted: an image (image/tiff)", "isn't valid Base64", "omitted: audio"):
             assert said in output.text
         assert "[resource file:///notes.txt]\nnotes of the day" in output.text
-
-
-async def test_failures_of_the_tool_are_failures_of_the_call(server: McpServerProcess) -> None:
-    async with office(server) as made:
-        with pytest.raises(ToolFailed, match="fail") as failed:
-            await made.call("fail", text="no seats")
-        assert not failed.value.retry
-        assert (await made.call("echo", text="still there")).text == "still there"
 
 
 async def test_a_call_that_takes_too_long_costs_no_other_call(server: McpServerProcess) -> None:
@@ -166,24 +161,20 @@ async def test_a_server_that_dies_is_called_once_and_connected_to_anew(mortal: M
 
 async def test_a_server_that_restarts_with_other_tools_or_versions(tmp_path: Path) -> None:
     with mcp_server(tmp_path) as server:
-        await _restarted_with_others(server)
+        async with office(server) as made:
+            await made.call("book", show="1")
+            server.kill()
+            server.start("others")
+            with pytest.raises(ToolFailed, match=r"book"):
+                await made.call("book", show="2")
+            assert [tool.name for tool in (await made.connector.discover(made.toolset())).tools] == ["other"]
 
-
-async def _restarted_with_others(server: McpServerProcess) -> None:
-    async with office(server) as made:
-        await made.call("book", show="1")
-        made.server.kill()
-        made.server.start("others")
-        with pytest.raises(ToolFailed, match=r"book"):
-            await made.call("book", show="2")
-        assert [tool.name for tool in (await made.connector.discover(made.toolset())).tools] == ["other"]
-
-        made.server.kill()
-        made.server.start("sessions")
-        with pytest.raises(ToolFailed):
-            await made.call("book", show="3")
-        assert (await made.call("book", show="4")).text == "booked 4"
-        assert len(made.server.calls) == 2
+            server.kill()
+            server.start("sessions")
+            with pytest.raises(ToolFailed):
+                await made.call("book", show="3")
+            assert (await made.call("book", show="4")).text == "booked 4"
+            assert len(server.calls) == 2
 
 
 async def test_connections_end_when_nobody_uses_them(server: McpServerProcess) -> None:

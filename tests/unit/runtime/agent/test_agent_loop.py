@@ -1,6 +1,8 @@
 """An agent's model calls and tool calls, and when it stops."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,7 @@ from services.runtime.domain.conversation_json import (
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.domain.steps import ModelOutput
+from services.runtime.domain.tools import Tool
 from services.runtime.domain.turns import stored_reply, whole_reply
 from services.runtime.domain.waits import call_hash
 from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
@@ -36,6 +39,7 @@ from tests.support.agent_fakes import (
     FakeRetriever,
     FakeTool,
     MemoryJournal,
+    Script,
     ScriptedModel,
     agent_task,
     answering,
@@ -52,114 +56,136 @@ LLM = AgentSpec(
     settings=ModelSettings(temperature=0.3),
     tools=("echo",),
 )
+REACT = agent_task().agent
+BASE = (KnowledgeBaseRef("kb"),)
+WARNED = "one base is gone"
+
+
+class Turn:
+    """A turn of an agent: what its model, its tools and its journal are given."""
+
+    def __init__(
+        self, *script: Script, tools: Sequence[Tool] | None = None, journal: MemoryJournal | None = None
+    ) -> None:
+        self.model = ScriptedModel(*script)
+        self.tool = FakeTool()
+        self.tools = (self.tool,) if tools is None else tools
+        self.journal = journal or MemoryJournal()
+
+    async def run(
+        self,
+        question: str = "What is 6*7?",
+        *,
+        retriever: FakeRetriever | None = None,
+        limits: AgentLimits | None = None,
+        **task: Any,
+    ) -> AgentReply:
+        runner = AgentRunner(self.model, with_tools(*self.tools), retriever, limits=limits or AgentLimits())
+        reply = await runner.run(agent_task(question, **task), self.journal)
+        assert isinstance(reply, AgentReply)
+        return reply
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        return self.model.requests
+
+
+def two_passages() -> FakeRetriever:
+    return FakeRetriever(Citation("The first."), Citation("The second."), warnings=(WARNED,))
+
+
+def echo(text: str, before: str = "") -> ModelAnswer:
+    return calling(("echo", {"text": text}), text=before)
 
 
 async def test_llm_agent_makes_one_call_without_tools() -> None:
-    model, journal = ScriptedModel(answering("Hello.")), MemoryJournal()
+    turn = Turn(answering("Hello."))
     history = (said("one"), AssistantMessage("two"))
 
-    reply = await AgentRunner(model, with_tools(FakeTool())).run(
-        agent_task("three", agent=LLM, history=history), journal
-    )
+    reply = await turn.run("three", agent=LLM, history=history)
 
-    request = model.requests[0]
+    [request] = turn.requests
     assert (reply.text, reply.steps, reply.usage) == ("Hello.", 1, Usage(10, 5, model_calls=1))
     assert request.messages == (*history, said("three"))
     assert (request.system, request.settings.temperature, request.tools) == ("Be kind.", 0.3, ())
-    assert journal.transactions == 0
+    assert turn.journal.transactions == 0
 
 
 async def test_llm_agent_answers_from_its_knowledge_bases_and_cites_named_chunks() -> None:
-    retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
-    model = ScriptedModel(answering("It is the second [2]."))
-    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
+    turn, retriever = Turn(answering("It is the second [2].")), two_passages()
 
-    reply = await AgentRunner(model, with_tools(), retriever).run(agent_task("which?", agent=agent), MemoryJournal())
+    reply = await turn.run("which?", agent=replace(LLM, knowledge_bases=BASE), retriever=retriever)
 
     assert retriever.queries == [("which?", ("kb",), CALLER)]
     assert reply.citations == (Citation("The second."),)
-    assert reply.warnings == ("one base is gone",)
-    assert "[1] The first." in model.requests[0].instructions()
+    assert reply.warnings == (WARNED,)
+    assert "[1] The first." in turn.requests[0].instructions()
 
 
 async def test_llm_agent_without_a_retriever_warns_and_goes_on() -> None:
-    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
-
-    reply = await AgentRunner(ScriptedModel(answering("Hi.")), with_tools()).run(
-        agent_task(agent=agent), MemoryJournal()
-    )
+    reply = await Turn(answering("Hi.")).run(agent=replace(LLM, knowledge_bases=BASE))
 
     assert reply.text == "Hi."
     assert "knowledge bases aren't available" in reply.warnings[0]
 
 
 async def test_react_agent_calls_tools_until_it_answers() -> None:
-    model = ScriptedModel(calling(("echo", {"text": "ping"}), text="Let me see."), answering("It said ping."))
-    journal, tool = MemoryJournal(wants_text=True), FakeTool()
+    turn = Turn(echo("ping", "Let me see."), answering("It said ping."), journal=MemoryJournal(wants_text=True))
 
-    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
+    reply = await turn.run()
 
     assert reply.text == "It said ping."
     assert reply.to_json()["tool_calls"] == [
         {"id": "c1", "name": "echo", "arguments": {"text": "ping"}, "status": "completed", "output": "ping"}
     ]
     assert (reply.steps, reply.usage) == (2, Usage(20, 10, model_calls=2))
-    assert journal.transactions == 2, "answer with its started call, result; the rest goes with the completion"
-    assert model.requests[1].messages[-1] == ToolMessage(ToolResult("c1", "echo", "ping"))
-    assert {step for step, _ in journal.text} == {1, 2}
-    assert "".join(piece for step, piece in journal.text if step == 2) == reply.text
-    assert tool.contexts[0].call_id == "c1"
+    assert turn.journal.transactions == 2, "answer with its started call, result; the rest goes with the completion"
+    assert turn.requests[1].messages[-1] == ToolMessage(ToolResult("c1", "echo", "ping"))
+    assert {step for step, _ in turn.journal.text} == {1, 2}
+    assert "".join(piece for step, piece in turn.journal.text if step == 2) == reply.text
+    assert turn.tool.contexts[0].call_id == "c1"
 
 
-@pytest.mark.parametrize("given", ["", "x" * 3000])
+@pytest.mark.parametrize("given", ["", "x" * 3000], ids=["empty", "long"])
 async def test_a_call_without_a_usable_id_gets_one(given: str) -> None:
-    answer = ModelAnswer("", (ToolCall(given, "echo", {"text": "a"}), ToolCall(given, "echo", {"text": "b"})))
-    model, journal = ScriptedModel(answer, answering("ok")), MemoryJournal()
-    await AgentRunner(model, with_tools(FakeTool())).run(agent_task(), journal)
-    ids = {result.call_id for result in journal.results()}
+    calls = (ToolCall(given, "echo", {"text": "a"}), ToolCall(given, "echo", {"text": "b"}))
+    turn = Turn(ModelAnswer("", calls), answering("ok"))
+    await turn.run()
+    ids = {result.call_id for result in turn.journal.results()}
     assert len(ids) == 2
     assert all(0 < len(call_id) < 100 for call_id in ids)
 
 
 async def test_several_calls_run_side_by_side_within_a_bound() -> None:
     tool = FakeTool(delay=0.01)
-    model = ScriptedModel(calling(*(("echo", {"text": str(n)}) for n in range(6))), answering("done"))
+    turn = Turn(calling(*(("echo", {"text": str(n)}) for n in range(6))), answering("done"), tools=[tool])
 
-    limits = AgentLimits(tool_concurrency=3)
-    reply = await AgentRunner(model, with_tools(tool), limits=limits).run(agent_task(), MemoryJournal())
+    reply = await turn.run(limits=AgentLimits(tool_concurrency=3))
 
     assert [made.result.output for made in reply.tool_calls] == ["0", "1", "2", "3", "4", "5"]
     assert tool.most_running == 3
 
 
+NO_JSON = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments aren't valid JSON"),))
+
+
 @pytest.mark.parametrize(
     ("call", "said_to_model"),
     [
-        (("nothing", {}), "Unknown tool 'nothing'. Use one of: echo."),
-        (("echo", {"text": 5}), 'text: 5 is not of type "string"'),
-        (("echo", {}), '"text" is a required property'),
-        (("echo", {"text": "x", "more": 1}), "Additional properties are not allowed"),
+        (calling(("nothing", {})), "Unknown tool 'nothing'. Use one of: echo."),
+        (calling(("echo", {"text": 5})), 'text: 5 is not of type "string"'),
+        (calling(("echo", {})), '"text" is a required property'),
+        (calling(("echo", {"text": "x", "more": 1})), "Additional properties are not allowed"),
+        (NO_JSON, "aren't valid JSON"),
     ],
 )
-async def test_a_call_that_cannot_be_made_is_told_to_the_model(
-    call: tuple[str, JsonObject], said_to_model: str
-) -> None:
-    tool, journal = FakeTool(), MemoryJournal()
-    reply = await AgentRunner(ScriptedModel(calling(call), answering("ok")), with_tools(tool)).run(
-        agent_task(), journal
-    )
-
-    assert reply.text == "ok"
-    assert journal.results()[0].status == "failed"
-    assert said_to_model in journal.results()[0].output
-    assert tool.contexts == []
-
-
-async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
-    broken = ModelAnswer("", (ToolCall("c1", "echo", {}, validation_error="the arguments aren't valid JSON"),))
-    journal = MemoryJournal()
-    await AgentRunner(ScriptedModel(broken, answering("ok")), with_tools(FakeTool())).run(agent_task(), journal)
-    assert "aren't valid JSON" in journal.results()[0].output
+async def test_a_call_that_cannot_be_made_is_told_to_the_model(call: ModelAnswer, said_to_model: str) -> None:
+    turn = Turn(call, answering("ok"))
+    assert (await turn.run()).text == "ok"
+    [result] = turn.journal.results()
+    assert result.status == "failed"
+    assert said_to_model in result.output
+    assert turn.tool.contexts == []
 
 
 @pytest.mark.parametrize(
@@ -171,101 +197,73 @@ async def test_arguments_that_are_no_json_are_told_to_the_model() -> None:
     ],
 )
 async def test_a_failing_tool_does_not_end_the_turn(tool: FakeTool, said_to_model: str) -> None:
-    journal = MemoryJournal()
-    model = ScriptedModel(calling(("echo", {"text": "x"})), answering("Sorry."))
-    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
-
-    assert reply.text == "Sorry."
-    assert (journal.results()[0].status, journal.results()[0].output) == ("failed", said_to_model)
+    turn = Turn(echo("x"), answering("Sorry."), tools=[tool])
+    assert (await turn.run()).text == "Sorry."
+    assert [(result.status, result.output) for result in turn.journal.results()] == [("failed", said_to_model)]
 
 
 async def test_long_tool_output_is_cut() -> None:
-    tool = FakeTool(behave=lambda _text: "x" * 5000)
-    journal = MemoryJournal()
-    model = ScriptedModel(calling(("echo", {"text": "x"})), answering("ok"))
-    await AgentRunner(model, with_tools(tool), limits=AgentLimits(tool_output=100)).run(agent_task(), journal)
-    assert journal.results()[0].output == "x" * 100 + "\n[truncated: 5000 characters in total]"
+    turn = Turn(echo("x"), answering("ok"), tools=[FakeTool(behave=lambda _text: "x" * 5000)])
+    await turn.run(limits=AgentLimits(tool_output=100))
+    assert turn.journal.results()[0].output == "x" * 100 + "\n[truncated: 5000 characters in total]"
 
 
 async def test_the_last_step_asks_for_text_without_tools() -> None:
-    def eager(request: ModelRequest) -> ModelAnswer:
-        return calling(("echo", {"text": "again"})) if not request.answer_in_text else answering("Enough.")
-
-    model = ScriptedModel(eager)
-    reply = await AgentRunner(model, with_tools(FakeTool()), limits=AgentLimits(steps=4)).run(
-        agent_task(), MemoryJournal()
-    )
+    turn = Turn(lambda request: answering("Enough.") if request.answer_in_text else echo("again"))
+    reply = await turn.run(limits=AgentLimits(steps=4))
 
     assert (reply.text, reply.steps, len(reply.tool_calls)) == ("Enough.", 4, 3)
-    assert "reached the step limit" in model.requests[-1].system
+    assert "reached the step limit" in turn.requests[-1].system
     assert len({made.call.id for made in reply.tool_calls}) == 3, "repeated ids of a provider are made unique"
 
 
 async def test_a_model_that_never_stops_calling_is_stopped() -> None:
-    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",), max_steps=3)
-    model = ScriptedModel(calling(("echo", {"text": "again"})))
-    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
-    assert len(model.requests) == 3
-    assert reply.text == "I couldn't finish this within 3 steps."
+    turn = Turn(echo("again"))
+    assert (await turn.run(agent=replace(REACT, max_steps=3))).text == "I couldn't finish this within 3 steps."
+    assert len(turn.requests) == 3
 
 
-async def test_a_failed_model_fails_the_turn() -> None:
+async def test_a_failed_model_fails_the_turn_and_a_cut_answer_is_a_warning() -> None:
     with pytest.raises(ModelFailed):
-        await AgentRunner(ScriptedModel(ModelFailed("down", 500)), with_tools()).run(
-            agent_task(agent=LLM), MemoryJournal()
-        )
-
-
-async def test_a_cut_answer_is_a_warning() -> None:
-    reply = await AgentRunner(ScriptedModel(answering("and so", "length")), with_tools()).run(
-        agent_task(agent=LLM), MemoryJournal()
-    )
+        await Turn(ModelFailed("down", 500)).run(agent=LLM)
+    reply = await Turn(answering("and so", "length")).run(agent=LLM)
     assert reply.warnings == ("the answer was cut off at the model's length limit",)
 
 
 async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> None:
     passage = Citation("The tower is white.", knowledge_base_id="kb", file_name="tower.md", score=0.5)
     search = FakeTool("knowledge_search", citations=(passage,))
-    agent = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
-    model = ScriptedModel(
-        calling(("knowledge_search", {"text": "a"}), ("knowledge_search", {"text": "b"})), answering("White [1].")
-    )
-    reply = await AgentRunner(model, with_tools(search)).run(agent_task(agent=agent), MemoryJournal())
+    twice = calling(("knowledge_search", {"text": "a"}), ("knowledge_search", {"text": "b"}))
+    turn = Turn(twice, answering("White [1]."), tools=[search])
+    reply = await turn.run(agent=replace(REACT, tools=(), knowledge_bases=BASE))
 
     assert reply.citations == (passage,), "found twice, cited once"
-    assert search.contexts[0].knowledge_bases == (KnowledgeBaseRef("kb"),)
+    assert search.contexts[0].knowledge_bases == BASE
     assert reply.to_json()["citations"] == [
         {"passage": "The tower is white.", "score": 0.5, "knowledge_base_id": "kb", "file_name": "tower.md"}
     ]
 
 
+SEARCH = calling(("knowledge_search", {"query": "which"}))
+
+
 @pytest.mark.parametrize("text", ["I found nothing about that.", "See [7], or [n].", ""])
 async def test_an_answer_that_names_no_chunk_rests_on_none(text: str) -> None:
     retriever = FakeRetriever(*(Citation(f"Passage {number}.") for number in range(1, 6)))
-    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
-    once = await AgentRunner(ScriptedModel(answering(text)), with_tools(), retriever).run(
-        agent_task("which?", agent=agent), MemoryJournal()
-    )
-    react = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
-    model = ScriptedModel(calling(("knowledge_search", {"query": "which"})), answering(text))
-    searched = await AgentRunner(model, with_tools(KnowledgeSearch(retriever))).run(
-        agent_task(agent=react), MemoryJournal()
-    )
+    once = await Turn(answering(text)).run("which?", agent=replace(LLM, knowledge_bases=BASE), retriever=retriever)
+    react = replace(REACT, tools=(), knowledge_bases=BASE)
+    searched = await Turn(SEARCH, answering(text), tools=[KnowledgeSearch(retriever)]).run(agent=react)
     assert (once.citations, searched.citations) == ((), ())
 
 
 async def test_react_agent_cites_named_chunks_and_passes_warnings_on() -> None:
-    retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
-    agent = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
-    model = ScriptedModel(calling(("knowledge_search", {"query": "which"})), answering("The second [2]."))
-    journal = MemoryJournal()
-
-    reply = await AgentRunner(model, with_tools(KnowledgeSearch(retriever))).run(agent_task(agent=agent), journal)
+    turn = Turn(SEARCH, answering("The second [2]."), tools=[KnowledgeSearch(two_passages())])
+    reply = await turn.run(agent=replace(REACT, tools=(), knowledge_bases=BASE))
 
     assert reply.citations == (Citation("The second."),)
-    assert reply.warnings == ("one base is gone",)
-    recorded = tool_result_from_json(tool_result_to_json(journal.results()[0]))
-    assert recorded.warnings == ("one base is gone",), "a resumed turn warns as well"
+    assert reply.warnings == (WARNED,)
+    recorded = tool_result_from_json(tool_result_to_json(turn.journal.results()[0]))
+    assert recorded.warnings == (WARNED,), "a resumed turn warns as well"
 
 
 def test_the_agent_is_read_from_its_configuration() -> None:
@@ -284,64 +282,57 @@ def test_the_agent_is_read_from_its_configuration() -> None:
 
 
 async def test_a_forced_call_is_asked_for_until_a_call_is_made() -> None:
-    model = ScriptedModel(calling(("echo", {"text": "a"})), answering("Done."))
+    turn = Turn(echo("a"), answering("Done."))
     settings = ModelSettings(tool_choice="required", parallel_tool_calls=False, stop=["END"])
-    agent = replace(agent_task().agent, settings=settings)
-    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
-    assert reply.text == "Done."
+    assert (await turn.run(agent=replace(REACT, settings=settings))).text == "Done."
     later = {"stop": ["END"], "parallel_tool_calls": False}
-    assert [request.settings.given() for request in model.requests] == [{**later, "tool_choice": "required"}, later]
+    assert [request.settings.given() for request in turn.requests] == [{**later, "tool_choice": "required"}, later]
 
 
 async def test_a_turn_that_may_call_no_tools_answers_in_text() -> None:
-    model = ScriptedModel(calling(("echo", {"text": "a"}), text="I would rather call."))
-    agent, tool = replace(agent_task().agent, settings=ModelSettings(tool_choice="none")), FakeTool()
-    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), MemoryJournal())
-    assert (reply.text, reply.steps, tool.contexts) == ("I would rather call.", 1, [])
-    assert [tool.name for tool in model.requests[0].tools] == ["echo"]
-    assert model.requests[0].callable_tools == ()
+    turn = Turn(echo("a", "I would rather call."))
+    reply = await turn.run(agent=replace(REACT, settings=ModelSettings(tool_choice="none")))
+    assert (reply.text, reply.steps, turn.tool.contexts) == ("I would rather call.", 1, [])
+    [request] = turn.requests
+    assert [tool.name for tool in request.tools] == ["echo"]
+    assert request.callable_tools == ()
 
 
 async def test_a_tool_that_has_to_be_called_and_is_not_there_fails_the_turn() -> None:
-    model = ScriptedModel(answering("Hello."))
-    agent = replace(agent_task().agent, settings=ModelSettings(tool_choice=NamedTool(name="missing")))
+    turn = Turn(answering("Hello."))
+    settings = ModelSettings(tool_choice=NamedTool(name="missing"))
     with pytest.raises(OptionNotSupported, match=r"'missing'.*Use one of: echo"):
-        await AgentRunner(model, with_tools(FakeTool())).run(agent_task(agent=agent), MemoryJournal())
-    assert model.requests == []
+        await turn.run(agent=replace(REACT, settings=settings))
+    assert turn.requests == []
 
 
 async def test_an_llm_agent_with_client_tools_calls_these_alone_and_keeps_its_knowledge() -> None:
-    locate = client_tool({"name": "locate"})
-    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),), client_tools=(locate,))
-    model = ScriptedModel(answering("It is the second [2]."))
-    retriever = FakeRetriever(Citation("The first."), Citation("The second."), warnings=("one base is gone",))
-    source = with_tools(FakeTool(), KnowledgeSearch(retriever))
-    reply = await AgentRunner(model, source, retriever).run(agent_task("which?", agent=agent), MemoryJournal())
-    assert isinstance(reply, AgentReply)
-    assert [tool.name for tool in model.requests[0].tools] == ["locate"]
-    assert [chunk.passage for chunk in model.requests[0].chunks] == ["The first.", "The second."]
+    retriever = two_passages()
+    turn = Turn(answering("It is the second [2]."), tools=[FakeTool(), KnowledgeSearch(retriever)])
+    agent = replace(LLM, knowledge_bases=BASE, client_tools=(client_tool({"name": "locate"}),))
+    reply = await turn.run("which?", agent=agent, retriever=retriever)
+    [request] = turn.requests
+    assert [tool.name for tool in request.tools] == ["locate"]
+    assert [chunk.passage for chunk in request.chunks] == ["The first.", "The second."]
     assert [citation.passage for citation in reply.citations] == ["The second."]
-    assert reply.warnings == ("one base is gone",)
+    assert reply.warnings == (WARNED,)
 
 
 async def test_integers_of_any_size_are_recorded_called_and_told() -> None:
-    arguments = {"text": "one", "n": 12345678901234567890123}
-    tool, journal = FakeTool(), MemoryJournal()
-    tool.definition = replace(tool.definition, parameters={"type": "object"})
-    model = ScriptedModel(*[calling(("echo", arguments))] * 3, answering('{"n": 12345678901234567890123}'))
-    agent = replace(agent_task().agent, settings=ModelSettings(output_schema={"type": "object"}))
-    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), journal)
+    arguments: JsonObject = {"text": "one", "n": 12345678901234567890123}
+    turn = Turn(*[calling(("echo", arguments))] * 3, answering('{"n": 12345678901234567890123}'))
+    turn.tool.definition = replace(turn.tool.definition, parameters={"type": "object"})
+    reply = await turn.run(agent=replace(REACT, settings=ModelSettings(output_schema={"type": "object"})))
     assert reply.output == {"n": 12345678901234567890123}
     assert [made.call.arguments for made in reply.tool_calls] == [arguments] * 3
     assert len({call_hash(replace(made.call, id="c")) for made in reply.tool_calls}) == 1
 
-    [first, *_] = journal.steps
+    [first, *_] = turn.journal.steps
     assert isinstance(first.content, ModelOutput)
     kept = answer_from_json(read_json(as_json(answer_to_json(first.content.answer))))
     assert kept == first.content.answer
-    columns = dict.fromkeys(
-        ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage"), "kept elsewhere"
-    )
+    names = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
+    columns = dict.fromkeys(names, "kept elsewhere")
     payload = write_json({**columns, "response": {"content": "", **reply.to_json()}})
     stored = whole_reply(stored_reply(payload).decode(), "", columns)
     assert stored["response"]["tool_calls"][0]["arguments"] == arguments
@@ -354,7 +345,7 @@ async def test_ids_of_calls_are_not_those_of_earlier_turns() -> None:
         ToolMessage(ToolResult("c1", "echo", "a")),
         AssistantMessage("a"),
     )
-    model = ScriptedModel(calling(("echo", {"text": "b"})), answering("Done."))
-    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(history=before), MemoryJournal())
+    turn = Turn(echo("b"), answering("Done."))
+    reply = await turn.run(history=before)
     assert reply.tool_calls[0].call.id != "c1"
-    assert model.requests[1].messages[:4] == before
+    assert turn.requests[1].messages[:4] == before

@@ -12,7 +12,7 @@ import pytest
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from libs.contracts.resources.artifacts import Artifact, Sheet
 from libs.contracts.resources.turns import TurnRequest
-from services.runtime.domain.agents import AgentSpec, AgentTask
+from services.runtime.domain.agents import AgentReply, AgentSpec, AgentTask
 from services.runtime.domain.artifacts import part_of
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -38,14 +38,38 @@ def asking(text: str, *files: Artifact, history: tuple[Message, ...] = ()) -> Ag
     return agent_task(question, agent=LLM, history=history)
 
 
+def talked_about(*files: Artifact) -> tuple[Message, ...]:
+    """Files of an earlier question."""
+    return (UserMessage(tuple(part_of(file) for file in files)), AssistantMessage("Yes."))
+
+
+async def replied(
+    artifacts: FakeArtifacts, task: AgentTask, limits: ContextLimits | None = None
+) -> tuple[ModelRequest, AgentReply]:
+    model = ScriptedModel(answering("Well [1]."))
+    loop = AgentRunner(model, with_tools(), context=ContextBuilder(artifacts, limits))
+    reply = await loop.run(task, MemoryJournal())
+    assert isinstance(reply, AgentReply)
+    return model.requests[0], reply
+
+
 async def given(
     artifacts: FakeArtifacts, task: AgentTask, limits: ContextLimits | None = None
 ) -> tuple[ModelRequest, tuple[str, ...]]:
     """The model's request and the reply's warnings."""
-    model = ScriptedModel(answering("Well [1]."))
-    loop = AgentRunner(model, with_tools(), context=ContextBuilder(artifacts, limits))
-    reply = await loop.run(task, MemoryJournal())
-    return model.requests[0], reply.warnings
+    request, reply = await replied(artifacts, task, limits)
+    return request, reply.warnings
+
+
+def text_of(request: ModelRequest, number: int = 0) -> str:
+    message = request.messages[number]
+    assert isinstance(message, UserMessage)
+    return message.text
+
+
+def images_of(request: ModelRequest) -> list[ImagePart]:
+    said = [message for message in request.messages if isinstance(message, UserMessage)]
+    return [part for message in said for part in message.parts if isinstance(part, ImagePart)]
 
 
 @pytest.fixture
@@ -56,49 +80,37 @@ def artifacts() -> FakeArtifacts:
 async def test_a_short_document_is_given_whole(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "The ferry leaves at nine.")
     request, warnings = await given(artifacts, asking("When does it leave?", note))
-    [message] = request.messages
-    assert isinstance(message, UserMessage)
-    assert "The ferry leaves at nine." in message.text
-    assert f"file note.txt, artifact {note.artifact_id}" in message.text
-    assert message.text.startswith("When does it leave?")
-    assert (request.chunks, warnings) == ((), ())
+    assert "The ferry leaves at nine." in text_of(request)
+    assert f"file note.txt, artifact {note.artifact_id}" in text_of(request)
+    assert text_of(request).startswith("When does it leave?")
+    assert (len(request.messages), request.chunks, warnings) == (1, (), ())
 
 
 async def test_a_long_document_is_given_by_passages_with_citations(artifacts: FakeArtifacts) -> None:
     book = artifacts.put("book.txt", LONG)
-    model = ScriptedModel(answering("It is told in [1]."))
-    task = asking("ferry1234?", book)
-    reply = await AgentRunner(model, with_tools(), context=ContextBuilder(artifacts)).run(task, MemoryJournal())
-    request = model.requests[0]
+    request, reply = await replied(artifacts, asking("ferry1234?", book))
     assert [chunk.passage for chunk in request.chunks] == ["Line 1234 tells of ferry1234."]
-    assert "Line 7 " not in request.messages[0].text  # type: ignore[union-attr]
+    assert "Line 7 " not in text_of(request)
     assert "(book.txt) Line 1234" in request.instructions()
     assert [(c.artifact_id, c.file_name) for c in reply.citations] == [(book.artifact_id, "book.txt")]
-
-
-async def test_of_a_long_document_that_fits_nothing_the_beginning_is_given(artifacts: FakeArtifacts) -> None:
-    book = artifacts.put("book.txt", LONG)
+    # Of one in which nothing fits the question, the beginning.
     request, _ = await given(artifacts, asking("Summarise!", book), ContextLimits(beginning=30))
     assert [chunk.passage for chunk in request.chunks] == [LONG[:30]]
 
 
 async def test_documents_share_the_limit_newest_first(artifacts: FakeArtifacts) -> None:
     old, new = artifacts.put("old.txt", "o" * 600), artifacts.put("new.txt", "n" * 600)
-    task = asking("And now?", new, history=(UserMessage((TextPart("Look."), part_of(old))), AssistantMessage("Yes.")))
+    task = asking("And now?", new, history=talked_about(old))
     request, _ = await given(artifacts, task, ContextLimits(documents=1_000))
-    earlier, _, question = request.messages
-    assert isinstance(earlier, UserMessage)
-    assert isinstance(question, UserMessage)
-    assert "n" * 600 in question.text
-    assert "only passages" in earlier.text
+    assert "n" * 600 in text_of(request, 2)
+    assert "only passages" in text_of(request)
     assert [chunk.artifact_id for chunk in request.chunks] == [old.artifact_id]
 
 
 async def test_a_file_named_twice_stands_where_it_was_named_last(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "The ferry leaves at nine.")
-    task = asking("Again?", note, history=(UserMessage((part_of(note), TextPart("Look."))), AssistantMessage("Yes.")))
-    request, _ = await given(artifacts, task)
-    texts = [message.text for message in request.messages if isinstance(message, UserMessage)]
+    request, _ = await given(artifacts, asking("Again?", note, history=talked_about(note)))
+    texts = [text_of(request, number) for number in (0, 2)]
     assert ["leaves at nine" in text for text in texts] == [False, True]
     assert all(note.artifact_id in text for text in texts)
 
@@ -109,7 +121,7 @@ async def test_a_table_is_given_by_its_structure(artifacts: FakeArtifacts) -> No
     table = Sheet(name="Crossings 2025", headers=headers, types=types, rows=rows, row_count=12)
     sheet = artifacts.put("c.xlsx", b"xlsx", tables=[table])
     request, _ = await given(artifacts, asking("How many?", sheet))
-    text = request.messages[0].text  # type: ignore[union-attr]
+    text = text_of(request)
     assert 'table crossings_2025 (sheet "Crossings 2025"), 12 rows' in text
     assert "month (text), passengers (integer)" in text
     assert "2025-05 | 5" in text
@@ -126,35 +138,30 @@ async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifact
     )
     task = asking("And these?", pictures[2], huge, history=history)
     request, warnings = await given(artifacts, task, ContextLimits(images=2))
-    shown = [part for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
-    urls = [part.url for part in shown]
-    assert [part.detail for part in shown] == ["low", None]
+    assert [part.detail for part in images_of(request)] == ["low", None]
     encoded = [base64.b64encode(f"png{number}".encode()).decode() for number in (1, 2)]
-    assert urls == [f"data:image/png;base64,{text}" for text in encoded]
+    assert [part.url for part in images_of(request)] == [f"data:image/png;base64,{text}" for text in encoded]
     assert "too large" in warnings[0]
-    assert "image p0.png" in request.messages[0].text  # type: ignore[union-attr]
+    assert "image p0.png" in text_of(request)
 
 
 async def test_a_bitmap_is_given_as_png(artifacts: FakeArtifacts) -> None:
     drawn = artifacts.put("drawn.bmp", BITMAP)
     damaged = artifacts.put("damaged.bmp", BITMAP[:-1])
     request, warnings = await given(artifacts, asking("What is it?", drawn, damaged))
-    [url] = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
-    assert url.startswith("data:image/png;base64,")
+    [image] = images_of(request)
+    assert image.url.startswith("data:image/png;base64,")
     assert warnings == ("the image damaged.bmp can't be converted for a model: the bitmap is damaged",)
 
 
 async def test_images_beyond_the_limits_are_named_where_they_were_asked_about(artifacts: FakeArtifacts) -> None:
     pictures = [artifacts.put(f"p{number}.png", b"x" * 100) for number in range(4)]
-    history = (UserMessage((part_of(pictures[0]),)), AssistantMessage("Seen."))
-    task = asking("And these?", *pictures[1:], history=history)
+    task = asking("And these?", *pictures[1:], history=talked_about(pictures[0]))
     most = "a model only receives the newest 20 images with up to 250 bytes in total"
-    _, warnings = await given(artifacts, task, ContextLimits(image_bytes=250))
-    assert warnings == (f"the image p1.png was omitted: {most}",)
-    _, warnings = await given(
-        artifacts, replace(task, request=TurnRequest(whole_history=True)), ContextLimits(image_bytes=250)
-    )
-    assert warnings == tuple(f"the image p{number}.png was omitted: {most}" for number in (1, 0))
+    for whole, omitted in ((False, (1,)), (True, (1, 0))):
+        asked = replace(task, request=TurnRequest(whole_history=whole))
+        _, warnings = await given(artifacts, asked, ContextLimits(image_bytes=250))
+        assert warnings == tuple(f"the image p{number}.png was omitted: {most}" for number in omitted)
 
 
 async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) -> None:
@@ -163,19 +170,23 @@ async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) 
     await until(lambda: len(artifacts.asked) >= 3)
     artifacts.processed(note, status="ready")
     request, warnings = await waiting
-    assert "leaves at nine" in request.messages[0].text  # type: ignore[union-attr]
+    assert "leaves at nine" in text_of(request)
     assert warnings == ()
 
 
 async def test_unreadable_files_are_reported_to_model_and_caller(artifacts: FakeArtifacts) -> None:
     broken = artifacts.put("broken.pdf", "", status="failed", problem="the file is damaged")
     slow = artifacts.put("slow.pdf", "", status="pending")
-    request, warnings = await given(artifacts, asking("What?", broken, slow), ContextLimits(processing_timeout=0.0))
+    bomb = artifacts.put("bomb.png", b"png", status="failed", problem="the image is too large when unpacked")
+    task = asking("What?", broken, slow, bomb)
+    request, warnings = await given(artifacts, task, ContextLimits(processing_timeout=0.0))
     assert warnings == (
+        "the file bomb.png couldn't be read: the image is too large when unpacked",
         "the file slow.pdf couldn't be read: it's still being processed",
         "the file broken.pdf couldn't be read: the file is damaged",
     )
-    assert "the file is damaged" in request.messages[0].text  # type: ignore[union-attr]
+    assert "the file is damaged" in text_of(request)
+    assert images_of(request) == []
 
 
 async def test_a_file_of_the_question_that_cannot_be_had_ends_the_turn(artifacts: FakeArtifacts) -> None:
@@ -185,10 +196,9 @@ async def test_a_file_of_the_question_that_cannot_be_had_ends_the_turn(artifacts
     artifacts.down = True
     with pytest.raises(ServiceUnavailable):
         await given(artifacts, asking("What?", note))
-    earlier = asking("What?", history=(UserMessage((part_of(note),)), AssistantMessage("Yes.")))
-    request, warnings = await given(artifacts, earlier)
+    request, warnings = await given(artifacts, asking("What?", history=talked_about(note)))
     assert "cannot be reached" in warnings[0]
-    assert "couldn't be read" in request.messages[0].text  # type: ignore[union-attr]
+    assert "couldn't be read" in text_of(request)
 
 
 async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(artifacts: FakeArtifacts) -> None:
@@ -199,16 +209,8 @@ async def test_a_search_that_fails_ends_the_turn_only_for_files_of_the_question(
     book = artifacts.put("book.txt", LONG)
     with pytest.raises(ServiceUnavailable):
         await given(artifacts, asking("ferry7?", book))
-    earlier = asking("ferry7?", history=(UserMessage((part_of(book),)), AssistantMessage("Yes.")))
-    request, warnings = await given(artifacts, earlier)
+    request, warnings = await given(artifacts, asking("ferry7?", history=talked_about(book)))
     assert (request.chunks, warnings) == ((), ("book.txt couldn't be searched: no search",))
-
-
-async def test_an_image_that_was_refused_is_not_shown(artifacts: FakeArtifacts) -> None:
-    bomb = artifacts.put("bomb.png", b"png", status="failed", problem="the image is too large when unpacked")
-    request, warnings = await given(artifacts, asking("What?", bomb))
-    assert not any(isinstance(part, ImagePart) for part in _parts(request.messages[0]))
-    assert "too large when unpacked" in warnings[0]
 
 
 async def test_a_conversation_without_files_asks_nobody(artifacts: FakeArtifacts) -> None:
@@ -229,10 +231,6 @@ async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifa
     assert offered == [["echo", "artifact_read", "table_query"], ["echo"]]
 
 
-def _parts(message: Message) -> tuple[object, ...]:
-    return message.parts if isinstance(message, UserMessage) else ()
-
-
 LONG_TALK = (said("a" * 10), AssistantMessage("b" * 10), said("c" * 10), AssistantMessage("d" * 10))
 
 
@@ -249,17 +247,10 @@ async def test_messages_that_do_not_fit_are_left_out_with_a_warning(artifacts: F
     assert warnings == ()
 
 
-async def test_an_assistant_that_begins_a_short_conversation_is_not_left_out_for_its_length(
-    artifacts: FakeArtifacts,
-) -> None:
-    task = replace(
-        asking("And now?", history=(AssistantMessage("Hello!"), *LONG_TALK)), request=TurnRequest(whole_history=True)
-    )
-    _, warnings = await given(artifacts, task)
-    assert warnings == ()
-
-
 async def test_a_turn_that_needs_the_whole_history_fails_without_it(artifacts: FakeArtifacts) -> None:
+    greeted = asking("And now?", history=(AssistantMessage("Hello!"), *LONG_TALK))
+    _, warnings = await given(artifacts, replace(greeted, request=TurnRequest(whole_history=True)))
+    assert warnings == (), "an assistant that begins a short conversation isn't left out for its length"
     task = replace(asking("And now?", history=LONG_TALK), request=TurnRequest(whole_history=True))
     with pytest.raises(ValidationFailed, match="exceeds the model's limit of 39 characters") as failed:
         await given(artifacts, task, ContextLimits(history=39))

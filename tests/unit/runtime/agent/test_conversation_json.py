@@ -37,38 +37,33 @@ from tests.support.agent_fakes import said
 CITATION = Citation("p", 0.5, "kb", "Base", "f", "file.pdf", page=3)
 
 
-def test_answers_survive_storage() -> None:
+def test_answers_and_results_survive_storage() -> None:
     calls = (ToolCall("1", "calculator", {"expression": "1+1"}), ToolCall("2", "x", {}, validation_error="not JSON"))
     answer = ModelAnswer("text", calls, Usage(1, 2, 3, 1), "tool_calls", (CITATION,))
     assert answer_from_json(orjson.loads(orjson.dumps(answer_to_json(answer)))) == answer
 
-
-def test_results_survive_storage() -> None:
     result = ToolResult("1", "x", "out", "unknown", (CITATION,), (ArtifactRef("a", "a.png", "image/png", 7),))
     assert tool_result_from_json(orjson.loads(orjson.dumps(tool_result_to_json(result)))) == result
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
+def test_parts_are_content_blocks_and_other_blocks_are_refused() -> None:
+    parts: list[Part] = [
         TextPart("hello"),
         ImagePart("https://example.com/a.png"),
         ImagePart("https://example.com/a.png", "low"),
         ArtifactPart("id", "a.txt", "text/plain", "rag_indexing"),
         ArtifactPart("id", "a.png", "image/png", "vision", "https://example.com/a?signature=x"),
         ArtifactPart("id", "a.png", "image/png", "vision", detail="low"),
-    ],
-)
-def test_parts_are_content_blocks(part: Part) -> None:
-    assert part_from_json(part_to_json(part)) == part
-
-
-def test_other_blocks_are_refused() -> None:
+    ]
+    assert [part_from_json(part_to_json(part)) for part in parts] == parts
     with pytest.raises(ValueError, match="video"):
         part_from_json({"type": "video", "source": {"artifact_id": "x"}})
 
 
 def test_fields_of_a_newer_version_are_ignored() -> None:
+    payload = {**STEPS[0].to_row()["payload"], "mood": "good"}
+    read = Step.from_row(1, "model", payload, {"input_tokens": 3, "colour": "red"})
+    assert read == Step(1, ModelOutput(replace(ANSWER, usage=Usage(3)), (ToolsetVersion("crm", 7),)))
     stored = answer_to_json(ModelAnswer("text", citations=(CITATION,)))
     stored["citations"][0]["colour"] = "red"
     stored["mood"] = "good"
@@ -78,16 +73,11 @@ def test_fields_of_a_newer_version_are_ignored() -> None:
 HISTORY = (said("a" * 10), AssistantMessage("b" * 10), said("c" * 10), AssistantMessage("d" * 10))
 
 
-def test_all_of_a_short_history_is_kept() -> None:
-    assert newest_history(HISTORY, 40) == HISTORY
-
-
 def test_whole_messages_go_from_the_oldest_on_and_a_user_begins() -> None:
+    assert newest_history(HISTORY, 40) == HISTORY
     assert newest_history(HISTORY, 39) == HISTORY[2:]
     assert newest_history(HISTORY, 15) == ()
-
-
-def test_an_image_has_a_size() -> None:
+    # An image has a size.
     history = (UserMessage((ImagePart("https://x/y.png"),)), AssistantMessage("b"))
     assert newest_history(history, 3_000) == ()
     assert newest_history(history, 5_000) == history
@@ -96,11 +86,6 @@ def test_an_image_has_a_size() -> None:
 def turn(question: str, output: str, text: str = "") -> tuple[Message, ...]:
     call = ToolCall("c", "f", {})
     return (said(question), AssistantMessage(text, (call,)), ToolMessage(ToolResult("c", "f", output)))
-
-
-def test_calls_and_results_are_part_of_a_short_history() -> None:
-    history = (*turn("a", "b" * 20), AssistantMessage("c"))
-    assert newest_history(history, 100) == history
 
 
 def test_of_a_long_history_calls_get_half_the_newest_first() -> None:
@@ -127,11 +112,11 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_step_survives_storage(step: Step) -> None:
-    row = orjson.loads(orjson.dumps(step.to_row()))
-    assert Step.from_row(row["number"], row["kind"], row["payload"], row.get("usage")) == step
-    assert row["kind"] in CODECS
+def test_a_step_survives_storage() -> None:
+    for step in STEPS:
+        row = orjson.loads(orjson.dumps(step.to_row()))
+        assert Step.from_row(row["number"], row["kind"], row["payload"], row.get("usage")) == step
+        assert row["kind"] in CODECS
 
 
 def test_what_lists_of_steps_show_has_columns_of_its_own() -> None:
@@ -151,9 +136,3 @@ def test_each_kind_has_its_events() -> None:
         ["turn.tool_call.completed.v1"],
         ["turn.tool_call.failed.v1"],
     ]
-
-
-def test_fields_of_a_newer_step_are_ignored() -> None:
-    payload = {**STEPS[0].to_row()["payload"], "mood": "good"}
-    read = Step.from_row(1, "model", payload, {"input_tokens": 3, "colour": "red"})
-    assert read == Step(1, ModelOutput(replace(ANSWER, usage=Usage(3)), (ToolsetVersion("crm", 7),)))

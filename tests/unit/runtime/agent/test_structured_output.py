@@ -13,7 +13,7 @@ from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest
 from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
-from services.runtime.use_cases.agent.turn_progress import read_output
+from services.runtime.use_cases.agent.turn_progress import correction, read_output
 from tests.support.agent_fakes import (
     FakeRetriever,
     FakeTool,
@@ -38,18 +38,15 @@ async def run(
     return await AgentRunner(model, with_tools(tool or FakeTool())).run(agent_task(agent=agent), journal)
 
 
-@pytest.mark.parametrize(
-    "text", ['{"price": 4}', '\n{"price": 4} ', '```json\n{"price": 4}\n```', '```\n{"price": 4}\n```']
-)
-async def test_the_value_is_read_from_json_with_or_without_a_fence(text: str) -> None:
-    assert (await read_output(PRICE, text)).value == {"price": 4}
-    assert (await read_output(PRICE, text)).problems == ()
-
-
-async def test_problems_are_named() -> None:
+async def test_the_value_is_read_from_json_with_or_without_a_fence_and_problems_are_named() -> None:
+    for text in ('{"price": 4}', '\n{"price": 4} ', '```json\n{"price": 4}\n```', '```\n{"price": 4}\n```'):
+        read = await read_output(PRICE, text)
+        assert (read.value, read.problems) == ({"price": 4}, ())
     assert (await read_output(PRICE, BAD.text)).problems == ('price: "four" is not of type "number"',)
     assert (await read_output(PRICE, WORSE.text)).problems[0].startswith("the answer isn't JSON: ")
     assert (await read_output(PRICE, "[" * 400 + "]" * 400)).problems[0].startswith("the answer isn't JSON: ")
+    told = "Your answer was rejected:\n* price: wrong\nAnswer again with JSON only. It must match the schema."
+    assert correction(("price: wrong",)).text == told
     with pytest.raises(ValidationFailed, match="output_schema"):
         await read_output({"type": "objct"}, "{}")
 
@@ -61,6 +58,9 @@ async def test_an_answer_that_fits_is_the_output_beside_its_text() -> None:
     assert reply.to_json()["output"] == {"price": 4}
     assert model.requests[0].settings.output_schema == PRICE
     assert journal.steps == []
+    plain = await run(ScriptedModel(GOOD), MemoryJournal(), replace(TALKS, settings=ModelSettings()))
+    assert plain.output is None
+    assert "output" not in plain.to_json(), "without a schema there is none"
 
 
 async def test_output_cannot_name_passages_so_all_of_them_are_cited() -> None:
@@ -73,12 +73,6 @@ async def test_output_cannot_name_passages_so_all_of_them_are_cited() -> None:
     reply = await runner.run(agent_task(agent=agent), MemoryJournal())
     assert isinstance(reply, AgentReply)
     assert reply.citations == passages
-
-
-async def test_without_a_schema_there_is_no_output() -> None:
-    reply = await run(ScriptedModel(GOOD), MemoryJournal(), replace(TALKS, settings=ModelSettings()))
-    assert reply.output is None
-    assert "output" not in reply.to_json()
 
 
 @pytest.mark.parametrize("agent", [TALKS, ACTS])
@@ -122,7 +116,11 @@ async def test_a_resumed_turn_asks_only_for_what_is_not_recorded(agent: AgentSpe
     second = ScriptedModel(*script)
     reply = await run(second, journal, agent)
     assert (reply.output, reply.steps, len(second.requests)) == ({"price": 4}, 3, 3 - lost_after)
-    assert _shown(second.requests[-1]) == await _shown_without_a_crash()
+    assert _shown(second.requests[-1]) == [
+        text
+        for answer in (WORSE, BAD)
+        for text in (answer.text, correction((await read_output(PRICE, answer.text)).problems).text)
+    ]
 
 
 async def test_the_repeats_of_earlier_attempts_count() -> None:
@@ -135,13 +133,3 @@ async def test_the_repeats_of_earlier_attempts_count() -> None:
 
 def _shown(request: ModelRequest) -> list[str]:
     return [message.text for message in request.messages if isinstance(message, UserMessage | AssistantMessage)][1:]
-
-
-async def _shown_without_a_crash() -> list[str]:
-    told = [(await read_output(PRICE, answer.text)).problems for answer in (WORSE, BAD)]
-    return [
-        WORSE.text,
-        f"Your answer was rejected:\n* {told[0][0]}\nAnswer again with JSON only. It must match the schema.",
-        BAD.text,
-        f"Your answer was rejected:\n* {told[1][0]}\nAnswer again with JSON only. It must match the schema.",
-    ]

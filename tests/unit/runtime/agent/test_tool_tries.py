@@ -31,31 +31,24 @@ class Failing:
         return ToolOutput("done")
 
 
-class Sleeps:
-    def __init__(self) -> None:
-        self.slept: list[float] = []
-
+class Sleeps(list[float]):
     async def __call__(self, seconds: float) -> None:
-        self.slept.append(seconds)
+        self.append(seconds)
 
 
 def passing(retry_after: float | None = None) -> ToolFailed:
     return ToolFailed("busy", retry=True, retry_after=retry_after)
 
 
-@pytest.mark.parametrize(
-    ("tool", "tries", "slept"),
-    [
-        (Failing(passing(), passing()), 3, [1.0, 4.0]),
-        (Failing(passing(3.0), passing(0.0)), 3, [3.0, 4.0]),
-        (Failing(passing(), retries=1), 2, [1.0]),
-    ],
-)
-async def test_a_safe_call_is_repeated(tool: Failing, tries: int, slept: list[float]) -> None:
-    sleeps = Sleeps()
-
-    assert (await ToolTries(sleep=sleeps).run(tool, {}, CONTEXT)).text == "done"
-    assert (tool.tries, sleeps.slept) == (tries, slept)
+async def test_a_safe_call_is_repeated() -> None:
+    for tool, slept in (
+        (Failing(passing(), passing()), [1.0, 4.0]),
+        (Failing(passing(3.0), passing(0.0)), [3.0, 4.0]),
+        (Failing(passing(), retries=1), [1.0]),
+    ):
+        sleeps = Sleeps()
+        assert (await ToolTries(sleep=sleeps).run(tool, {}, CONTEXT)).text == "done"
+        assert (tool.tries, sleeps) == (len(slept) + 1, slept)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +73,6 @@ async def test_a_call_is_not_repeated_when_that_is_unsafe_useless_or_too_late(
 
 async def test_a_call_that_is_tried_out_is_made_once() -> None:
     tool = Failing(passing())
-
     with pytest.raises(ToolFailed):
         await ToolTries(sleep=Sleeps()).run(tool, {}, CONTEXT, once=True)
     assert tool.tries == 1
@@ -117,29 +109,26 @@ async def _stopped(*calls: list[asyncio.Task[ToolOutput]]) -> None:
     await asyncio.gather(*chain(*calls), return_exceptions=True)
 
 
-async def test_a_toolset_has_so_many_calls_at_once_and_others_their_own() -> None:
-    tries = ToolTries(CallLimits(at_once=10, each_company=5, each_toolset=2))
-    slow, other = _of_toolset("slow"), _of_toolset("other")
-
-    calls = await _started(tries, slow, "a", 10)
-    more = await _started(tries, other, "a", 1)
-
-    assert (slow.running, other.running) == (2, 1), "those that wait for one toolset hold nothing of another"
-    await _stopped(calls, more)
-
-
-async def test_a_company_leaves_places_for_others() -> None:
-    tries = ToolTries(CallLimits(at_once=4, each_company=3, each_toolset=10))
-    greedy, modest = _of_toolset("greedy"), _of_toolset("modest")
-
+@pytest.mark.parametrize(
+    ("limits", "company", "running"),
+    [
+        # Those that wait for one toolset hold nothing of another.
+        (CallLimits(at_once=10, each_company=5, each_toolset=2), "a", 2),
+        # A company leaves places for others.
+        (CallLimits(at_once=4, each_company=3, each_toolset=10), "b", 3),
+    ],
+)
+async def test_a_toolset_and_a_company_have_so_many_calls_at_once(
+    limits: CallLimits, company: str, running: int
+) -> None:
+    tries, greedy, modest = ToolTries(limits), _of_toolset("greedy"), _of_toolset("modest")
     calls = await _started(tries, greedy, "a", 20)
-    more = await _started(tries, modest, "b", 1)
-
-    assert (greedy.running, modest.running) == (3, 1)
+    more = await _started(tries, modest, company, 1)
+    assert (greedy.running, modest.running) == (running, 1)
     await _stopped(calls, more)
 
 
-async def test_waiting_for_a_place_ends_at_the_time_limit() -> None:
+async def test_waiting_for_a_place_ends_at_the_time_limit_and_built_in_tools_wait_for_nobody() -> None:
     tries = ToolTries(CallLimits(at_once=1, each_company=1, each_toolset=1))
     calls = await _started(tries, _of_toolset("slow"), "a", 1)
 
@@ -147,12 +136,5 @@ async def test_waiting_for_a_place_ends_at_the_time_limit() -> None:
     with pytest.raises(ToolFailed, match=r"wasn't called: too many calls were running for 0\.01 seconds"):
         await tries.run(late, {"text": "x"}, _in_company("a"))
     assert late.contexts == []
-    await _stopped(calls)
-
-
-async def test_tools_that_are_built_in_wait_for_nobody() -> None:
-    tries = ToolTries(CallLimits(at_once=1, each_company=1, each_toolset=1))
-    calls = await _started(tries, _of_toolset("slow"), "a", 1)
-
     assert (await tries.run(FakeTool(), {"text": "x"}, _in_company("a"))).text == "x"
     await _stopped(calls)

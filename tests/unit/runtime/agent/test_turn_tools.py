@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from libs.contracts.identity import Identity
 from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools
-from services.runtime.domain.agents import AgentSpec, ToolPolicy
+from services.runtime.domain.agents import AgentSpec, AgentTask, ToolPolicy
 from services.runtime.domain.conversation import JsonObject, ToolResult
 from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.domain.tools import (
@@ -64,82 +62,60 @@ class FakeConnector:
         return ToolOutput(f"{toolset.name}.{tool.name} of version {toolset.version}")
 
 
-def _agent(*tools: str) -> AgentSpec:
-    return AgentSpec("react_agent", model="scripted:model", tools=tools)
+def asking(*tools: str) -> AgentTask:
+    return agent_task(agent=AgentSpec("react_agent", model="scripted:model", tools=tools))
+
+
+def source(*toolsets: Toolset) -> tuple[AgentTools, FakeCatalogue]:
+    """The built-in tool `echo` and these toolsets."""
+    catalogue = FakeCatalogue(*toolsets)
+    return AgentTools(Toolbox(FakeTool()), catalogue, {"http": FakeConnector()}), catalogue
 
 
 async def test_tools_come_in_the_order_of_the_agent() -> None:
-    catalogue = FakeCatalogue(toolset("crm", "find"), toolset("tickets", "read", "close", version=3))
-    source = AgentTools(Toolbox(FakeTool()), catalogue, {"http": FakeConnector()})
+    agents, catalogue = source(toolset("crm", "find"), toolset("tickets", "read", "close", version=3))
 
-    tools = await source.for_turn(agent_task(agent=_agent("tickets.close", "echo", "crm.*", "tickets.*")))
+    tools = await agents.for_turn(asking("tickets.close", "echo", "crm.*", "tickets.*"))
+    again = await agents.for_turn(asking("crm.*"))
 
     assert list(tools) == ["tickets.close", "echo", "crm.find", "tickets.read"]
     assert tools.toolsets == (ToolsetVersion("tickets", 3), ToolsetVersion("crm", 1))
-    assert catalogue.asked == [(["tickets", "crm"], CALLER, [])]
+    assert catalogue.asked == [(["tickets", "crm"], CALLER, []), (["crm"], CALLER, [])]
     assert tools["crm.find"].definition.toolset == "crm"
+    assert tools["crm.find"] is again["crm.find"], "the tools of a version are made once"
 
 
 async def test_tools_and_toolsets_that_are_missing_are_warned_of() -> None:
-    source = AgentTools(Toolbox(), FakeCatalogue(toolset("tickets", "read")), {"http": FakeConnector()})
+    agents, catalogue = source(toolset("tickets", "read"))
 
-    tools = await source.for_turn(agent_task(agent=_agent("tickets.gone", "crm.*", "nothing")))
+    await agents.for_turn(asking("echo"))
+    assert catalogue.asked == [], "built-in tools are in no catalogue"
+    tools = await agents.for_turn(asking("tickets.gone", "crm.*", "nothing"))
 
     assert list(tools) == []
-    assert tools.warnings == (
-        "the tool 'tickets.gone' isn't available",
-        "the tool 'crm.*' isn't available",
-        "the tool 'nothing' isn't available",
-    )
+    missing = ("tickets.gone", "crm.*", "nothing")
+    assert tools.warnings == tuple(f"the tool '{name}' isn't available" for name in missing)
 
 
-async def test_an_agent_with_tools_that_are_built_in_asks_nobody() -> None:
-    catalogue = FakeCatalogue()
+async def test_the_first_step_has_the_versions_of_the_toolsets_or_the_reply_of_a_turn_of_one_step() -> None:
+    agents, _ = source(toolset("crm", "find", version=7))
+    call, journal = calling(("crm.find", {})), MemoryJournal()
 
-    await AgentTools(Toolbox(FakeTool()), catalogue, {}).for_turn(agent_task(agent=_agent("echo")))
-
-    assert catalogue.asked == []
-
-
-async def test_the_tools_of_a_version_are_made_once() -> None:
-    source = AgentTools(Toolbox(), FakeCatalogue(toolset("crm", "find")), {"http": FakeConnector()})
-
-    first, second = [await source.for_turn(agent_task(agent=_agent("crm.*"))) for _ in range(2)]
-
-    assert first["crm.find"] is second["crm.find"]
-
-
-async def test_the_first_step_has_the_versions_of_the_toolsets() -> None:
-    catalogue = FakeCatalogue(toolset("crm", "find", version=7))
-    model = ScriptedModel(calling(("crm.find", {})), calling(("crm.find", {})), answering("Found."))
-    journal = MemoryJournal()
-    runner = AgentRunner(model, AgentTools(Toolbox(), catalogue, {"http": FakeConnector()}))
-
-    reply = await runner.run(agent_task(agent=_agent("crm.find")), journal)
-
+    reply = await AgentRunner(ScriptedModel(call, call, answering("Found.")), agents).run(asking("crm.find"), journal)
     recorded = [step.content.toolsets for step in journal.steps if isinstance(step.content, ModelOutput)]
-    assert recorded == [(ToolsetVersion("crm", 7),), ()]
-    assert reply.toolsets == ()
+    assert (recorded, reply.toolsets) == ([(ToolsetVersion("crm", 7),), ()], ())
 
-
-async def test_the_reply_of_a_turn_of_one_step_has_the_versions() -> None:
-    source = AgentTools(Toolbox(), FakeCatalogue(toolset("crm", "find", version=7)), {"http": FakeConnector()})
-
-    reply = await AgentRunner(ScriptedModel(answering("Hello.")), source).run(
-        agent_task(agent=_agent("crm.find")), MemoryJournal()
-    )
-
-    assert reply.toolsets == (ToolsetVersion("crm", 7),)
+    once = await AgentRunner(ScriptedModel(answering("Hello.")), agents).run(asking("crm.find"), MemoryJournal())
+    assert once.toolsets == (ToolsetVersion("crm", 7),)
 
 
 async def test_a_resumed_turn_goes_on_with_the_versions_that_it_began_with() -> None:
-    catalogue = FakeCatalogue(toolset("crm", "find", version=7), toolset("crm", "search", version=8), toolset("new"))
+    agents, catalogue = source(toolset("crm", "find", version=7), toolset("crm", "search", version=8), toolset("new"))
     began = Step(1, ModelOutput(calling(("crm.find", {})), (ToolsetVersion("crm", 7),)))
     journal = MemoryJournal([began, Step(1, ToolResult("c1", "crm.find", "old"))])
     model = ScriptedModel(answering("Found."))
-    runner = AgentRunner(model, AgentTools(Toolbox(), catalogue, {"http": FakeConnector()}))
 
-    await runner.run(agent_task(agent=_agent("crm.*", "new.*")), journal)
+    await AgentRunner(model, agents).run(asking("crm.*", "new.*"), journal)
 
     assert [tool.name for tool in model.requests[0].tools] == ["crm.find"]
     assert catalogue.asked == [(["crm"], CALLER, [ToolsetVersion("crm", 7)])]
@@ -153,17 +129,15 @@ def _defined(
     return under_policies([tool], policies)[0].definition
 
 
-@pytest.mark.parametrize(
-    ("of_toolset", "of_agent", "holds"),
-    [
+def test_the_stricter_approval_holds() -> None:
+    cases: list[tuple[Approval, Approval | None, Approval]] = [
         ("never", None, "never"),
         ("never", "always", "always"),
         ("always", "never", "always"),
         ("always", "always", "always"),
-    ],
-)
-def test_the_stricter_approval_holds(of_toolset: Approval, of_agent: Approval | None, holds: Approval) -> None:
-    assert _defined({"tickets.refund": ToolPolicy(approval=of_agent)}, approval=of_toolset).approval == holds
+    ]
+    for of_toolset, of_agent, holds in cases:
+        assert _defined({"tickets.refund": ToolPolicy(approval=of_agent)}, approval=of_toolset).approval == holds
 
 
 def test_time_limit_and_retries_of_the_agent_hold() -> None:

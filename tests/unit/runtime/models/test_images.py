@@ -95,35 +95,26 @@ async def test_data_urls_are_not_fetched(gallery: Gallery) -> None:
     assert gallery.asked == []
 
 
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
+async def test_other_content_and_private_addresses_are_refused(gallery: Gallery) -> None:
+    for url in (
+        f"http://pictures.example:{gallery.port}/cat",
+        f"http://127.0.0.1:{gallery.port}/cat",
+        f"http://[::ffff:127.0.0.1]:{gallery.port}/cat",
+        "http://169.254.169.254/latest/meta-data/",
+        "file:///etc/passwd",
+    ):
+        with pytest.raises(ModelFailed, match=r"isn't public|only http"):
+            await gallery.fetching(pretending=False).inlined(looking_at(url))
+    assert gallery.asked == []
+    for path, problem in (
         ("/page", "text/html, not an image"),
         ("/gone", "status 404"),
         ("/large", "larger than 1000 bytes"),
         ("/moved", "isn't public"),
-    ],
-)
-async def test_other_content_and_private_addresses_are_refused(gallery: Gallery, path: str, problem: str) -> None:
-    with pytest.raises(ModelFailed, match=problem):
-        await gallery.fetching().inlined(looking_at(gallery.url(path)))
+    ):
+        with pytest.raises(ModelFailed, match=problem):
+            await gallery.fetching().inlined(looking_at(gallery.url(path)))
     assert "/inside" not in gallery.asked
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://pictures.example:{port}/cat",
-        "http://127.0.0.1:{port}/cat",
-        "http://[::ffff:127.0.0.1]:{port}/cat",
-        "http://169.254.169.254/latest/meta-data/",
-        "file:///etc/passwd",
-    ],
-)
-async def test_private_addresses_are_not_asked(gallery: Gallery, url: str) -> None:
-    with pytest.raises(ModelFailed, match=r"isn't public|only http"):
-        await gallery.fetching(pretending=False).inlined(looking_at(url.format(port=gallery.port)))
-    assert gallery.asked == []
 
 
 def test_the_providers_whose_client_would_fetch_by_itself() -> None:

@@ -1,6 +1,6 @@
 import asyncio
 import gzip
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import structlog
@@ -20,31 +20,56 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.models import ModelFailed, ModelRequest
+from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 from tests.servers.model_stub import TEXT, ModelStub
 from tests.support.agent_fakes import said
 from tests.unit.runtime.models.conftest import SECRET
 
 Lean = Callable[..., OpenAICompatible]
+Serving = Callable[..., Awaitable[OpenAICompatible]]
 TOOLS = (Calculator.definition,)
+STREAMED = pytest.mark.parametrize("stream", [False, True])
 
 
 def asking(model: str = "stub", question: str = "Hello?", **more: object) -> ModelRequest:
     return ModelRequest(f"openai:{model}", "Be kind.", (said(question),), **more)  # type: ignore[arg-type]
 
 
+@pytest.fixture
+async def serving(lean: Lean) -> AsyncIterator[Serving]:
+    """Makes models whose server gives one answer to everything."""
+    runners = []
+
+    async def serve(body: bytes, status: int = 200, **headers: str) -> OpenAICompatible:
+        async def handle(_request: web.BaseRequest) -> web.Response:
+            return web.Response(body=body, status=status, headers={"Content-Type": "application/json", **headers})
+
+        runners.append(runner := web.ServerRunner(web.Server(handle)))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return lean(base_url=f"http://127.0.0.1:{runner.addresses[0][1]}", largest_answer_bytes=10_000)
+
+    yield serve
+    for runner in runners:
+        await runner.cleanup()
+
+
+async def failure(model: OpenAICompatible, match: str = ".", on_text: OnText | None = None) -> ModelFailed:
+    with pytest.raises(ModelFailed, match=match) as failed:
+        await model.answer(asking(), on_text)
+    return failed.value
+
+
+def _drop(_piece: str) -> None:
+    pass
+
+
 async def test_a_whole_answer(stub: ModelStub, lean: Lean) -> None:
     answer = await lean().answer(asking(settings=ModelSettings(temperature=0.2, max_tokens=50)))
 
     assert (answer.text, answer.usage, answer.finish_reason) == (TEXT, Usage(42, 80, 0, 1), "stop")
-    assert stub.requests == [
-        {
-            "model": "stub",
-            "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello?"}],
-            "temperature": 0.2,
-            "max_tokens": 50,
-        }
-    ]
+    messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello?"}]
+    assert stub.requests == [{"model": "stub", "messages": messages, "temperature": 0.2, "max_tokens": 50}]
     assert stub.headers[0]["Authorization"] == f"Bearer {SECRET}"
 
 
@@ -65,72 +90,46 @@ async def test_pieces_come_while_the_answer_is_made(lean: Lean) -> None:
     assert (await running).text == TEXT
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@STREAMED
 async def test_a_missing_usage_is_tolerated(lean: Lean, stream: bool) -> None:
     answer = await lean().answer(asking("stub-nousage"), _drop if stream else None)
     assert (answer.text, answer.usage) == (TEXT, Usage(model_calls=1))
 
 
-@pytest.mark.parametrize("model", ["stub-tool", "stub-fragments"])
-@pytest.mark.parametrize("stream", [False, True])
-async def test_tool_calls(lean: Lean, stream: bool, model: str) -> None:
-    answer = await lean().answer(asking(model, tools=TOOLS), _drop if stream else None)
-    assert answer.tool_calls == (ToolCall("call_0_0", "calculator", {"expression": "6*7"}),)
-    assert answer.finish_reason == "tool_calls"
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_several_tool_calls_in_one_answer(lean: Lean, stream: bool) -> None:
+@STREAMED
+async def test_tool_calls(lean: Lean, stream: bool) -> None:
+    for model in ("stub-tool", "stub-fragments"):
+        answer = await lean().answer(asking(model, tools=TOOLS), _drop if stream else None)
+        assert answer.tool_calls == (ToolCall("call_0_0", "calculator", {"expression": "6*7"}),)
+        assert answer.finish_reason == "tool_calls"
     answer = await lean().answer(asking("stub-tools-fragments", tools=TOOLS), _drop if stream else None)
     assert [call.arguments["expression"] for call in answer.tool_calls] == ["1+1", "2+2", "3+3"]
 
 
 async def test_tool_results_and_images_are_sent(stub: ModelStub, lean: Lean) -> None:
-    call = ToolCall("c1", "calculator", {"expression": "6*7"})
+    a, b = "https://example.com/a.png", "https://example.com/b.png"
     messages = (
-        UserMessage(
-            (
-                TextPart("What is this?"),
-                ImagePart("https://example.com/a.png"),
-                ImagePart("https://example.com/b.png", "low"),
-            )
-        ),
-        AssistantMessage("", (call,)),
+        UserMessage((TextPart("What is this?"), ImagePart(a), ImagePart(b, "low"))),
+        AssistantMessage("", (ToolCall("c1", "calculator", {"expression": "6*7"}),)),
         ToolMessage(ToolResult("c1", "calculator", "6*7 = 42")),
     )
     await lean().answer(ModelRequest("openai:stub", "", messages, tools=TOOLS))
 
+    function = {"name": "calculator", "arguments": '{"expression":"6*7"}'}
+    images = [{"url": a}, {"url": b, "detail": "low"}]
+    content = [
+        {"type": "text", "text": "What is this?"},
+        *({"type": "image_url", "image_url": each} for each in images),
+    ]
     assert stub.requests[0]["messages"] == [
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "What is this?"},
-                {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
-                {"type": "image_url", "image_url": {"url": "https://example.com/b.png", "detail": "low"}},
-            ],
-        },
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "calculator", "arguments": '{"expression":"6*7"}'},
-                }
-            ],
-        },
+        {"role": "user", "content": content},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
         {"role": "tool", "tool_call_id": "c1", "content": "6*7 = 42"},
     ]
     assert stub.requests[0]["tools"][0]["function"]["parameters"] == Calculator.definition.parameters
 
 
-async def test_tools_are_left_out_when_text_is_wanted(stub: ModelStub, lean: Lean) -> None:
-    await lean().answer(asking(tools=TOOLS, answer_in_text=True))
-    assert "tools" not in stub.requests[0]
-
-
-@pytest.mark.parametrize("stream", [False, True])
+@STREAMED
 @pytest.mark.parametrize("model", ["stub-flaky-2", "stub-flaky-2-error-500"])
 async def test_passing_failures_are_retried(
     stub: ModelStub, lean: Lean, waits: list[float], stream: bool, model: str
@@ -152,12 +151,6 @@ async def test_retries_are_bounded_and_the_message_holds_no_secret(stub: ModelSt
     assert failure.value.message == "openai: the stub was told to fail, key ***"
 
 
-async def test_a_refusal_is_not_retried(stub: ModelStub, lean: Lean) -> None:
-    with pytest.raises(ModelFailed):
-        await lean().answer(asking("stub-error-400"))
-    assert stub.calls["stub-error-400"] == 1
-
-
 async def test_a_stream_that_breaks_after_text_is_not_begun_again(stub: ModelStub, lean: Lean) -> None:
     pieces: list[str] = []
     with pytest.raises(ModelFailed):
@@ -172,28 +165,20 @@ async def test_a_slow_answer_times_out_and_is_retried(lean: Lean, waits: list[fl
     assert len(waits) == 3
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lean, stream: bool) -> None:
-    with pytest.raises(ModelFailed, match="exceeds the maximum size"):
-        await lean(largest_answer_bytes=100).answer(asking(), _drop if stream else None)
-    assert stub.calls["stub"] == 1
-
-
-async def test_an_answer_that_is_too_large_only_when_unpacked_is_refused(lean: Lean) -> None:
-    body = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 100_000 + b'"}}]}')
-    address, runner = await _answering(body, **{"Content-Encoding": "gzip"})
-    with pytest.raises(ModelFailed, match="exceeds the maximum size"):
-        await lean(base_url=address, largest_answer_bytes=10_000).answer(asking())
-    await runner.cleanup()
+async def test_an_answer_that_is_too_large_is_refused(stub: ModelStub, lean: Lean, serving: Serving) -> None:
+    for on_text in (None, _drop):
+        await failure(lean(largest_answer_bytes=100), "exceeds the maximum size", on_text)
+    assert stub.calls["stub"] == 2
+    bomb = gzip.compress(b'{"choices": [{"message": {"content": "' + b"x" * 100_000 + b'"}}]}')
+    await failure(await serving(bomb, **{"Content-Encoding": "gzip"}), "exceeds the maximum size")
 
 
 async def test_nobody_listening_is_a_model_error(lean: Lean, waits: list[float]) -> None:
-    with pytest.raises(ModelFailed, match="connection failed"):
-        await lean(base_url="http://127.0.0.1:9/v1").answer(asking())
+    await failure(lean(base_url="http://127.0.0.1:9/v1"), "connection failed")
     assert len(waits) == 3
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@STREAMED
 @pytest.mark.parametrize(
     ("scheme", "answer", "library_says"),
     [
@@ -218,25 +203,19 @@ async def test_callers_learn_nothing_of_the_network(
     server = await asyncio.start_server(reply, "127.0.0.1", 0)
     address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     structlog.contextvars.bind_contextvars(correlation_id="corr-1")
-    with capture_logs([structlog.contextvars.merge_contextvars]) as logs, pytest.raises(ModelFailed) as told:
-        await lean(base_url=f"{scheme}://{address}/v1").answer(asking(), _drop if stream else None)
+    with capture_logs([structlog.contextvars.merge_contextvars]) as logs:
+        told = await failure(lean(base_url=f"{scheme}://{address}/v1"), ".", _drop if stream else None)
     server.close()
-    assert told.value.message == "openai: the connection failed"
+    assert told.message == "openai: the connection failed"
     assert {(line["event"], line["correlation_id"]) for line in logs} == {("model.connection_failed", "corr-1")}
     assert {line["address"] for line in logs} == {f"{scheme}://{address}/v1/chat/completions"}
     assert all(library_says in line["problem"] for line in logs)
     assert SECRET not in str(logs)
 
 
-async def _answering(response: web.Response | bytes, status: int = 200, **headers: str) -> tuple[str, web.ServerRunner]:
-    async def handle(_request: web.BaseRequest) -> web.Response:
-        body = response if isinstance(response, bytes) else b""
-        return web.Response(body=body, status=status, headers={"Content-Type": "application/json", **headers})
-
-    runner = web.ServerRunner(web.Server(handle))
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    return f"http://127.0.0.1:{runner.addresses[0][1]}", runner
+DEEP_ARGUMENTS = (
+    b'{"choices": [{"message": {"tool_calls": [{"function": {"arguments": ' + b"[" * 500 + b"]" * 500 + b"}}]}}]}"
+)
 
 
 @pytest.mark.parametrize(
@@ -248,62 +227,47 @@ async def _answering(response: web.Response | bytes, status: int = 200, **header
         (b'{"choices": [{"message": null}]}', "doesn't contain a message"),
         (b'{"error": {"message": "model overloaded", "code": 503}}', "model overloaded"),
         (b'{"error": "bad"}', "bad"),
-        (
-            b'{"choices": [{"message": {"tool_calls": [{"function": {"arguments": '
-            + b"[" * 500
-            + b"]" * 500
-            + b"}}]}}]}",
-            "nested too deeply",
-        ),
+        (DEEP_ARGUMENTS, "nested too deeply"),
         (b'{"error": {"message": "odd", "code": "\xc2\xb2"}}', "odd"),
         (b'{"error": {"message": ' + b'[{"text": ' * 500 + b"0" + b"}]" * 500 + b"}}", "unspecified"),
     ],
 )
-async def test_unusable_answers_are_model_errors(lean: Lean, body: bytes, message: str) -> None:
-    address, runner = await _answering(body)
-    with pytest.raises(ModelFailed, match=message):
-        await lean(base_url=address).answer(asking())
-    await runner.cleanup()
+async def test_unusable_answers_are_model_errors(serving: Serving, body: bytes, message: str) -> None:
+    await failure(await serving(body), message)
 
 
-async def test_a_stream_that_ends_without_an_answer_is_a_model_error(lean: Lean) -> None:
-    stream = b"data: {}\n\ndata: [DONE]\n\n"
-    address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
-    with pytest.raises(ModelFailed, match="doesn't contain any choices"):
-        await lean(base_url=address).answer(asking(), _drop)
-    await runner.cleanup()
+async def test_a_stream_that_ends_without_an_answer_is_a_model_error(serving: Serving) -> None:
+    model = await serving(b"data: {}\n\ndata: [DONE]\n\n", **{"Content-Type": "text/event-stream"})
+    await failure(model, "doesn't contain any choices", _drop)
 
 
-async def test_arguments_nested_too_deeply_fail_only_their_call(lean: Lean) -> None:
+async def test_arguments_nested_too_deeply_fail_only_their_call(serving: Serving) -> None:
     arguments = '"{\\"expression\\": ' + "[" * 300 + "]" * 300 + '}"'
     call = '{"id": "c", "function": {"name": "calculator", "arguments": ' + arguments + "}}"
-    address, runner = await _answering(('{"choices": [{"message": {"tool_calls": [' + call + "]}}]}").encode())
-    answer = await lean(base_url=address).answer(asking(tools=TOOLS))
+    model = await serving(('{"choices": [{"message": {"tool_calls": [' + call + "]}}]}").encode())
     error = "the arguments are nested more than 64 levels deep"
-    assert answer.tool_calls == (ToolCall("c", "calculator", {}, validation_error=error),)
-    await runner.cleanup()
+    calls = (await model.answer(asking(tools=TOOLS))).tool_calls
+    assert calls == (ToolCall("c", "calculator", {}, validation_error=error),)
 
 
-@pytest.mark.parametrize(("header", "told"), [("3600", 3600), ("1e999", 604_800), ("25.5", 26)])
-async def test_a_retry_after_beyond_the_bound_ends_it_and_is_told(
-    lean: Lean, waits: list[float], header: str, told: int
+@pytest.mark.parametrize(
+    ("status", "header", "waited", "told"),
+    [
+        (429, "3600", [], ("rate_limit_error", 3600)),
+        (429, "1e999", [], ("rate_limit_error", 604_800)),
+        (429, "25.5", [], ("rate_limit_error", 26)),
+        (429, "7", [7.0, 7.0, 7.0], ("rate_limit_error", 7)),
+        (429, None, [0.5, 1.0, 2.0], ("model_error", None)),
+        (503, "3600", [], ("model_error", None)),
+    ],
+)
+async def test_a_retry_after_is_honoured_within_the_bound_and_told_beyond_it(
+    serving: Serving, waits: list[float], status: int, header: str | None, waited: list[float], told: tuple[str, int]
 ) -> None:
-    address, runner = await _answering(b"{}", 429, **{"Retry-After": header})
-    with pytest.raises(ModelFailed, match="429") as failed:
-        await lean(base_url=address).answer(asking())
-    assert waits == []
-    info = failed.value.info()
-    assert (info.type, info.retry_after) == ("rate_limit_error", told)
-    await runner.cleanup()
-
-
-async def test_a_limit_without_an_end_and_a_pause_for_another_reason_are_failures_of_the_model(lean: Lean) -> None:
-    for status, headers in ((429, {}), (503, {"Retry-After": "3600"})):
-        address, runner = await _answering(b"{}", status, **headers)
-        with pytest.raises(ModelFailed) as failed:
-            await lean(base_url=address).answer(asking())
-        assert failed.value.info().type == "model_error"
-        await runner.cleanup()
+    failed = await failure(
+        await serving(b"{}", status, **({} if header is None else {"Retry-After": header})), str(status)
+    )
+    assert (waits, (failed.info().type, failed.info().retry_after)) == (waited, told)
 
 
 @pytest.mark.parametrize("status", [400, 200])
@@ -311,83 +275,51 @@ async def test_a_limit_without_an_end_and_a_pause_for_another_reason_are_failure
     ("body", "text"),
     [
         (b'{"detail": "no such model"}', "no such model"),
-        (
-            b'{"detail": [{"loc": ["body", "x"], "msg": "too long", "type": "t"}, {"msg": "and odd"}]}',
-            "too long; and odd",
-        ),
+        (b'{"detail": [{"loc": ["x"], "msg": "too long", "type": "t"}, {"msg": "and odd"}]}', "too long; and odd"),
         (b'{"message": "no such model"}', "no such model"),
         (b'{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}', "no such model"),
         (b'[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]', "no such model"),
         (b'{"error": {"error": {"message": "no such model"}}}', "no such model"),
     ],
 )
-@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 async def test_errors_are_told_in_whatever_shape_they_come(
-    lean: Lean, waits: list[float], body: bytes, text: str, status: int, kind: str
+    serving: Serving, waits: list[float], body: bytes, text: str, status: int
 ) -> None:
-    if kind == "text/event-stream" and status == 200:
-        body = b"data: " + body + b"\n\n"
-    address, runner = await _answering(body, status, **{"Content-Type": kind})
-    with pytest.raises(ModelFailed) as failed:
-        await lean(base_url=address).answer(asking(), _drop if kind == "text/event-stream" else None)
-    assert (failed.value.message, waits) == (f"openai: {text}", [])
-    await runner.cleanup()
+    event = body if status == 400 else b"data: " + body + b"\n\n"
+    for sent, kind, on_text in ((body, "application/json", None), (event, "text/event-stream", _drop)):
+        failed = await failure(await serving(sent, status, **{"Content-Type": kind}), ".", on_text)
+        assert (failed.message, waits) == (f"openai: {text}", [])
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"), [("text/plain", "Too long."), ("text/html", "the server returned status 400")]
-)
-async def test_a_plain_text_is_told_and_a_page_is_not(lean: Lean, kind: str, text: str) -> None:
-    address, runner = await _answering(b"Too long.", 400, **{"Content-Type": kind})
-    with pytest.raises(ModelFailed) as failed:
-        await lean(base_url=address).answer(asking())
-    assert failed.value.message == f"openai: {text}"
-    await runner.cleanup()
+async def test_a_plain_text_is_told_and_a_page_is_not(serving: Serving) -> None:
+    for kind, text in (("text/plain", "Too long."), ("text/html", "the server returned status 400")):
+        failed = await failure(await serving(b"Too long.", 400, **{"Content-Type": kind}))
+        assert failed.message == f"openai: {text}"
 
 
-async def test_a_retry_after_within_the_bound_is_honoured(lean: Lean, waits: list[float]) -> None:
-    address, runner = await _answering(b"{}", 429, **{"Retry-After": "7"})
-    with pytest.raises(ModelFailed):
-        await lean(base_url=address).answer(asking())
-    assert waits == [7.0, 7.0, 7.0]
-    await runner.cleanup()
-
-
-async def test_redirects_are_not_followed(lean: Lean, stub: ModelStub) -> None:
-    address, runner = await _answering(b"", 307, Location=f"{stub.base_url}/chat/completions")
-    with pytest.raises(ModelFailed, match="307"):
-        await lean(base_url=address).answer(asking())
+async def test_redirects_are_not_followed(serving: Serving, stub: ModelStub) -> None:
+    await failure(await serving(b"", 307, Location=f"{stub.base_url}/chat/completions"), "307")
     assert stub.requests == []
-    await runner.cleanup()
 
 
-async def test_a_stream_answered_in_one_piece_is_taken(lean: Lean) -> None:
-    address, runner = await _answering(b'{"choices": [{"message": {"content": [{"type": "text", "text": "Hi."}]}}]}')
+async def test_a_stream_answered_in_one_piece_is_taken(serving: Serving) -> None:
+    model = await serving(b'{"choices": [{"message": {"content": [{"type": "text", "text": "Hi."}]}}]}')
     pieces: list[str] = []
-    answer = await lean(base_url=address).answer(asking(), pieces.append)
+    answer = await model.answer(asking(), pieces.append)
     assert (answer.text, pieces) == ("Hi.", ["Hi."])
-    await runner.cleanup()
 
 
-async def test_half_pairs_in_streams_and_errors_are_replaced(lean: Lean) -> None:
+async def test_half_pairs_in_streams_and_errors_are_replaced(serving: Serving) -> None:
     stream = rb"""data: {"choices": [{"delta": {"content": "\ud83d"}}]}
 
 data: {"choices": [{"delta": {"content": "\ude00\ud83d"}, "finish_reason": "stop"}]}
 
 data: [DONE]
 """
-    address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
+    model = await serving(stream, **{"Content-Type": "text/event-stream"})
     pieces: list[str] = []
-    assert (await lean(base_url=address).answer(asking(), pieces.append)).text == "".join(pieces) == "😀�"
-    await runner.cleanup()
-    address, runner = await _answering(rb'{"error": {"message": "no \ud83d"}}', 400)
-    with pytest.raises(ModelFailed, match="no �"):
-        await lean(base_url=address).answer(asking())
-    await runner.cleanup()
-
-
-def _drop(_piece: str) -> None:
-    pass
+    assert (await model.answer(asking(), pieces.append)).text == "".join(pieces) == "😀�"
+    await failure(await serving(rb'{"error": {"message": "no \ud83d"}}', 400), "no �")
 
 
 AS_PRICE = ModelSettings(
@@ -416,7 +348,7 @@ async def test_an_output_schema_is_sent_where_the_server_takes_it(
     assert ("JSON Schema" in body["messages"][0]["content"]) is not native
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@STREAMED
 async def test_a_model_that_refuses_the_format_is_asked_in_words(stub: ModelStub, lean: Lean, stream: bool) -> None:
     pieces: list[str] = []
     request = asking("stub-noformat", settings=AS_PRICE)

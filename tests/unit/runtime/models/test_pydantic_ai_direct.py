@@ -1,10 +1,11 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, ToolReturnPart, UserPromptPart
 from pydantic_ai.messages import TextPart as TheirText
 from pydantic_ai.messages import ThinkingPart as TheirThinking
 from pydantic_ai.messages import ToolCallPart as TheirCall
@@ -47,6 +48,25 @@ def asking(name: str = "stub", *, tools: bool = False) -> ModelRequest:
     return ModelRequest(f"groq:{name}", "Be kind.", (said("Hi"),), tools=(Calculator.definition,) if tools else ())
 
 
+class Pretending:
+    """A model of pydantic-ai in this process, which replies in order, and what it was given."""
+
+    def __init__(self, *replies: list[ModelResponsePart]) -> None:
+        self.replies = list(replies)
+        self.seen: list[tuple[list[ModelMessage], AgentInfo]] = []
+
+    def __call__(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.seen.append((messages, info))
+        return ModelResponse(self.replies.pop(0) if self.replies else [TheirText("ok")], provider_name="x")
+
+
+def direct(retry: RetryPolicy, reply: Any = None, **functions: Any) -> PydanticAIDirect:
+    return PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply, **functions))
+
+
+HI = ModelRequest("x:y", "", (said("Hi"),))
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_provider_answers(groq: PydanticAIDirect, stub: ModelStub, stream: bool) -> None:
     pieces: list[str] = []
@@ -83,44 +103,25 @@ DRAWN = "data:image/png;base64,iVBORw0KGgo="
 
 
 async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
-    seen: list[tuple[list[ModelMessage], AgentInfo]] = []
-
-    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.append((messages, info))
-        return ModelResponse([TheirText("ok")])
-
-    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
+    reply = Pretending()
     conversation = (
         UserMessage((TextPart("Look"), ImagePart("https://example.com/a.png", "low"), ImagePart(DRAWN, "high"))),
         AssistantMessage("hm", (ToolCall("1", "a", {"x": 1}), ToolCall("2", "b", {}))),
         ToolMessage(ToolResult("1", "a", "fine")),
         ToolMessage(ToolResult("2", "b", "broken", "failed")),
     )
-    answer = await model.answer(
-        ModelRequest(
-            "x:y",
-            "sys",
-            conversation,
-            (Calculator.definition,),
-            settings=ModelSettings(temperature=0.5),
-            answer_in_text=True,
-        )
-    )
+    asked = ModelRequest("x:y", "sys", conversation, (Calculator.definition,), answer_in_text=True)
+    answer = await direct(retry, reply).answer(replace(asked, settings=ModelSettings(temperature=0.5)))
 
-    messages, info = seen[0]
+    [(messages, info)] = reply.seen
     assert answer.text == "ok"
     assert [message.kind for message in messages] == ["request", "response", "request"]
-    [said] = [part for part in messages[0].parts if isinstance(part, UserPromptPart)]
-    assert [getattr(each, "vendor_metadata", None) for each in said.content] == [
-        None,
-        {"detail": "low"},
-        {"detail": "high"},
-    ]
+    [told] = [part for part in messages[0].parts if isinstance(part, UserPromptPart)]
+    details = [getattr(each, "vendor_metadata", None) for each in told.content]
+    assert details == [None, {"detail": "low"}, {"detail": "high"}]
     returned = [part for part in messages[2].parts if isinstance(part, ToolReturnPart)]
-    assert [(part.tool_call_id, part.content, part.outcome) for part in returned] == [
-        ("1", "fine", "success"),
-        ("2", "broken", "failed"),
-    ]
+    results = [(part.tool_call_id, part.content, part.outcome) for part in returned]
+    assert results == [("1", "fine", "success"), ("2", "broken", "failed")]
     assert info.instructions == "sys"
     assert [tool.name for tool in info.function_tools] == ["calculator"]
     assert info.model_settings is not None
@@ -137,10 +138,9 @@ async def test_a_stream_that_fails_after_text_is_not_begun_again(retry: RetryPol
         yield "Hel"
         raise ModelHTTPError(503, "x", {"message": "gone"})
 
-    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(stream_function=stream))
     pieces: list[str] = []
     with pytest.raises(ModelFailed):
-        await model.answer(ModelRequest("x:y", "", (said("Hi"),)), pieces.append)
+        await direct(retry, stream_function=stream).answer(HI, pieces.append)
     assert (begun, pieces) == (1, ["Hel"])
 
 
@@ -215,9 +215,8 @@ async def test_half_pairs_are_joined_or_replaced(retry: RetryPolicy) -> None:
         for piece in ("\ud83d", "\ude00", "\ud83d"):
             yield piece
 
-    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(stream_function=stream))
     pieces: list[str] = []
-    answer = await model.answer(ModelRequest("x:y", "", (said("Hi"),)), pieces.append)
+    answer = await direct(retry, stream_function=stream).answer(HI, pieces.append)
     assert answer.text == "".join(pieces) == "😀�"
 
     calls = [TheirCall("f", {"a": ["\ud83d"]}, "1"), TheirCall("f", r'{"a": "\ud83d"}', "2")]
@@ -226,48 +225,41 @@ async def test_half_pairs_are_joined_or_replaced(retry: RetryPolicy) -> None:
 
 
 async def test_reasoning_and_signatures_go_back_to_the_provider(retry: RetryPolicy) -> None:
-    seen: list[list[ModelMessage]] = []
-    parts = [
+    parts: list[ModelResponsePart] = [
         TheirThinking("Hm.", signature="sig", provider_name="x"),
         TheirText("Let me ask."),
         TheirCall("f", '{"a": 1}', "1", provider_details={"thought_signature": "s"}),
     ]
-
-    def reply(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
-        seen.append(messages)
-        return ModelResponse(parts if len(seen) == 1 else [TheirText("Four.")], provider_name="x")
-
-    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
-    asked = ModelRequest("x:y", "", (said("Hi"),))
-    answer = answer_from_json(json.loads(json.dumps(answer_to_json(await model.answer(asked)))))
+    reply = Pretending(parts)
+    model = direct(retry, reply)
+    answer = answer_from_json(json.loads(json.dumps(answer_to_json(await model.answer(HI)))))
     given = AssistantMessage(answer.text, answer.tool_calls, answer.provider_data)
-    asked = replace(asked, messages=(said("Hi"), given, ToolMessage(ToolResult("1", "f", "fine"))))
+    asked = replace(HI, messages=(said("Hi"), given, ToolMessage(ToolResult("1", "f", "fine"))))
     final = await model.answer(asked)
-    sent = seen[1][1]
+    sent = reply.seen[1][0][1]
     assert isinstance(sent, ModelResponse)
     assert list(sent.parts) == [*parts[:2], replace(parts[2], args={"a": 1})]
     assert (sent.provider_name, final.provider_data) == ("x", None)
 
     broken = replace(given, provider_data={"response": {"kind": "unknown"}})
     await model.answer(replace(asked, messages=(said("Hi"), broken, asked.messages[2])))
-    assert [part.part_kind for part in seen[2][1].parts] == ["text", "tool-call"]
+    assert [part.part_kind for part in reply.seen[2][0][1].parts] == ["text", "tool-call"]
 
 
-@pytest.mark.parametrize("number", [-1, float("nan"), float("inf"), 2**63, 10**19])
-def test_counts_of_tokens_can_be_stored(number: int) -> None:
-    usage = RequestUsage(input_tokens=number, output_tokens=3)
-    usage.cache_read_tokens = 1.0  # type: ignore[assignment]
-    counted = pydantic_ai_translation.answer(ModelResponse([TheirText("Hi.")], usage=usage)).usage
-    assert counted == Usage(0, 3, 1, model_calls=1)
+def test_counts_of_tokens_can_be_stored() -> None:
+    for number in (-1, float("nan"), float("inf"), 2**63, 10**19):
+        usage = RequestUsage(input_tokens=number, output_tokens=3)  # type: ignore[arg-type]
+        usage.cache_read_tokens = 1.0  # type: ignore[assignment]
+        counted = pydantic_ai_translation.answer(ModelResponse([TheirText("Hi.")], usage=usage)).usage
+        assert counted == Usage(0, 3, 1, model_calls=1), number
 
 
 async def test_a_provider_that_says_when_to_come_back_is_a_limit(retry: RetryPolicy) -> None:
     def reply(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
         raise ModelHTTPError(429, "x", {"detail": "slow down"}, retry_after=3600)
 
-    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
     with pytest.raises(ModelFailed) as failed:
-        await model.answer(ModelRequest("x:y", "", (said("Hi"),)))
+        await direct(retry, reply).answer(HI)
     info = failed.value.info()
     assert (info.type, info.retry_after, info.message) == ("rate_limit_error", 3600, "x: slow down")
 

@@ -6,13 +6,7 @@ import pytest
 
 from services.runtime.adapters.models.reasoning import ReasoningApart, ReplyText
 from services.runtime.adapters.models.tool_names import ProviderToolNames
-from services.runtime.domain.conversation import (
-    AssistantMessage,
-    ModelAnswer,
-    ToolCall,
-    ToolMessage,
-    ToolResult,
-)
+from services.runtime.domain.conversation import AssistantMessage, ModelAnswer, ToolCall, ToolMessage, ToolResult
 from services.runtime.domain.models import ModelRequest, OnText
 from tests.support.agent_fakes import said
 
@@ -64,14 +58,8 @@ def test_blocks_of_reasoning_are_no_reply_however_the_text_is_cut(text: str, rep
 
 def test_a_reply_is_told_as_soon_as_it_is_certain() -> None:
     streamed = ReplyText()
-    assert [streamed.take(piece) for piece in ("<think>Hm.", "</think>\n", "Fo", "ur", " <", "b")] == [
-        "",
-        "",
-        "Fo",
-        "ur",
-        " ",
-        "<b",
-    ]
+    told = [streamed.take(piece) for piece in ("<think>Hm.", "</think>\n", "Fo", "ur", " <", "b")]
+    assert told == ["", "", "Fo", "ur", " ", "<b"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -107,9 +95,8 @@ async def test_what_belongs_to_calls_alone_goes_back_too() -> None:
     model = ReasoningApart(scripted)
     asked = ModelRequest("vllm:x", "", (said("?"),))
     answer = await model.answer(asked)
-    await model.answer(
-        replace(asked, messages=(AssistantMessage(answer.text, answer.tool_calls, answer.provider_data),))
-    )
+    given = AssistantMessage(answer.text, answer.tool_calls, answer.provider_data)
+    await model.answer(replace(asked, messages=(given,)))
     assert scripted.requests[1].messages == (AssistantMessage("", (CALL,)),)
 
 

@@ -85,13 +85,14 @@ async def test_an_unavailable_service_is_reported_to_the_model(artifacts: FakeAr
     assert "cannot be reached" in await failure(ArtifactCreate(artifacts), name="a.md", content="x")
 
 
-@pytest.mark.parametrize("name", ["a.md", "a.txt", "a.html", "a.csv", "Report.MD"])
-async def test_a_text_file_is_made(artifacts: FakeArtifacts, name: str) -> None:
-    made = await call(ArtifactCreate(artifacts), name=name, content="Grüße,1\n")
-    [stored] = artifacts.generated()
-    assert (stored.facts.name, stored.content) == (name, "Grüße,1\n".encode())
-    assert [(ref.artifact_id, ref.name, ref.size) for ref in made.artifacts] == [(stored.facts.artifact_id, name, 10)]
-    assert stored.facts.artifact_id in made.text
+async def test_a_text_file_is_made(artifacts: FakeArtifacts) -> None:
+    for name in ("a.md", "a.txt", "a.html", "a.csv", "Report.MD"):
+        made = await call(ArtifactCreate(artifacts), call_id=name, name=name, content="Grüße,1\n")
+        *_, stored = artifacts.generated()
+        assert (stored.facts.name, stored.content) == (name, "Grüße,1\n".encode())
+        made_of = [(ref.artifact_id, ref.name, ref.size) for ref in made.artifacts]
+        assert made_of == [(stored.facts.artifact_id, name, 10)]
+        assert stored.facts.artifact_id in made.text
 
 
 async def test_a_workbook_is_made_in_which_text_stays_text(artifacts: FakeArtifacts) -> None:
@@ -105,16 +106,14 @@ async def test_a_workbook_is_made_in_which_text_stays_text(artifacts: FakeArtifa
     assert [row[0] for row in cells[2:]] == ['=HYPERLINK("http://x")', "http://x", True]
     assert cells[4][1] == "007"
 
-
-async def test_a_csv_file_is_made_from_rows(artifacts: FakeArtifacts) -> None:
-    await call(ArtifactCreate(artifacts), name="b.csv", sheets=[{"rows": [["a", "b"], ['x,"y"', None]]}])
-    text = artifacts.generated()[0].content.decode()
+    rows = [["a", "b"], ['x,"y"', None]]
+    await call(ArtifactCreate(artifacts), call_id="call_2", name="b.csv", sheets=[{"rows": rows}])
+    text = artifacts.generated()[1].content.decode()
     assert list(csv.reader(io.StringIO(text))) == [["a", "b"], ['x,"y"', ""]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+async def test_invalid_files_are_reported(artifacts: FakeArtifacts) -> None:
+    invalid: list[tuple[dict[str, Any], str]] = [
         ({"name": "a.exe", "content": "x"}, "must end in"),
         ({"name": "a.pdf", "content": "x"}, "must end in"),
         ({"name": "a", "content": "x"}, "must end in"),
@@ -126,12 +125,10 @@ async def test_a_csv_file_is_made_from_rows(artifacts: FakeArtifacts) -> None:
         ({"name": "a.csv", "sheets": [{"rows": []}, {"rows": []}]}, "one sheet"),
         ({"name": "a.json", "content": "{"}, "isn't valid JSON"),
         ({"name": "a.txt", "content": "\ud800"}, "can't be encoded"),
-    ],
-)
-async def test_invalid_files_are_reported(artifacts: FakeArtifacts, arguments: dict[str, Any], said: str) -> None:
-    context = ToolContext("call", "turn", "session", CALLER)
-    with pytest.raises(ToolFailed, match=said):
-        await ArtifactCreate(artifacts).call(arguments, context)
+    ]
+    for arguments, said in invalid:
+        with pytest.raises(ToolFailed, match=said):
+            await ArtifactCreate(artifacts).call(arguments, ToolContext("call", "turn", "session", CALLER))
     assert artifacts.generated() == []
 
 

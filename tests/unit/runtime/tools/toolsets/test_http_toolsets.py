@@ -5,8 +5,7 @@ import base64
 import codecs
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -15,7 +14,7 @@ import pytest
 import structlog
 
 from libs.contracts.resources.secrets import secret_place
-from libs.contracts.resources.toolsets import ConnectedTool
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
 from libs.outbound import GuardedResolver, is_public
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
@@ -44,19 +43,24 @@ from tests.support.hostile_target import (
 
 CONTEXT = ToolContext("call_1", "turn_1", "session", CALLER)
 CIPHER = SecretCipher([bytes(32)])
-SECRET = 'pa/ss word+"Ü7'
+SECRET, WITH_KEY = 'pa/ss word+"Ü7', {"X-Key": "${secret:KEY}"}
 
 
-@pytest.fixture
-async def target() -> AsyncIterator[HostileTarget]:
-    async with hostile_target() as target:
-        yield target
+PARAMETERS = {"type": "object", "properties": {name: {} for name in ("id", "text", "tags", "count", "flag")}}
+
+
+def encrypted(secrets: dict[str, str]) -> dict[str, str]:
+    return {
+        name: base64.b64encode(CIPHER.encrypt(value, place=secret_place(CALLER.company_id, name))).decode()
+        for name, value in secrets.items()
+    }
 
 
 class World:
-    """The connector as the service has it, with names that lead to 127.0.0.1 or elsewhere."""
+    """The connector as the service has it, with a target and names that lead to 127.0.0.1 or elsewhere."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: HostileTarget) -> None:
+        self.target = target
         self.names: dict[str, list[list[str]]] = {}
         secrets = ToolsetSecrets(CIPHER)
         self.http = HttpTarget(GuardedResolver(self._allowed, self._resolve), secrets)
@@ -75,12 +79,9 @@ class World:
         self.waits.append(seconds)
 
     async def tool(self, secrets: dict[str, str] | None = None, **described: Any) -> Tool:
-        described = {"name": "ask", "method": "GET", **described}
-        ciphertexts = {
-            name: base64.b64encode(CIPHER.encrypt(value, place=secret_place(CALLER.company_id, name))).decode()
-            for name, value in (secrets or {}).items()
-        }
-        toolset = Toolset(CALLER.company_id, "desk", 1, "http", {"tools": [described]}, (), ciphertexts)
+        described = {"name": "ask", "method": "GET", "url": self.target.url(), **described}
+        config = {"tools": [described]}
+        toolset = Toolset(CALLER.company_id, "desk", 1, "http", config, (), encrypted(secrets or {}))
         found = (await self.connector.discover(toolset)).tools
         # As the registry hands them out again.
         tools = tuple(ConnectedTool.model_validate_json(tool.model_dump_json()) for tool in found)
@@ -89,15 +90,26 @@ class World:
     async def call(self, tool: Tool, arguments: JsonObject | None = None) -> ToolOutput:
         return await self.tries.run(tool, arguments or {}, CONTEXT)
 
+    async def told(self, answer: Answer, secrets: dict[str, str] | None = None, **described: Any) -> str:
+        """The text that the model gets from the target's answer: a result or a failure."""
+        self.target.answers["/"] = answer
+        try:
+            return (await self.call(await self.tool(secrets, **described))).text
+        except ToolFailed as failure:
+            return str(failure)
+
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    world = World()
+async def target() -> AsyncIterator[HostileTarget]:
+    async with hostile_target() as target:
+        yield target
+
+
+@pytest.fixture
+async def world(target: HostileTarget) -> AsyncIterator[World]:
+    world = World(target)
     yield world
     await world.http.close()
-
-
-PARAMETERS = {"type": "object", "properties": {name: {} for name in ("id", "text", "tags", "count", "flag")}}
 
 
 async def test_a_described_request_is_made(world: World, target: HostileTarget) -> None:
@@ -134,24 +146,19 @@ async def test_a_described_request_is_made(world: World, target: HostileTarget) 
     assert tool.definition.safe_to_repeat is False
 
 
-@pytest.mark.parametrize("value", ["../../admin", "a/b?c=d#e", "%2e%2e", "ü €", "x&y=z"])
-async def test_an_argument_stays_in_its_segment(world: World, target: HostileTarget, value: str) -> None:
+async def test_an_argument_stays_in_its_segment_and_makes_no_other_path(world: World, target: HostileTarget) -> None:
     tool = await world.tool(url=target.url("/files/{id}/data"), parameters=PARAMETERS)
 
-    await world.call(tool, {"id": value})
-
-    _, files, segment, data = target.taken[0].path.split("/")
-    assert (files, unquote(segment), data) == ("files", value, "data")
-    assert "?" not in segment
-
-
-@pytest.mark.parametrize("arguments", [{"id": ".."}, {"id": "."}, {"id": ""}, {}])
-async def test_an_argument_makes_no_other_path(world: World, target: HostileTarget, arguments: JsonObject) -> None:
-    tool = await world.tool(url=target.url("/files/{id}"), parameters=PARAMETERS)
-
-    with pytest.raises(ToolFailed, match="wasn't made"):
-        await world.call(tool, arguments)
+    refused: list[JsonObject] = [{"id": ".."}, {"id": "."}, {"id": ""}, {}]
+    for arguments in refused:
+        with pytest.raises(ToolFailed, match="wasn't made"):
+            await world.call(tool, arguments)
     assert target.taken == []
+    for value in ("../../admin", "a/b?c=d#e", "%2e%2e", "ü €", "x&y=z"):
+        await world.call(tool, {"id": value})
+        _, files, segment, data = target.taken.pop().path.split("/")
+        assert (files, unquote(segment), data) == ("files", value, "data")
+        assert "?" not in segment
 
 
 async def test_a_body_that_is_one_argument_keeps_its_type(world: World, target: HostileTarget) -> None:
@@ -167,15 +174,11 @@ async def test_a_body_that_is_one_argument_keeps_its_type(world: World, target: 
 async def test_forms_and_texts_are_sent_as_such(world: World, target: HostileTarget) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     body = {"a": "{text}", "b": "{tags}"}
-    sent_form = await world.tool(method="POST", url=target.url("/"), headers=form, body=body, parameters=PARAMETERS)
-    text = await world.tool(method="POST", url=target.url("/"), body="say {text} {{text}}", parameters=PARAMETERS)
-    in_json = await world.tool(
-        method="POST",
-        url=target.url("/"),
-        headers={"content-type": "application/json"},
-        body='{"a": "{text}", "n": {count}}',
-        parameters=PARAMETERS,
-    )
+    post: dict[str, Any] = {"method": "POST", "parameters": PARAMETERS}
+    sent_form = await world.tool(headers=form, body=body, **post)
+    text = await world.tool(body="say {text} {{text}}", **post)
+    as_json = {"content-type": "application/json"}
+    in_json = await world.tool(headers=as_json, body='{"a": "{text}", "n": {count}}', **post)
 
     await world.call(sent_form, {"text": "a b", "tags": [1, 2]})
     await world.call(text, {"text": "hello"})
@@ -232,7 +235,7 @@ async def test_a_hostile_target_is_a_failed_result(
     world: World, target: HostileTarget, answer: Answer, reason: str
 ) -> None:
     target.answers = {"/": answer, "/again": redirecting("/again")}
-    tool = await world.tool(url=target.url("/"), retries=0)
+    tool = await world.tool(retries=0)
     seconds = 0.3 if "0.3 seconds" in reason else 20.0
     tool.definition = replace(tool.definition, timeout_seconds=seconds)  # type: ignore[misc]
 
@@ -242,69 +245,45 @@ async def test_a_hostile_target_is_a_failed_result(
     assert reason in str(failure.value)
 
 
-async def test_a_name_that_leads_inward_is_refused(world: World, target: HostileTarget) -> None:
-    world.names = {"desk.example": [["10.0.0.7"]], "both.example": [["93.184.216.34", "127.0.0.2"]]}
+async def test_a_name_that_leads_inward_is_refused_also_after_a_good_call(world: World, target: HostileTarget) -> None:
+    inward = {"in.example": [["10.0.0.7"]], "both.example": [["93.184.216.34", "127.0.0.2"]]}
+    world.names = {"desk.example": [["127.0.0.1"], ["10.0.0.7"]], **inward}
+    await world.call(await world.tool(method="POST", url=target.url("/", "desk.example")))
 
     for host in world.names:
-        tool = await world.tool(url=target.url("/", host))
+        tool = await world.tool(method="POST", url=target.url("/", host))
         with pytest.raises(ToolFailed, match="refused: the host resolves to an address that isn't public"):
             await world.call(tool)
-    assert target.connections == 0
-
-
-async def test_a_name_that_leads_inward_after_a_good_call_is_refused(world: World, target: HostileTarget) -> None:
-    world.names = {"desk.example": [["127.0.0.1"], ["10.0.0.7"]]}
-    tool = await world.tool(method="POST", url=target.url("/", "desk.example"))
-
-    await world.call(tool)
-
-    with pytest.raises(ToolFailed, match="refused"):
-        await world.call(tool)
-    assert len(target.taken) == 1
+    assert (target.connections, len(target.taken)) == (1, 1)
 
 
 async def test_safe_calls_of_a_toolset_share_connections(world: World, target: HostileTarget) -> None:
-    read = await world.tool(url=target.url("/"))
-    write = await world.tool(method="POST", url=target.url("/"))
-
-    for _ in range(3):
-        await world.call(read)
-    assert target.connections == 1
-    for _ in range(3):
-        await world.call(write)
-    assert target.connections == 4, "what is not safe to repeat is sent once, over a connection of its own"
+    for method, connections in (("GET", 1), ("POST", 4)):
+        tool = await world.tool(method=method)
+        for _ in range(3):
+            await world.call(tool)
+        assert target.connections == connections, "what is unsafe is sent once, over a connection of its own"
 
 
 async def test_a_safe_call_is_made_again_after_failures_that_may_pass(world: World, target: HostileTarget) -> None:
-    answers = iter(
-        [
-            answering(b"", status="503 Service Unavailable"),
-            answering(b"", status="429 Too Many Requests", more="Retry-After: 7\r\n"),
-            answering(b'"done"'),
-        ]
-    )
+    busy = answering(b"", status="429 Too Many Requests", more="Retry-After: 7\r\n")
+    answers = iter([answering(b"", status="503 Service Unavailable"), busy, answering(b'"done"')])
 
     async def answer(request: Taken, writer: asyncio.StreamWriter) -> None:
         await next(answers)(request, writer)
 
-    target.answers = {"/": answer}
-
-    assert (await world.call(await world.tool(url=target.url("/")))).text == '"done"'
+    assert await world.told(answer) == '"done"'
     assert world.waits == [1.0, 7.0]
     assert [request.headers["idempotency-key"] for request in target.taken] == ["turn_1.call_1"] * 3
 
 
 @pytest.mark.rule(34)
 async def test_an_unsafe_call_is_made_once(world: World, target: HostileTarget) -> None:
-    target.answers = {"/": closing}
-    tool = await world.tool(method="POST", url=target.url("/"))
-
-    with pytest.raises(ToolFailed, match="It's unknown whether the target executed it"):
-        await world.call(tool)
+    assert "It's unknown whether the target executed it" in await world.told(closing, method="POST")
     assert len(target.taken) == 1
 
 
-async def test_nobody_there_is_a_failed_result(world: World, target: HostileTarget) -> None:
+async def test_nobody_there_is_a_failed_result(world: World) -> None:
     tool = await world.tool(url="http://127.0.0.1:9/")
 
     with pytest.raises(ToolFailed, match=r"the host can't be reached.* \(3 attempts\)"):
@@ -314,40 +293,16 @@ async def test_nobody_there_is_a_failed_result(world: World, target: HostileTarg
 
 async def test_another_host_gets_no_headers_of_the_toolset(world: World, target: HostileTarget) -> None:
     async with hostile_target() as elsewhere:
-        target.answers = {"/": redirecting(elsewhere.url("/x"), "307 Temporary Redirect")}
-        tool = await world.tool({"KEY": SECRET}, url=target.url("/"), headers={"X-Key": "${secret:KEY}"})
-
-        await world.call(tool)
+        await world.told(redirecting(elsewhere.url("/x"), "307 Temporary Redirect"), {"KEY": SECRET}, headers=WITH_KEY)
 
         assert "x-key" in target.taken[0].headers
         assert "x-key" not in elsewhere.taken[0].headers
 
 
 async def test_a_redirected_post_is_not_posted_twice(world: World, target: HostileTarget) -> None:
-    target.answers = {"/": redirecting("/done", "303 See Other")}
-    tool = await world.tool(method="POST", url=target.url("/"), body={"a": 1})
-
-    await world.call(tool)
+    await world.told(redirecting("/done", "303 See Other"), method="POST", body={"a": 1})
 
     assert [(request.method, request.body) for request in target.taken] == [("POST", b'{"a": 1}'), ("GET", b"")]
-
-
-@contextmanager
-def _everything_logged() -> Iterator[list[str]]:
-    lines: list[str] = []
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(self.format(record))
-
-    handler = Handler()
-    logging.getLogger().addHandler(handler)
-    try:
-        with structlog.testing.capture_logs() as events:
-            yield lines
-            lines += [json.dumps(event, default=str) for event in events]
-    finally:
-        logging.getLogger().removeHandler(handler)
 
 
 def _echoes(text: str) -> list[str]:
@@ -365,45 +320,34 @@ def _echoes(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
-async def test_a_secret_is_in_the_request_and_in_no_result(world: World, target: HostileTarget, status: str) -> None:
+async def test_a_secret_is_in_the_request_and_in_no_result(
+    world: World, target: HostileTarget, status: str, caplog: pytest.LogCaptureFixture
+) -> None:
     secret = "s3cr/et+?value~42"
-    echo = "\n".join(_echoes(secret)).encode()
-    target.answers = {"/": answering(echo, status=status, kind="text/plain")}
-    tool = await world.tool({"KEY": secret}, url=target.url("/"), headers={"Authorization": "Bearer ${secret:KEY}"})
-
-    with _everything_logged() as lines:
-        try:
-            told = (await world.call(tool)).text
-        except ToolFailed as problem:
-            told = str(problem)
+    echo = answering("\n".join(_echoes(secret)).encode(), status=status, kind="text/plain")
+    with caplog.at_level(logging.DEBUG), structlog.testing.capture_logs() as events:
+        told = await world.told(echo, {"KEY": secret}, headers={"Authorization": "Bearer ${secret:KEY}"})
 
     assert target.taken[0].headers["authorization"] == f"Bearer {secret}"
     assert told.count("[secret]") >= 8
+    logged = caplog.text + json.dumps(events, default=str)
     middle = base64.b64encode(secret.encode()).decode()[:12]
     for form in [secret, quote(secret), quote(secret, safe=""), middle, secret.encode().hex()]:
         assert form not in told
-        assert not any(form in line for line in lines)
+        assert form not in logged
 
 
-@pytest.mark.parametrize(
-    ("secrets", "reason"),
-    [
-        ({}, r"the secret 'KEY' in \$\{secret:KEY\} doesn't exist"),
-        ({"KEY": "two\nlines"}, r"the value of \$\{secret:KEY\} contains characters that aren't allowed in headers"),
-    ],
-)
-async def test_a_secret_that_cannot_be_used_is_named(
-    world: World, target: HostileTarget, secrets: dict[str, str], reason: str
-) -> None:
-    tool = await world.tool(secrets, url=target.url("/"), headers={"X-Key": "${secret:KEY}"})
-
-    with pytest.raises(ToolFailed, match=reason):
-        await world.call(tool)
+async def test_a_secret_that_cannot_be_used_is_named(world: World, target: HostileTarget) -> None:
+    for secrets, reason in (
+        ({}, "the secret 'KEY' in ${secret:KEY} doesn't exist"),
+        ({"KEY": "two\nlines"}, "the value of ${secret:KEY} contains characters that aren't allowed in headers"),
+    ):
+        assert reason in await world.told(answering(b"{}"), secrets, headers=WITH_KEY)
     assert target.taken == []
 
 
 async def test_a_secret_of_another_company_does_not_open(world: World, target: HostileTarget) -> None:
-    tool = await world.tool({"KEY": SECRET}, url=target.url("/"), headers={"X-Key": "${secret:KEY}"})
+    tool = await world.tool({"KEY": SECRET}, headers=WITH_KEY)
     stolen = replace(tool._toolset, company_id="another")  # type: ignore[attr-defined]
 
     with pytest.raises(ToolFailed, match="can't be decrypted"):
@@ -411,45 +355,34 @@ async def test_a_secret_of_another_company_does_not_open(world: World, target: H
     assert target.taken == []
 
 
+NAME, BOM = '{"name": "Zoë"}', codecs.BOM_UTF8
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        (codecs.BOM_UTF8 + '{"name": "Zoë"}'.encode(), "application/json"),
-        (codecs.BOM_UTF8 + '{"name": "Zoë"}'.encode(), "application/problem+json; charset=utf-8"),
-        ('{"name": "Zoë"}'.encode("utf-16"), "application/json"),
-        ('{"name": "Zoë"}'.encode("utf-16"), "application/json; charset=utf-8"),
-        ('{"name": "Zoë"}'.encode("utf-16-le"), "application/json"),
-        ('{"name": "Zoë"}'.encode("utf-16-be"), "application/json; charset=utf-16be"),
-        ('{"name": "Zoë"}'.encode("utf-32"), "application/vnd.a+json"),
-        ('{"name": "Zoë"}'.encode("latin-1"), "application/json; charset=iso-8859-1"),
-        ('{"name": "Zoë"}'.encode("utf-16"), "text/plain"),
-        ('{"name": "Zoë"}'.encode("utf-16-be"), "text/plain; charset=utf-16be"),
+        (BOM + NAME.encode(), "application/json"),
+        (BOM + NAME.encode(), "application/problem+json; charset=utf-8"),
+        (NAME.encode("utf-16"), "application/json"),
+        (NAME.encode("utf-16"), "application/json; charset=utf-8"),
+        (NAME.encode("utf-16-le"), "application/json"),
+        (NAME.encode("utf-16-be"), "application/json; charset=utf-16be"),
+        (NAME.encode("utf-32"), "application/vnd.a+json"),
+        (NAME.encode("latin-1"), "application/json; charset=iso-8859-1"),
+        (NAME.encode("utf-16"), "text/plain"),
+        (NAME.encode("utf-16-be"), "text/plain; charset=utf-16be"),
     ],
 )
-async def test_an_answer_is_text_in_whatever_encoding(
-    world: World, target: HostileTarget, body: bytes, kind: str
-) -> None:
-    target.answers = {"/": answering(body, kind=kind)}
-
-    assert (await world.call(await world.tool(url=target.url("/")))).text == '{"name": "Zoë"}'
+async def test_an_answer_is_text_in_whatever_encoding(world: World, body: bytes, kind: str) -> None:
+    assert await world.told(answering(body, kind=kind)) == NAME
+    problem = answering(body, status="409 Conflict", kind=kind)
+    assert await world.told(problem) == f"The target returned status 409: {NAME}"
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
-async def test_xml_names_its_encoding_itself(world: World, target: HostileTarget, encoding: str) -> None:
-    text = f"<?xml version='1.0' encoding='{encoding}'?><name>Zoë</name>"
-    target.answers = {"/": answering(text.encode(encoding), kind="application/xml")}
-
-    assert (await world.call(await world.tool(url=target.url("/")))).text == text
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-async def test_a_problem_is_told_in_whatever_encoding(world: World, target: HostileTarget, encoding: str) -> None:
-    body = '{"title": "voll"}'.encode(encoding)
-    target.answers = {"/": answering(body, status="409 Conflict", kind="application/problem+json")}
-
-    with pytest.raises(ToolFailed) as failure:
-        await world.call(await world.tool(url=target.url("/")))
-    assert str(failure.value) == 'The target returned status 409: {"title": "voll"}'
+async def test_xml_names_its_encoding_itself(world: World) -> None:
+    for encoding in ("utf-8", "utf-16", "iso-8859-1"):
+        text = f"<?xml version='1.0' encoding='{encoding}'?><name>Zoë</name>"
+        assert await world.told(answering(text.encode(encoding), kind="application/xml")) == text
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream"])
@@ -457,7 +390,7 @@ async def test_a_problem_is_told_in_whatever_encoding(world: World, target: Host
 async def test_an_answer_that_is_too_large_is_cut(world: World, target: HostileTarget, kind: str, shift: str) -> None:
     target.answers = {"/": answering((shift + "é" * 600_000).encode(), kind=kind)}
 
-    output = await world.call(await world.tool(url=target.url("/")))
+    output = await world.call(await world.tool())
 
     assert output.cut
     assert output.text == shift + "é" * (500_000 - len(shift))
@@ -466,30 +399,16 @@ async def test_an_answer_that_is_too_large_is_cut(world: World, target: HostileT
     )
 
 
-async def test_a_flood_is_read_to_the_limit(world: World, target: HostileTarget) -> None:
-    target.answers = {"/": flooding}
-
-    output = await world.call(await world.tool(url=target.url("/")))
-    assert (output.text, output.cut) == ("x" * 1_000_000, True)
-
-
-async def test_a_large_failure_is_told(world: World, target: HostileTarget) -> None:
-    body = ("no seats " * 200_000).encode()
-    target.answers = {"/": answering(body, status="409 Conflict", kind="text/plain")}
-
-    with pytest.raises(ToolFailed, match="status 409: no seats"):
-        await world.call(await world.tool(url=target.url("/")))
+async def test_a_flood_is_read_to_the_limit_and_a_large_failure_told(world: World) -> None:
+    assert await world.told(flooding) == "x" * 1_000_000
+    large = answering(("no seats " * 200_000).encode(), status="409 Conflict", kind="text/plain")
+    assert "status 409: no seats" in await world.told(large)
 
 
-@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
-async def test_half_pairs_in_an_answer_are_replaced(world: World, target: HostileTarget, status: str) -> None:
-    target.answers["/"] = answering(rb'{"a": "\ud83d\ude00 \ud83d"}', status=status)
-    tool = await world.tool(url=target.url("/"))
-    try:
-        told = (await world.call(tool)).text
-    except ToolFailed as failure:
-        told = str(failure)
-    assert '{"a": "😀 �"}' in told
+async def test_half_pairs_in_an_answer_are_replaced(world: World) -> None:
+    for status in ("200 OK", "400 Bad Request"):
+        told = await world.told(answering(rb'{"a": "\ud83d\ude00 \ud83d"}', status=status))
+        assert '{"a": "😀 �"}' in told
 
 
 async def test_integers_of_any_size_reach_the_target(world: World, target: HostileTarget) -> None:
@@ -500,3 +419,54 @@ async def test_integers_of_any_size_reach_the_target(world: World, target: Hosti
     [request] = target.taken
     assert request.path == "/12345678901234567890123?n=12345678901234567890123"
     assert request.body == b'{"n": 12345678901234567890123}'
+
+
+class Listing:
+    """A ToolsetConnector whose target lists these tools."""
+
+    def __init__(self, *tools: ConnectedTool, left_out: tuple[LeftOutTool, ...] = ()) -> None:
+        self.found = DiscoveredTools(tools=list(tools), left_out=list(left_out))
+
+    async def discover(self, _toolset: Toolset, /) -> DiscoveredTools:
+        return self.found
+
+    async def call(
+        self, _toolset: Toolset, _tool: ConnectedTool, _arguments: JsonObject, _context: ToolContext, /
+    ) -> ToolOutput:
+        raise NotImplementedError
+
+
+def echoing(secret: str) -> Toolset:
+    return Toolset(CALLER.company_id, "desk", 1, "mcp", {}, (), encrypted({"KEY": secret}))
+
+
+async def discovered(secret: str, listing: Listing) -> DiscoveredTools:
+    return await MaskedConnector(listing, ToolsetSecrets(CIPHER)).discover(echoing(secret))
+
+
+async def test_a_secret_is_in_no_word_about_a_tool_and_its_parameters() -> None:
+    by_key = {"type": "string", "title": "swordfish", "default": "Bearer swordfish", "examples": [["swordfish"]]}
+    parameters = {"type": "object", "$defs": {"key": by_key}, "properties": {"key": {"$ref": "#/$defs/key"}}}
+    tool = ConnectedTool(name="find", description="Finds for swordfish.", parameters=parameters)
+    left_out = LeftOutTool(name="find swordfish", reason="its schema has swordfish")
+
+    found = await discovered("swordfish", Listing(tool, left_out=(left_out,)))
+
+    assert "swordfish" not in found.model_dump_json()
+    assert found.tools[0].description == "Finds for [secret]."
+    masked = {"type": "string", "title": "[secret]", "default": "Bearer [secret]", "examples": [["[secret]"]]}
+    assert found.tools[0].parameters["$defs"]["key"] == masked
+    assert [(each.name, each.reason) for each in found.left_out] == [("find [secret]", "its schema has [secret]")]
+
+
+async def test_words_that_calls_are_checked_by_stay() -> None:
+    parameters = {"type": "object", "properties": {"object": {"type": "string"}}, "required": ["object"]}
+    tool = ConnectedTool(name="object", description="", parameters=parameters)
+
+    assert (await discovered("object", Listing(tool))).tools == [tool]
+
+
+async def test_a_secret_is_masked_in_either_case() -> None:
+    mask = ToolsetSecrets(CIPHER).mask(echoing("FerryDeskKey42"))
+    assert mask.hide("content of type application/ferrydeskkey42") == "content of type application/[secret]"
+    assert mask.hide("HOST FERRYDESKKEY42.example") == "HOST [secret].example"
