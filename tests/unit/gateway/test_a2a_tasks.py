@@ -1,6 +1,7 @@
 """Turns in the words of A2A: whoever applies the updates has the reply, whatever was given up on the way."""
 
 from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -10,23 +11,18 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageConfiguration, Str
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError, PushNotificationNotSupportedError
 from google.protobuf.json_format import MessageToDict
 
-from libs.contracts.errors import ErrorInfo, ErrorKind, NotFound, RateLimited
+from libs.contracts.errors import NotFound, RateLimited
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
 from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.turns import (
+    ExecuteTurn,
     OutputInvalid,
-    OutputTextDelta,
-    RequiredAction,
-    ToolCallCompleted,
-    ToolCallStarted,
     TurnActionRequired,
     TurnActionResolved,
     TurnCompleted,
-    TurnFailed,
     TurnRestarted,
-    TurnStarted,
 )
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent
@@ -34,39 +30,22 @@ from services.gateway.entrypoints.a2a.errors import SHAPE, a2a_error, http_error
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import TaskUpdates, data_part, task_of
 from services.gateway.use_cases.turns import Turns
-from tests.support.gateway import Gateway
-from tests.support.turn_events import turn_of
+from tests.support import turn_events
+from tests.support.gateway import Gateway, Sent
+from tests.support.turn_events import ORDER, TOOL, called, delta, failed, ids, made, required, started, turn_of
 from tests.unit.gateway.test_protocols import AGENT
 
-TURN = {"session_id": "s", "turn_id": "t"}
 IDENTITY = Identity(company_id="company", user_id="ada", key_id="key", scopes=frozenset())
 FILES = "https://gateway/api/v1/sessions/s/artifacts"
-ACTION = RequiredAction.model_validate(
-    {
-        "action_id": "a",
-        "kind": "approval",
-        "tool_call": {"id": "c", "name": "pay", "arguments": {"amount": 3}},
-        "expires_at": "2030-01-01T00:00:00.000000Z",
-    }
-)
-
-
-def text(text: str, offset: int = 0, *, attempt: int = 1, step: int = 1) -> OutputTextDelta:
-    return OutputTextDelta(**TURN, attempt=attempt, step=step, offset=offset, text=text)
+SENT = Sent(ExecuteTurn(session_id="s", content="Hi"), "t", "label", IDENTITY, None)
+TURN = ids(SENT)
+STARTED, CALL, RESULT = started(SENT), called(SENT), made(SENT)
+ACTION = required(SENT).action.model_copy(update={"action_id": "a"})
+text = partial(delta, SENT)
 
 
 def completed(content: str, **response: Any) -> TurnCompleted:
-    return TurnCompleted.model_validate(
-        {
-            **TURN,
-            "message_id": "m",
-            "response": {"content": content, **response},
-            "correlation_id": "label",
-            "user_message_id": "u",
-            "usage": {"input_tokens": 1, "output_tokens": 2, "model_calls": 1},
-            "config_hash": "0",
-        }
-    )
+    return turn_events.completed(SENT, content, response=response)
 
 
 def updates_of(*events: Event) -> list[StreamResponse]:
@@ -93,11 +72,6 @@ def texts_of(task: Task) -> dict[str, str]:
     return {each.artifact_id: "".join(part.text for part in each.parts) for each in task.artifacts}
 
 
-STARTED = TurnStarted(**TURN, attempt=1, user_message_id="u")
-CALL = ToolCallStarted(**TURN, step=1, call_id="c", name="pay", arguments={"amount": 3}, text_length=8)
-RESULT = ToolCallCompleted(**TURN, step=1, call_id="c", name="pay", output="done")
-
-
 @pytest.mark.parametrize(
     "events",
     [
@@ -116,7 +90,7 @@ def test_the_artifact_reply_ends_as_the_reply(events: tuple[Event, ...]) -> None
     assert task.status.state == TaskState.TASK_STATE_COMPLETED
     last = [update.artifact_update for update in updates if update.HasField("artifact_update")][-1]
     assert (last.artifact.artifact_id, last.last_chunk) == ("reply", True)
-    assert MessageToDict(last.artifact.metadata)["usage"]["output_tokens"] == 2
+    assert MessageToDict(last.artifact.metadata)["usage"]["output_tokens"] == 3
 
 
 def test_text_that_was_given_up_is_taken_back_at_once() -> None:
@@ -132,8 +106,8 @@ def test_tool_calls_are_told_in_their_order_with_what_they_were_called_with() ->
     assert [status["state"] for status in told] == [*["TASK_STATE_WORKING"] * 3, "TASK_STATE_COMPLETED"]
     data = [status["message"]["parts"][0]["data"] for status in told if "message" in status]
     assert data == [
-        {"tool_call": {"id": "c", "name": "pay", "arguments": {"amount": 3}}},
-        {"tool_result": {"id": "c", "name": "pay", "status": "completed", "output": "done"}},
+        {"tool_call": {"id": "c1", "name": TOOL, "arguments": ORDER}},
+        {"tool_result": {"id": "c1", "name": TOOL, "status": "completed", "output": "refunded"}},
     ]
 
 
@@ -149,9 +123,9 @@ async def test_a_stream_after_answers_begins_behind_them(public: Gateway) -> Non
         parts = turns.up_to_wait(IDENTITY, streamed(*events), answered=["a"])
         return [part.event async for part in parts if isinstance(part, TurnProgress)]
 
-    required = TurnActionRequired(**TURN, step=1, action=ACTION)
-    resolved = TurnActionResolved(**TURN, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
-    before = (STARTED, text("Let me"), CALL, required, resolved)
+    waits = TurnActionRequired(**TURN, step=1, action=ACTION)
+    resolved = TurnActionResolved(**TURN, action_id="a", kind="approval", call_id="c1", decision="approve", by="me")
+    before = (STARTED, text("Let me"), CALL, waits, resolved)
     rest = (RESULT, text("ok", step=2), completed("ok"))
     assert await followed(*before, *rest) == list(rest)
     assert texts_of(applied(updates_of(*rest))) == {"reply": "ok"}
@@ -165,18 +139,18 @@ async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait(public
     other = ACTION.model_copy(update={"action_id": "b"})
     waiting = turn_of(**place, status="waiting", required_actions=[other])
     public.upstreams.answers["GET", "runtime", f"/internal/turns/{turn_id}"] = (200, waiting.model_dump(mode="json"))
-    required = [TurnActionRequired(**place, step=1, action=action) for action in (ACTION, other)]
-    resolved = TurnActionResolved(**place, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
-    events = streamed(STARTED, *required, resolved)
+    waits = [TurnActionRequired(**place, step=1, action=action) for action in (ACTION, other)]
+    resolved = TurnActionResolved(**place, action_id="a", kind="approval", call_id="c1", decision="approve", by="me")
+    events = streamed(STARTED, *waits, resolved)
     turns: Turns = public.api.application.state.door.turns
     parts = turns.up_to_wait(IDENTITY, events, answered=["a"])
     assert [part async for part in parts] == [waiting]
 
 
 def test_the_task_of_a_turn_and_its_updates_say_the_same() -> None:
-    made = {"artifact_id": "f", "name": "a.csv", "content_type": "text/csv", "size": 3}
+    artifact = {"artifact_id": "f", "name": "a.csv", "content_type": "text/csv", "size": 3}
     citation = {"passage": "so it is", "file_name": "b.txt"}
-    end = completed('{"a":1}', output={"a": 1}, artifacts=[made], citations=[citation])
+    end = completed('{"a":1}', output={"a": 1}, artifacts=[artifact], citations=[citation])
     joined = applied(updates_of(STARTED, text('{"a":1}'), end))
     reply = ExecuteReply.model_validate(end.model_dump())
     turn = turn_of(**TURN, status="completed", reply=reply)
@@ -198,10 +172,9 @@ def test_the_task_of_a_turn_and_its_updates_say_the_same() -> None:
 
 
 def test_a_turn_that_fails_says_why() -> None:
-    failed = TurnFailed(**TURN, error=ErrorInfo(type=ErrorKind.MODEL, message="The model is away."))
-    task = applied(updates_of(STARTED, text("half"), failed))
+    task = applied(updates_of(STARTED, text("half"), failed(SENT)))
     assert task.status.state == TaskState.TASK_STATE_FAILED
-    assert task.status.message.parts[0].text == "The model is away."
+    assert task.status.message.parts[0].text == "the model is ill"
 
 
 def message(*parts: Part) -> Message:

@@ -13,7 +13,7 @@ from libs.contracts.errors import ErrorInfo, ErrorKind, PermissionDenied, RateLi
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.resources.actions import OpenAction
-from libs.contracts.resources.turns import OutputInvalid, RequiredAction, TurnCancelled, TurnFailed, TurnRestarted
+from libs.contracts.resources.turns import OutputInvalid, RequiredAction, TurnRestarted
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.connections import PublicUse
 from services.gateway.domain.idempotency import Write
@@ -30,7 +30,8 @@ from services.gateway.entrypoints.ag_ui.run_input import (
     tail_of,
 )
 from services.gateway.entrypoints.ag_ui.runs import Runs, Thread
-from tests.unit.gateway.test_a2a_tasks import ACTION, CALL, RESULT, STARTED, TURN, completed, text
+from tests.support.turn_events import cancelled, failed
+from tests.unit.gateway.test_a2a_tasks import ACTION, CALL, RESULT, SENT, STARTED, TURN, completed, text
 
 EVENT: TypeAdapter[Any] = TypeAdapter(Event)
 USER = {"id": "u1", "role": "user", "content": "hello"}
@@ -109,8 +110,8 @@ def test_the_last_message_is_the_reply(events: tuple[Any, ...], texts: list[str]
     assert texts_of(messages) == [*texts, "The reply"]
     assert messages[0]["content"] == "hello"
     end = made[-1].model_dump(mode="json", by_alias=True)
-    assert (end["type"], end["outcome"], end["usage"][0]["totalTokens"]) == ("RUN_FINISHED", {"type": "success"}, 3)
-    assert end["result"] == {"session_id": "s", "turn_id": "t", "message_id": "m"}
+    assert (end["type"], end["outcome"], end["usage"][0]["totalTokens"]) == ("RUN_FINISHED", {"type": "success"}, 10)
+    assert end["result"] == {"session_id": "s", "turn_id": "t", "message_id": "m2"}
 
 
 def test_a_run_that_broke_off_comes_again_whole() -> None:
@@ -119,13 +120,13 @@ def test_a_run_that_broke_off_comes_again_whole() -> None:
     broken = applied([USER], events_of(RunEvents(given(USER), "s", "t"), *events[:4], text("The r", step=2)))
     assert texts_of(broken) == ["Let me", "The r"]
     assistant = {"id": "t.1.1", "role": "assistant", "content": "Let me", "toolCalls": [
-        {"id": "c", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+        {"id": "c1", "type": "function", "function": {"name": CALL.name, "arguments": "{}"}}
     ]}  # fmt: skip
-    has = [USER, assistant, {"id": "t.c", "role": "tool", "content": "done", "toolCallId": "c"}]
+    has = [USER, assistant, {"id": "t.c1", "role": "tool", "content": "refunded", "toolCallId": "c1"}]
     has.append({"id": "t.1.2", "role": "assistant", "content": "The r"})
     again = applied(has, events_of(RunEvents(given(*has), "s", "t"), *events))
     assert texts_of(again) == ["Let me", "The reply"]
-    assert [each["id"] for each in again] == ["u1", "t.1.1", "t.c", "t.1.2"]
+    assert [each["id"] for each in again] == ["u1", "t.1.1", "t.c1", "t.1.2"]
 
 
 def test_calls_and_results_hang_together() -> None:
@@ -134,7 +135,7 @@ def test_calls_and_results_hang_together() -> None:
         "RUN_STARTED", "STATE_SNAPSHOT", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
         "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "STATE_DELTA", "RUN_FINISHED",
     ]  # fmt: skip
-    assert made[3].model_dump()["delta"] == '{"amount":3}'
+    assert made[3].model_dump()["delta"] == '{"order":4711}'
 
 
 def test_waits_end_a_run() -> None:
@@ -145,14 +146,14 @@ def test_waits_end_a_run() -> None:
         "session": {"session_id": "s", "turn_id": "t", "status": "running"},
     }
     (interrupt,) = made[-1].model_dump(mode="json", by_alias=True)["outcome"]["interrupts"]
-    assert (interrupt["id"], interrupt["toolCallId"]) == ("a", "c")
+    assert (interrupt["id"], interrupt["toolCallId"]) == ("a", "c1")
     pending = ACTION.model_copy(update={"kind": "tool_result"})
     outcome = RunEvents(given(USER), "s", "t").waiting([pending])[-1].model_dump(mode="json", by_alias=True)["outcome"]
-    assert outcome == {"type": "success", "pendingToolCallIds": ["c"]}
+    assert outcome == {"type": "success", "pendingToolCallIds": ["c1"]}
 
 
 def test_a_result_that_the_client_has_given_is_not_told_again() -> None:
-    result = {"id": "own", "role": "tool", "content": "Bremen", "toolCallId": "c"}
+    result = {"id": "own", "role": "tool", "content": "Bremen", "toolCallId": "c1"}
     made = events_of(RunEvents(given(USER, result), "s", "t"), RESULT, text("ok", step=2), completed("ok"))
     kinds = [event.type.value for event in made]
     assert kinds[2:5] == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
@@ -160,11 +161,9 @@ def test_a_result_that_the_client_has_given_is_not_told_again() -> None:
 
 
 def test_turns_that_do_not_complete() -> None:
-    failed = TurnFailed(**TURN, error=ErrorInfo(type=ErrorKind.MODEL, message="away"))
-    end = events_of(RunEvents(given(USER), "s", "t"), STARTED, text("half"), failed)[-1]
+    end = events_of(RunEvents(given(USER), "s", "t"), STARTED, text("half"), failed(SENT))[-1]
     assert end.model_dump(exclude_none=True)["code"] == "model_error"
-    cancelled = TurnCancelled(**TURN, reason="asked")
-    end = events_of(RunEvents(given(USER), "s", "t"), STARTED, cancelled)[-1]
+    end = events_of(RunEvents(given(USER), "s", "t"), STARTED, cancelled(SENT))[-1]
     assert end.model_dump(mode="json")["outcome"] == {"type": "cancelled"}
     event = SHAPE.event(ErrorInfo(type=ErrorKind.UNAVAILABLE, message="away"))
     assert EVENT.validate_json(event.removeprefix(b"data: ")).code == "service_unavailable"
