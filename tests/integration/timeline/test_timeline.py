@@ -186,6 +186,6 @@ async def test_what_cannot_be_read_does_not_stop_the_rest(installation: Installa
     await (await installation.producer.send(topic, "label", b"{}", broken.headers()))
     await (await installation.producer.send(topic, "label", b"{}", []))
     stored = [await installation.publish(COMPANIES[0], "turn", n, turn("turn"), label="label") for n in (1, 2)]
-    await until_stored(installation, 2)
+    await until_stored(installation, 3)
     found = await installation.ids(COMPANIES[0])
     assert [event_id for event_id in found if event_id in stored] == stored
