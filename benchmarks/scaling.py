@@ -95,7 +95,7 @@ class Purges:
         return {
             f"purge of 100 sessions of {TURNS_OF_A_SESSION} turns": sessions,
             f"purge of {_EXPIRED_ROWS:,} outbox rows": outbox,
-            f"purge of a day of {events:,} events": day,
+            f"purge of one day ({events:,} events)": day,
         }
 
     async def _remove_sessions(self, database: Database) -> float:
@@ -187,7 +187,7 @@ class System:
             "list of sessions": "/sessions/?limit=50",
             "history": f"/runtime/{newest}/messages/",
             "timeline": "/events/?limit=50",
-            "timeline of a session": f"/events/?session_id={newest}&limit=50",
+            "a session's timeline": f"/events/?session_id={newest}&limit=50",
         }
         requests = {name: [self.client.build_request("GET", path)] * _READS for name, path in paths.items()}
         for mode in ("semantic", "keyword", "hybrid"):
@@ -262,7 +262,7 @@ async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
     needed = of_session * number + (stores.bytes() - between) * copies
     room = shutil.disk_usage(system.home.root).free - _SPARE_BYTES
     if needed > room:
-        problem = f"The data needs {needed / 1e9:.0f} GB, but only {room / 1e9:.0f} GB are available."
+        problem = f"The data needs {needed / 1e9:.0f} GB, but only {room / 1e9:.0f} GB is available."
         raise StackError(problem, "Choose a smaller --scale.")
     say(f"adding {number:,} sessions and {copies * base.passages:,} passages, {needed / 1e9:.1f} GB")
     with _unsafe_writes(system.home):
