@@ -95,7 +95,7 @@ class Purges:
         return {
             f"purge of 100 sessions of {TURNS_OF_A_SESSION} turns": sessions,
             f"purge of {_EXPIRED_ROWS:,} outbox rows": outbox,
-            f"purge of one day ({events:,} events)": day,
+            f"purge of a day of {events:,} events": day,
         }
 
     async def _remove_sessions(self, database: Database) -> float:
@@ -187,7 +187,7 @@ class System:
             "list of sessions": "/sessions/?limit=50",
             "history": f"/runtime/{newest}/messages/",
             "timeline": "/events/?limit=50",
-            "a session's timeline": f"/events/?session_id={newest}&limit=50",
+            "timeline of a session": f"/events/?session_id={newest}&limit=50",
         }
         requests = {name: [self.client.build_request("GET", path)] * _READS for name, path in paths.items()}
         for mode in ("semantic", "keyword", "hybrid"):
