@@ -27,7 +27,11 @@ class Engine(StrEnum):
 
 Only = Annotated[
     Side | None,
-    typer.Option("--only", help="Measure only the service or only the reference, without ratios.", show_default="both"),
+    typer.Option(
+        "--only",
+        help="Measure only the service or only the handwritten app (`reference`), without ratios.",
+        show_default="both",
+    ),
 ]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, max=20, help="Number of rounds.")]
 
@@ -130,7 +134,9 @@ def rest(
 def search(
     collection: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders of labeled collections: corpus, queries, qrels (BEIR or TREC).", exists=True),
+        typer.Argument(
+            help="Folders of labeled collections in BEIR or TREC format (corpus, queries, qrels).", exists=True
+        ),
     ] = None,
     engine: Annotated[
         list[Engine] | None,

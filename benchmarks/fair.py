@@ -25,7 +25,7 @@ from libs.confined import lower_priority
 from services.gateway.administration import administration
 
 GOAL: Final = 2.0
-"""The maximum ratio of a 95th percentile during the flood to that of the company alone."""
+"""The maximum ratio of a 95th percentile during the flood to the same percentile without the flood."""
 _SETTLE_SECONDS: Final = 10.0
 _INGESTED_WITHIN_SECONDS: Final = 120.0
 _AGAIN_SECONDS: Final = 0.25

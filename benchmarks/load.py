@@ -45,7 +45,7 @@ class Scenario:
     protocol: Protocol = "native"
     """The service's API to use. With OpenAI's API, each turn creates its own session."""
     turns_per_session: int = 20
-    """After this many turns, a new session is used, so that histories stay short."""
+    """The number of turns after which a new session begins, so that histories stay short."""
     opens_sessions: bool = False
     """Whether sessions are created during the measurement, each before its first turn, instead of beforehand."""
 

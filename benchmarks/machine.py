@@ -57,7 +57,7 @@ def cpu_seconds(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
         try:
             seconds[name] = sum(_with_ended_children(member) for member in [process, *process.children(recursive=True)])
         except psutil.NoSuchProcess:
-            raise StackError(f"{name} ended while it was measured.", "See its log for the reason.") from None
+            raise StackError(f"{name} ended while it was being measured.", "See its log for the reason.") from None
     return seconds
 
 

@@ -262,7 +262,7 @@ async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
     needed = of_session * number + (stores.bytes() - between) * copies
     room = shutil.disk_usage(system.home.root).free - _SPARE_BYTES
     if needed > room:
-        problem = f"The data needs {needed / 1e9:.0f} GB, but only {room / 1e9:.0f} GB are available."
+        problem = f"The data needs {needed / 1e9:.0f} GB, but only {room / 1e9:.0f} GB is available."
         raise StackError(problem, "Choose a smaller --scale.")
     say(f"adding {number:,} sessions and {copies * base.passages:,} passages, {needed / 1e9:.1f} GB")
     with _unsafe_writes(system.home):

@@ -120,7 +120,7 @@ class Labelled:
         texts = _texts(_find(directory, _QUERIES, "queries"))
         queries = {query: text for query, text in texts if query in judgements}
         if not queries:
-            raise ValueError(f"no query in {directory} has judgements")
+            raise ValueError(f"no query in {directory} has relevance judgements")
         return cls(directory.name, documents, queries, {query: judgements[query] for query in queries})
 
 

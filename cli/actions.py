@@ -60,8 +60,8 @@ def deny(
 @app.command()
 def answer(
     action_id: ActionId,
-    output: Annotated[str | None, typer.Option("--output", help="Result of the call, as text.")] = None,
-    output_json: Annotated[str | None, typer.Option("--output-json", help="Result of the call, as JSON.")] = None,
+    output: Annotated[str | None, typer.Option("--output", help="The call's result, as text.")] = None,
+    output_json: Annotated[str | None, typer.Option("--output-json", help="The call's result, as JSON.")] = None,
     error: Annotated[str | None, typer.Option("--error", help="Why the call failed.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,

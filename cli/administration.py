@@ -84,7 +84,7 @@ def create_user(
 
 @users.command("list")
 def list_users(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """List the users of a company."""
+    """List a company's users."""
     found = run(lambda gateway: gateway.users(company), database_url, json_output)
     document = {"users": [as_json(user) for user in found]}
     show_table(json_output, document, ("id", "name"), [(user.id, user.name) for user in found])

@@ -26,7 +26,7 @@ class Entry:
     place: str
     help: str
     needs: str = "cli"
-    """The folder of the repository that the command needs. Images don't contain the tests and benchmarks."""
+    """The repository folder that the command needs. Images don't contain the tests and benchmarks."""
 
     @property
     def can_run(self) -> bool:
@@ -45,11 +45,11 @@ COMMANDS = {
     "down": Entry("cli.down", "Stop the embedded stack."),
     "status": Entry("cli.status", "Show the embedded stack's processes and their state."),
     "restart": Entry("cli.restart", "Restart services, one process at a time."),
-    "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
+    "logs": Entry("cli.logs", "Show the embedded stack's logs."),
     "doctor": Entry("cli.doctor.command", "Diagnose the installation."),
     "check": Entry("tools.check", "Run the linters, the type check and the import rules.", needs="tests"),
     "companies": Entry("cli.administration:companies", "Manage the companies that use the service."),
-    "users": Entry("cli.administration:users", "Manage the users of a company."),
+    "users": Entry("cli.administration:users", "Manage a company's users."),
     "keys": Entry("cli.keys", "Manage API keys."),
     "secrets": Entry("cli.secrets", "Re-encrypt stored secrets."),
     "kb": Entry("cli.kb", "Create, list and search knowledge bases."),

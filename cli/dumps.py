@@ -46,7 +46,9 @@ def find(name: str) -> Program:
         return Program(packaged, _with_tls())
     if found := shutil.which(name):
         return Program(Path(found))
-    raise StackError(f"{name} isn't installed.", "Install PostgreSQL's client programs, at least as new as the server.")
+    raise StackError(
+        f"{name} isn't installed.", "Install PostgreSQL's client programs in the server's version or newer."
+    )
 
 
 def _with_tls() -> dict[str, str]:

@@ -26,7 +26,7 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of lines to print.")] = 50,
     json_output: Json = False,
 ) -> None:
-    """Show the logs of the embedded stack."""
+    """Show the embedded stack's logs."""
     directory = Home.from_environment().logs
     with failures_explained(json_output):
         files = {path.stem: path for path in sorted(directory.glob("*.log"))}

@@ -32,7 +32,7 @@ _SLACK: Final = "1 hour"
 @app.command()
 def restore(
     folder: Annotated[
-        Path, typer.Argument(help="Folder of a backup, written by `aes backup`.", exists=True, file_okay=False)
+        Path, typer.Argument(help="Backup folder, written by `aes backup`.", exists=True, file_okay=False)
     ],
     json_output: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Follows the events of a correlation ID, as any program outside the service can.
+"""Follows the events with a correlation ID, as any program outside the service can.
 
 Reads the event topics with its own consumer group. Requires only aiokafka:
 
@@ -46,7 +46,7 @@ class CannotFollow(Exception):
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Follow the events of a correlation ID.")
+    parser = argparse.ArgumentParser(description="Follow the events with a correlation ID.")
     parser.add_argument(
         "--bootstrap-servers", default="127.0.0.1:9092", help="host:port of Kafka (default: %(default)s)"
     )

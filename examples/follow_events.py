@@ -74,7 +74,7 @@ def parsed(stream: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Follow the events of a company.")
+    parser = argparse.ArgumentParser(description="Follow a company's events.")
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
     parser.add_argument("--correlation-id", help="filter by correlation ID")
     parser.add_argument("--session-id", help="filter by session ID")

@@ -86,7 +86,7 @@ def ask(service: Service, session: str, question: str, allows: Callable[[str], b
                 # Someone else was faster, or the action has expired. The turn continues.
                 if refusal.code != 409:
                     raise
-                print(f"Too late to answer the call of {action['tool_call']['name']}", file=sys.stderr)
+                print(f"Too late to answer the call to {action['tool_call']['name']}", file=sys.stderr)
 
 
 def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str, Any]:

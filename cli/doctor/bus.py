@@ -17,13 +17,13 @@ from libs.contracts.topics import with_dead_letters
 from libs.eventing.administration import Replication, kafka_admin
 
 _REACH = (
-    "Start the broker, or check AES_KAFKA_BOOTSTRAP_SERVERS and the other AES_KAFKA_… variables. Check the network in "
-    "between."
+    "Start the broker, or check AES_KAFKA_BOOTSTRAP_SERVERS, the other AES_KAFKA_… variables and the network between "
+    "this machine and the broker."
 )
 
 _MOVE = (
-    "Raise replicas with kafka-reassign-partitions and min.insync.replicas with kafka-configs --alter, or "
-    "with Strimzi in the KafkaTopic resources."
+    "Raise the number of replicas with kafka-reassign-partitions, and min.insync.replicas with kafka-configs --alter. "
+    "With Strimzi, change the KafkaTopic resources."
 )
 
 

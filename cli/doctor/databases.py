@@ -114,4 +114,4 @@ async def _failures(service: str, connection: Connection) -> Finding:
 async def _clock(service: str, connection: Connection) -> Finding:
     before = time.time()
     theirs = await fetch_value(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
-    return compare_clocks(f"clock of database of {service}", float(theirs), before, time.time())
+    return compare_clocks(f"clock of {service}'s database", float(theirs), before, time.time())

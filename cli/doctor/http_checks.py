@@ -22,7 +22,7 @@ def service_checks(urls: Mapping[str, str]) -> list[Check]:
 
 
 def object_checks(urls: Mapping[str, str]) -> list[Check]:
-    remedy = "Start the S3 server, or fix address, keys and bucket in AES_{}_OBJECTS_URL."
+    remedy = "Start the S3 server, or fix the address, keys and bucket in AES_{}_OBJECTS_URL."
     return [
         Check(f"objects of {service}", partial(_objects, service, url), remedy.format(service.upper()))
         for service, url in urls.items()

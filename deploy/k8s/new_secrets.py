@@ -75,7 +75,7 @@ def _given(variable: str, environment: Mapping[str, str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--postgres", required=True, metavar="HOST[:PORT]", help="full host name, which KEDA uses, too")
+    parser.add_argument("--postgres", required=True, metavar="HOST[:PORT]", help="fully qualified host name, for KEDA")
     parser.add_argument("--objects", required=True, metavar="HOST[:PORT]", help="the S3 server")
     parser.add_argument("--namespace", default="agent-execution-service")
     verified = "sslmode=verify-full&sslrootcert=system"

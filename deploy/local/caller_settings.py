@@ -14,13 +14,13 @@ from deploy.local.stack import requested_ports
 from deploy.local.state import StackState
 
 COMMAND_VARIABLES: Final = {
-    "AES_HOME": ("`.aes` in the project", "Directory of the embedded stack's state."),
+    "AES_HOME": ("`.aes` in the project", "Directory for the embedded stack's state."),
     "AES_PYTHON": ("none", "Python interpreter with all packages. If unset, `aes` creates an environment."),
     "AES_PUBLIC_URL": ("`AES_BASE_URL`", "URL that the demo prints, if it differs from the base URL."),
     "AES_MAVEN_REPOSITORY": ("Maven Central", "Maven repository for Apache Kafka's JAR files."),
-    "JAVA_HOME": ("`java` on the path, then a packaged one", "Home of Java 17 or newer."),
+    "JAVA_HOME": ("`java` on the `PATH`, or else a bundled Java", "Home of Java 17 or newer."),
 }
-"""Variables that commands read and no option replaces, each with its default and meaning for the documentation."""
+"""Variables of commands without an equivalent option, each with its default and description for the documentation."""
 # Variables that only commands read, or that are compared with the running stack elsewhere.
 _NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # Variables that the stack sets itself.
@@ -34,14 +34,17 @@ def check_settings(caller: Mapping[str, str]) -> None:
     for variable in _provider_addresses():
         if (address := caller.get(variable)) and not _is_address(address):
             raise StackError(
-                f"{variable} isn't a URL: {address!r}.", "Use a URL such as http://127.0.0.1:11434/v1, or unset it."
+                f"{variable} isn't a URL: {address!r}.",
+                "Use a URL such as http://127.0.0.1:11434/v1, or unset the variable.",
             )
     given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
     # Importing the settings takes time, so nothing is imported if none is set.
     for service in SERVICES if given else ():
         for variable, message in _invalid(service).items():
             if variable in given:
-                raise StackError(f"{variable} is invalid: {message}.", "Fix it, or unset it to use the default.")
+                raise StackError(
+                    f"{variable} is invalid: {message}.", "Fix the value, or unset the variable to use its default."
+                )
 
 
 def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:

@@ -60,7 +60,7 @@ class Postgres(ManagedProcess):
     password: str = field(repr=False)
     environment: dict[str, str]
     databases: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Passwords by the name of a database, which is also the name of its owner."""
+    """Passwords by database name, which is also the owner's name."""
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = "postgres"
 

@@ -162,7 +162,8 @@ class ProcessSupervisor:
         if (port := self.managed.port) is None or is_free(port):
             return failure
         return PortTaken(
-            f"Port {port} of {self.managed.name} is in use by another program.\n{failure.problem}", failure.remedy
+            f"Port {port}, which {self.managed.name} needs, is in use by another program.\n{failure.problem}",
+            failure.remedy,
         )
 
     def _failure(self, what: str) -> ProcessFailed:

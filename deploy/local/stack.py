@@ -155,7 +155,9 @@ def requested_ports(caller: Mapping[str, str], services: Iterable[Service] = SER
         value = caller.get(variable)
         if value:
             if not (value.isascii() and value.isdecimal()) or not 0 < int(value) < 65536:
-                raise StackError(f"{variable} isn't a port: {value!r}.", "Use a number from 1 to 65535, or unset it.")
+                raise StackError(
+                    f"{variable} isn't a port: {value!r}.", "Use a number from 1 to 65535, or unset the variable."
+                )
             asked[name] = int(value)
     return asked
 

@@ -25,7 +25,7 @@ class ProcessState:
     """The number of restarts that followed a request to stop the process."""
     detail: str = ""
     seconds: float | None = None
-    """The seconds that the last start took until the process was ready."""
+    """The number of seconds from the last start until the process was ready."""
 
 
 @dataclass

@@ -66,7 +66,7 @@ class Supervisor:
     async def _start(self) -> None:
         ended = await asyncio.to_thread(end_orphans, self._home.root, self._home.postgres)
         if ended:
-            self._state.detail = f"stopped {ended} processes of an earlier run"
+            self._state.detail = f"stopped processes from an earlier run: {ended}"
         for _ in range(_PORT_CHOICES - 1):
             try:
                 await self._start_processes()

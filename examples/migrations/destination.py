@@ -130,7 +130,7 @@ def run(description: str, move: Callable[[Json, Destination, argparse.Namespace]
     parser.add_argument("base_url", help="address of the service, such as http://127.0.0.1:8080")
     parser.add_argument("export", type=Path, help="export file")
     parser.add_argument("--files", type=Path, help="directory with the export's files")
-    parser.add_argument("--model", help="model of all agents, instead of those in the export")
+    parser.add_argument("--model", help="model for all agents, instead of the export's models")
     options = parser.parse_args()
     ledger = options.export.with_name(options.export.name + ".moved.json")
     exported = json.loads(options.export.read_text())

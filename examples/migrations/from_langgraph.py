@@ -38,7 +38,7 @@ def configuration_of(assistant: Json, to: Destination, model: str | None) -> Jso
     named = next((given[name] for name in MODELS if isinstance(given.get(name), str)), None)
     if left_out := sorted(set(given) - {*PROMPTS, *MODELS, "temperature"}):
         to.say(f"Assistant {assistant['assistant_id']}: left out {', '.join(left_out)}.")
-    to.say(f"Assistant {assistant['assistant_id']}: move the code of graph {assistant['graph_id']} as in the guide.")
+    to.say(f"Assistant {assistant['assistant_id']}: move graph {assistant['graph_id']}'s code as the guide describes.")
     config: Json = {"model": model or (provider_model(named) if named else "builtin:extractive")}
     if isinstance(given.get("temperature"), int | float):
         config["temperature"] = given["temperature"]
@@ -61,7 +61,7 @@ def move_thread(thread: Json, agents: dict[str, str], to: Destination) -> None:
     if left_out := sorted(set(state) - {"messages"}):
         to.say(f"Thread {old_id}: left out {', '.join(left_out)} from its state.")
     if thread.get("interrupts"):
-        to.say(f"Thread {old_id}: interrupted; its open question was left out.")
+        to.say(f"Thread {old_id}: left out its pending interrupts.")
     said = [made for message in state.get("messages", []) if (made := message_of(message, old_id, to)) is not None]
     to.session(old_id, {"agent_id": agent_id}, answered(said))
 

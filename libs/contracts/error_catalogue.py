@@ -234,7 +234,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "quota_exceeded": "The company has reached a limit.",
     "budget_exceeded": "A budget is used up.",
     "busy": "The service is busy.",
-    "company_backlog_full": "The company has too many messages in progress.",
+    "company_backlog_full": "The company has too many unfinished turns.",
     "url_refused": "The service isn't allowed to send to the URL.",
     # Turns and sessions.
     "image_url_address_refused": "The service isn't allowed to fetch the image.",
@@ -242,7 +242,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "image_not_supported": "The image's URL isn't supported.",
     "image_wrong_kind": "The artifact isn't an image.",
     "not_supported": "The content isn't supported here.",
-    "wrong_kind": "The content or answer is of the wrong kind.",
+    "wrong_kind": "The content or answer has the wrong type.",
     "unknown_call": "The result doesn't belong to an open tool call.",
     "option_not_supported": "The model or agent doesn't support the option.",
     "context_length_exceeded": "The conversation exceeds the model's context.",
@@ -269,7 +269,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "not_checked": "A service didn't respond, so this wasn't checked.",
     "tool_unknown": "The tool doesn't exist.",
     "tool_repeated": "The tool is listed twice.",
-    "tool_left_out": "A tool of the target can't be used and was skipped.",
+    "tool_left_out": "One of the target's tools can't be used and was skipped.",
     "tools_missing": "The agent type needs tools.",
     "tools_unused": "The agent type doesn't use tools.",
     "tools_unusable": "The target's tools can't be used.",
@@ -280,7 +280,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "policy_unused": "The policy's pattern doesn't match any tool.",
     "knowledge_base_unknown": "The knowledge base doesn't exist.",
     "knowledge_base_repeated": "The knowledge base is attached twice.",
-    "knowledge_bases_unavailable": "The installation has no knowledge bases.",
+    "knowledge_bases_unavailable": "Knowledge bases aren't available in this installation.",
     "origin_invalid": "The value isn't an origin.",
     "url_invalid": "The value isn't an http or https URL.",
     "url_credentials": "The URL contains credentials.",
@@ -303,7 +303,7 @@ FINDINGS: Final[Mapping[str, str]] = {
     "invalid_request_error": "Two parameters can't be combined.",
     "conflict": "Two parameters can't be combined.",
     "reserved": "The name is reserved.",
-    "in_collection": "The file is in a collection of the vector store.",
+    "in_collection": "The file belongs to one of the vector store's collections.",
 }
 """The values of an error detail's ``type``. Other values are field constraints, such as ``greater_than``.
 

@@ -304,7 +304,7 @@ def invalid_cursor() -> ValidationFailed:
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
     """Returns the error for a write that would exceed one of the company's limits."""
     what = name.replace("_", " ")
-    message = f"The company has reached its limit of {limit} {what}: {used} are used."
+    message = f"The company has reached its limit of {limit} {what} ({used} in use)."
     return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
 
 

@@ -52,7 +52,7 @@ PUBLIC_SCOPES: Final = frozenset(
         Scope.EVENTS_READ,
     )
 )
-"""The scopes that the public key of a connection can have."""
+"""The scopes that a connection's public key can have."""
 
 
 class Identity(BaseModel):

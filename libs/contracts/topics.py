@@ -88,7 +88,7 @@ INGESTION_WORK: Final = Topic(
     owner="ingestion",
     senders=("ingestion",),
     consumers=("ingestion",),
-    description="Internal: work items of ingestions, distributed across workers.",
+    description="Internal: ingestion work items, distributed across workers.",
     partitions=12,
     retention_ms=3 * _DAY_MS,
 )

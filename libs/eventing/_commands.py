@@ -169,7 +169,7 @@ class CommandRouter:
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
                 raise ServiceUnavailable(
-                    "A service required by this request didn't respond in time.", retry_after=2
+                    "A service required by this request didn't respond in time. Try again later.", retry_after=2
                 ) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
@@ -279,7 +279,7 @@ class CommandRouter:
             raise PoisonMessage(f"the command has no valid identity: {problem.message}") from problem
         # Consumers filter by the envelope's company without checking the signature.
         if identity.company_id != envelope.company_id:
-            raise PoisonMessage("the command's company isn't that of its caller")
+            raise PoisonMessage("the command's company isn't its caller's")
         trace = current_traceparent() or envelope.traceparent
         message = MessageContext(identity.company_id, envelope.correlation_id, envelope.id, trace)
         return CommandContext(envelope.id, identity, message, envelope.time)

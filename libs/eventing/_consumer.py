@@ -356,7 +356,7 @@ class ConsumerLoop(GroupMember):
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Waits up to 3 s for messages in progress. The partitions' next member reads unfinished ones again."""
+        """Waits up to 3 s for messages in progress. A partition's next member reads unfinished messages again."""
         await self._drain(partitions)
         for partition in partitions:
             self._trackers.pop(partition, None)

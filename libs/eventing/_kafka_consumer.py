@@ -90,7 +90,7 @@ class _Reader:
 
     async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
         if self._watching is None or self._watching.done():
-            raise BusUnavailable("the client has ended its fetches")
+            raise BusUnavailable("the client has stopped fetching")
         # During a rebalance, aiokafka blocks the fetch. Cancelling it would mark the member as polling forever, so the
         # next poll waits for the same fetch.
         fetching = self._fetching = self._fetching or asyncio.create_task(

@@ -10,7 +10,7 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
 _COMMAND_SECONDS: Final = Histogram(
     "aes_command_duration_seconds",
-    "Time from receipt of a command until its effects are committed or its turn is accepted.",
+    "Time from receiving a command until its effects are committed or its turn is accepted.",
     ["command"],
     buckets=_SECONDS,
 )

@@ -21,7 +21,7 @@ async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most:
     try:
         answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)
     except (TimeoutError, OutOfMemory, ProcessKilled):
-        return [f"{name}: validating it against its schema takes too much time or memory"]
+        return [f"{name}: validation against the schema takes too much time or memory"]
     found: list[str] = answer["findings"]
     return found
 

@@ -24,7 +24,7 @@ Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class DeadMemberReaper:
-    """Removes the service's dead processes from those Kafka groups of which this process is a member."""
+    """Removes the service's dead processes from the Kafka groups that this process belongs to."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
         self._groups = bus.groups()

@@ -110,7 +110,10 @@ def _unexpected(scope: Scope, problem: Exception) -> Response:
     if is_outage(problem):
         _log.warning("request.store_unavailable", path=scope["path"], problem=repr(problem))
         return error_response(
-            ErrorInfo(type=ErrorKind.UNAVAILABLE, message="The service can't reach one of its stores.")
+            ErrorInfo(
+                type=ErrorKind.UNAVAILABLE,
+                message="The service can't reach its database or another service. Try again later.",
+            )
         )
     _log.error("request.failed", method=scope["method"], path=scope["path"], exc_info=problem)
     return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="Internal error."))

@@ -359,7 +359,9 @@ def _named(upstream: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-        raise ServiceUnavailable(f"The {upstream} service can't be reached.", retry_after=2) from problem
+        raise ServiceUnavailable(
+            f"The {upstream} service can't be reached. Try again later.", retry_after=2
+        ) from problem
 
 
 async def _piece(content: bytes) -> AsyncIterator[bytes]:

@@ -26,7 +26,7 @@ _REQUESTS: Final = Counter(
 )
 _SECONDS: Final = Histogram(
     "aes_http_request_duration_seconds",
-    "Time from receipt of a request's headers to the end of its response or stream.",
+    "Time from receiving a request's headers to the end of its response or stream.",
     ["service", "method", "route"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )

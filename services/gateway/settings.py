@@ -47,7 +47,7 @@ class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
             raise ValueError("Set both AES_GATEWAY_OPERATOR_KAFKA_USERNAME and …_PASSWORD, or neither")
         if self.operator_kafka_username and not self.kafka().authenticated:
             raise ValueError(
-                "AES_GATEWAY_OPERATOR_KAFKA_USERNAME needs a login."
+                "AES_GATEWAY_OPERATOR_KAFKA_USERNAME requires SASL."
                 " Set AES_KAFKA_SECURITY_PROTOCOL to sasl_ssl or sasl_plaintext"
             )
         return self

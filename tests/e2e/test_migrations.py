@@ -151,7 +151,7 @@ async def test_assistants_and_threads_of_langgraph(
     sample = "langgraph-threads.json"
     moved = await moved_twice(stack, api, mover, tmp_path, "from_langgraph.py", sample, *options)
     assert "left out max_search_results" in moved.said
-    assert "interrupted;" in moved.said
+    assert "left out its pending interrupts" in moved.said
     desk = (await api.http.get(f"/agent/{moved.one('agent')}/")).json()["system_config"]
     assert desk["system_prompt"] == "You answer passengers of the Skarholm Line."
     session, question = moved.one("session", "5c0a"), "And tomorrow?"

@@ -253,7 +253,7 @@ class FakeUpstreams:
         once: bool = False,
     ) -> UpstreamResponse:
         if self.down:
-            raise ServiceUnavailable(f"The {upstream} service can't be reached.", retry_after=2)
+            raise ServiceUnavailable(f"The {upstream} service can't be reached. Try again later.", retry_after=2)
         self.asked_as.append(identity)
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         if (turn := self.bus.turn(path, params)) is not None:

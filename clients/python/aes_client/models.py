@@ -854,7 +854,10 @@ class PlatformCopy(Model):
 
 
 class ReplayResult(Model):
-    """A replayed message. If ``repeated`` is true, it had already been replayed, and nothing was sent now."""
+    """A replayed message.
+
+    If ``repeated`` is true, the message had already been replayed, and this request sent nothing.
+    """
 
     dead_letter: DeadLetter
     repeated: bool

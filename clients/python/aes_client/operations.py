@@ -708,9 +708,9 @@ class Toolsets(Resource[R]):
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Create a toolset.
 
-        Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. The target's tools are
-        fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as
-        `<toolset>.*`. The JSON body can be up to 2 MB.
+        Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. A server's or document's
+        tools are fetched before the response, with a timeout of 20 s. Agents reference a tool as
+        `<toolset>.<tool>`, or all tools as `<toolset>.*`. The JSON body can be up to 2 MB.
 
         Requires the scope `toolsets:write`.
         """
@@ -741,8 +741,8 @@ class Toolsets(Resource[R]):
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Update a toolset.
 
-        Omitted fields keep their values; `null` clears a field. The target's tools are fetched again. A change
-        creates a new version for turns that start later.
+        Omitted fields keep their values; `null` clears a field. The tools are fetched again. A change creates a new
+        version for turns that start later.
 
         Requires the scope `toolsets:write`.
         """
@@ -769,7 +769,7 @@ class Toolsets(Resource[R]):
     ) -> Request[schemas.McpToolset | schemas.OpenApiToolset | schemas.HttpToolset]:
         """Refresh a toolset's tools.
 
-        If the target doesn't respond, the toolset remains unchanged.
+        If the server doesn't respond, the toolset remains unchanged.
 
         Requires the scope `toolsets:write`.
         """
@@ -1077,8 +1077,8 @@ class Budgets(Resource[R]):
     ) -> Request[schemas.Budget]:
         """Create a budget.
 
-        Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in total. Once
-        the budget is used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue and count. A
+        Limits the usage of the company, a user or a key, per day, per month (UTC) or in total. Once the budget is
+        used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue, and their usage counts. A
         daily or monthly budget starts with the usage of the current day or month.
 
         Requires the scope `budgets:write`.
@@ -1147,7 +1147,7 @@ class Operations(Resource[R]):
     def services(self) -> Request[schemas.ServiceStates]:
         """Get the services' health.
 
-        With `installation:read`, lists every replica that the gateway knows, each with its unavailable
+        With `installation:read`, lists every replica that the gateway knows about, each with its unavailable
         dependencies. With a `company:…` scope, returns a summary by service. A replica that doesn't respond within
         four seconds is `unreachable`. Responses are cached for two seconds.
         """
@@ -1168,7 +1168,7 @@ class Operations(Resource[R]):
         """List internal errors.
 
         Lists turns, ingestions and commands that ended with `internal_error`, with the type and location of the
-        underlying exception. The exception's message isn't stored. Returns the latest 100 of the last eight days.
+        underlying exception. The exception's message isn't stored. Returns the latest 100 from the last eight days.
 
         Requires the scope `installation:read`.
         """
@@ -1245,7 +1245,7 @@ class DeadLetters(Resource[R]):
 
 
 class Service(Resource[R]):
-    """The resources without handwritten methods. Those with one read, like ``me``, are methods."""
+    """Has an attribute per resource, and a method per resource with a single read, like ``me``."""
 
     def __init__(self, runner: R) -> None:
         super().__init__(runner)
@@ -1280,7 +1280,7 @@ class Service(Resource[R]):
 
     @operation
     def me(self) -> Request[schemas.Me]:
-        """Get the caller.
+        """Get your identity, permissions and limits.
 
         For a public key, returns its permissions, but not its owner or the company's limits.
         """

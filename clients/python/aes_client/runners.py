@@ -68,8 +68,8 @@ class Connection:
         key = None if token else api_key or os.environ.get("AES_API_KEY")
         if not (key or token):
             raise NotConfigured(
-                "The credential is missing. Pass api_key or token, or set AES_API_KEY. `./aes up` prints the key of "
-                "the development company and stores it in .aes/development-key."
+                "The credential is missing. Pass api_key or token, or set AES_API_KEY. `./aes up` prints the "
+                "development company's key and stores it in .aes/development-key."
             )
         headers = {"Authorization": f"Bearer {token}"} if token else {"x-api-key": str(key)}
         return cls(url.rstrip("/").removesuffix("/api/v1") + "/api/v1", headers, timeout, policy)

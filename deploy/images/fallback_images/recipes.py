@@ -17,7 +17,7 @@ from deploy.local.postgres import installation
 
 _HERE = Path(__file__).parent
 Recipe = Callable[[str], AbstractContextManager[Path]]
-"""Prepares the build directory of an image for a tag."""
+"""Prepares an image's build directory for a tag."""
 
 
 @contextmanager

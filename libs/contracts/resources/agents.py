@@ -23,7 +23,7 @@ class LlmConfig(StrictModel):
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     top_p: float | None = Field(default=None, gt=0, le=1)
     max_steps: int | None = Field(default=None, ge=1, le=50)
-    """The maximum number of model calls of a ``react_agent`` in one turn."""
+    """The maximum number of model calls that a ``react_agent`` can make in one turn."""
 
 
 class KnowledgeBaseLink(StrictModel):

@@ -56,8 +56,8 @@ class CreateConnectionBody(StrictModel):
         default=None,
         ge=1,
         le=1_000_000,
-        description="Requests per minute of all end users together. Defaults to the creator's rate limit, which is also"
-        " the maximum.",
+        description="Requests per minute, for all end users together. Defaults to the creator's rate limit, which is"
+        " also the maximum.",
     )
     expires_at: Moment | None = Field(
         default=None, description="A future time at which the key expires. By default, it doesn't expire."

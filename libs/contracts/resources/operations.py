@@ -148,7 +148,10 @@ class DeadLetterDetail(DeadLetter):
 
 
 class ReplayResult(BaseModel):
-    """A replayed message. If ``repeated`` is true, it had already been replayed, and nothing was sent now."""
+    """A replayed message.
+
+    If ``repeated`` is true, the message had already been replayed, and this request sent nothing.
+    """
 
     dead_letter: DeadLetter
     repeated: bool

@@ -189,7 +189,7 @@ class SessionBeginning(WireModel):
 
 
 NO_AGENT: Final = ""
-"""The ``config_hash`` of a session without an agent, whose agent ``UpdateSession`` sets later."""
+"""The ``config_hash`` of a session that doesn't have an agent yet. ``UpdateSession`` sets the agent."""
 
 
 class CreateSession(

@@ -47,7 +47,7 @@ Url = Annotated[
     Field(
         min_length=1,
         max_length=2000,
-        description="The URL that receives POST requests. It must be public, with `https` or `http`.",
+        description="The public `https` or `http` URL that receives the POST requests.",
     ),
 ]
 Status = Literal["enabled", "disabled"]

@@ -40,7 +40,7 @@ class LinkSigner:
         covered = [(name, value) for name, value in parameters if name != _SIGNATURE]
         expected = [_signature(key, artifact_id, covered).encode() for key in self._keys]
         if len(given) != 1 or not any(hmac.compare_digest(given[0].encode(), one) for one in expected):
-            raise AuthenticationFailed("Invalid link. It was changed or is for another artifact.")
+            raise AuthenticationFailed("The link was changed or is for another artifact. Request a new one.")
         expires = dict(covered).get(_EXPIRES, "")
         if not expires.isdigit() or int(expires) <= now:
             raise AuthenticationFailed("The link has expired. Request a new one.")

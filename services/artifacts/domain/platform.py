@@ -39,4 +39,4 @@ class OutboundCommand:
 
 class NotCopied(Conflict):
     def __init__(self) -> None:
-        super().__init__("The artifact wasn't copied to the platform.")
+        super().__init__("The artifact wasn't copied to the company's files.")

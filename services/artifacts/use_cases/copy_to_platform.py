@@ -38,7 +38,7 @@ async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlat
     writer = PostgresPlatformWriter(transaction)
     copy = await _locked(writer, command, context)
     if copy.artifact.origin != "generated":
-        raise Conflict("Only artifacts created by agents can be copied. Upload other files to the platform.")
+        raise Conflict("Only artifacts created by agents can be copied. Upload other files with POST /files/.")
     if copy.state == "removing":
         raise Conflict("The copy is being removed. Try again later.")
     if copy.state == "copied":

@@ -92,7 +92,7 @@ class UploadArtifact:
             raise UnsupportedMediaType(f"'{name}' isn't a readable image: it doesn't specify its size.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
-                f"'{name}' has {found.width} x {found.height} pixels. The maximum is {self.limits.max_pixels} pixels.",
+                f"'{name}' is {found.width} x {found.height} pixels. The maximum is {self.limits.max_pixels} in total.",
                 "image_too_large",
                 "scale it down",
             )

@@ -1,4 +1,4 @@
-"""Creates budgets, which start with what was already used in the current period."""
+"""Creates budgets. A new budget counts the current period's earlier usage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -57,7 +57,8 @@ class Rates:
     """Limits the rates of requests and turns.
 
     Each gateway takes tokens in blocks, and fetches the next block early, so that requests rarely wait. While the
-    database is unreachable, each gateway enforces the keys' limits alone, and doesn't enforce the companies' rates.
+    database is unreachable, each gateway enforces the keys' limits independently and doesn't enforce the companies'
+    rates.
     """
 
     def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:
@@ -76,7 +77,7 @@ class Rates:
             raise RateLimited(f"The key allows {per_minute} requests per minute. Try again later.", retry_after=wait)
 
     async def take(self, company_id: str, name: str) -> None:
-        """Takes a token from a bucket of the company. Raises ``RateLimited`` if it's empty."""
+        """Takes a token from the company's bucket ``name``. Raises ``RateLimited`` if it's empty."""
         limit = self._limits.of(company_id, name)
         if limit is not None and company_id and (wait := await self._take(company_id, name, limit)):
             raise rate_exceeded(name, limit, limit, wait)

@@ -36,7 +36,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """The text of a file. Segments are in order and don't overlap. Formats without pages or rows have none."""
+    """The text of a file. Segments are in order and don't overlap. Formats without pages or rows have no segments."""
 
     text: str
     segments: tuple[Segment, ...] = ()

@@ -26,7 +26,7 @@ from libs.contracts.timestamps import format_time
 ItemState = Literal["pending", "running", "ingested", "failed", "removing"]
 RunState = Literal["planning", "running", "finishing", "completed", "failed", "superseded"]
 ANALYSIS: Final = 2
-"""The version of the analysis of texts and queries for keyword search (``engines/analysis.py``)."""
+"""The version of the text analysis for keyword search (``engines/analysis.py``)."""
 _INGESTION_STATUS: Mapping[str, str] = {"ingested": "completed", "running": "running", "failed": "failed"}
 
 

@@ -77,7 +77,7 @@ class SearchDeadline:
             async with asyncio.timeout_at(self._ends):
                 yield
         except TimeoutError as problem:
-            message = f"The search failed: {part} didn't respond in time."
+            message = f"The search failed: {part} didn't respond in time. Try again later."
             raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from problem
         except (EngineUnavailable, EmbeddingUnavailable) as problem:
             raise ServiceUnavailable(f"The search failed. {problem}", retry_after=_RETRY_AFTER) from problem

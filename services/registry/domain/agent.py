@@ -133,7 +133,7 @@ def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent
     """
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):
-        raise PermissionDenied("Only the agent's owner or a key with company:write can change an agent.")
+        raise PermissionDenied("Only the agent's owner or a key with company:write can change this agent.")
     return agent
 
 

@@ -13,9 +13,9 @@ from services.registry.domain.json_schemas import object_schema_errors, schema_e
 from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 
 ToolNames = Mapping[str, Sequence[str]]
-"""The names of the tools of each toolset of a company, by the name of the toolset."""
+"""The names of a company's tools, by toolset name."""
 BUILTIN_TOOLS: Final = "builtin_tools"
-"""Returns those of the ``tools`` that no toolset contains."""
+"""Returns the ``tools`` that no toolset contains."""
 _MODEL: Final[Loc] = ("llm_config", "model")
 
 

@@ -32,7 +32,7 @@ def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
     An empty schema means that the tool has no parameters.
     """
     if schema and schema.get("type") != "object":
-        message = "The parameters of a tool must be a JSON Schema for an object"
+        message = "A tool's parameters must be a JSON Schema for an object"
         return [found((*loc, "type"), "schema_not_of_object", message, _EXAMPLE)]
     return schema_errors(schema, loc)
 

@@ -42,7 +42,7 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
     """Returns a warning for each tool of the target that can't be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
-    hint = f"fix its server, or list only the tools you need in {choice}"
+    hint = f"fix the tool on its server, or list only the tools you need in {choice}"
     return [
         found(("tools", tool.name), "tool_left_out", f"The tool {tool.name!r} was skipped: {tool.reason}", hint)
         for tool in left_out[:_MOST_FINDINGS]

@@ -23,7 +23,7 @@ _ENDED: Final = Counter(
     ["outcome"],
 )
 _SECONDS: Final = Histogram(
-    "aes_runtime_turn_duration_seconds", "Time from the claim of a turn to its committed end.", buckets=_LONG
+    "aes_runtime_turn_duration_seconds", "Time from claiming a turn until its outcome is committed.", buckets=_LONG
 )
 AGENT_RUNS: Final = Counter(
     "aes_runtime_agent_runs_total",

@@ -191,13 +191,13 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """Raises ``RateLimited`` if ``live`` turns reach the limit. ``detail`` is the type of the error's detail."""
         if live >= limit:
-            message = f"The {of} has {limit} messages in progress."
+            message = f"The {of} has {limit} unfinished turns, which is the maximum. Try again when one has ended."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 
 
 def _moved_on() -> Conflict:
-    message = "The session has moved on, so the turn can't have this position."
+    message = "The session has newer turns, so this turn can't have the requested position."
     return Conflict(message, details=[ErrorDetail(loc=["position"], type=SESSION_MOVED_ON, message=message)])
 
 

@@ -75,8 +75,8 @@ class BudgetState:
         limit, used = self._numbers()
         whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
         unit = "cost" if self.cost is not None else "tokens"
-        until = "" if self.renews_at is None else f"; it renews at {format_time(self.renews_at)}"
-        message = f"A budget of the {whose} is used up: {unit} {used} of {limit}{until}."
+        until = "" if self.renews_at is None else f" It renews at {format_time(self.renews_at)}."
+        message = f"One of the {whose}'s budgets is used up ({unit}: {used} of {limit}).{until}"
         facts = ExceededBudget(
             budget_id=self.id,
             unit=unit,

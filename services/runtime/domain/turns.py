@@ -185,7 +185,7 @@ class OutcomeKind(StrEnum):
     WAITING = "waiting"
     """The turn is suspended until its ``waits`` are resolved, and no longer has a worker."""
     RELEASED = "released"
-    """The execution of a cancelled turn has stopped."""
+    """A cancelled turn's execution has stopped."""
     HANDED_BACK = "handed_back"
     """This worker is stopping. Any other worker may immediately take over the turn."""
     CRASHED = "crashed"

@@ -133,7 +133,9 @@ class AdmitTurn:
             async with asyncio.timeout(_LOOKUP_SECONDS):
                 known = await asyncio.gather(*(_look_up(self._artifacts, part, session_id, caller) for part in named))
         except TimeoutError:
-            return question, ServiceUnavailable("The artifacts service didn't respond in time.", retry_after=2)
+            return question, ServiceUnavailable(
+                "The artifacts service didn't respond in time. Try again later.", retry_after=2
+            )
         except ServiceError as problem:
             return question, problem
         found = dict(zip(named, known, strict=True))

@@ -147,7 +147,9 @@ async def test_the_answer_of_another_program_on_its_port_is_not_taken_for_its_ow
         script_part.port = other.getsockname()[1]
         # The probe is content at once, as if the other program were the same service of another stack.
         script_part.script = f"{_TOUCH}; time.sleep(1); socket.create_server(('127.0.0.1', {script_part.port}))"
-        with pytest.raises(PortTaken, match=f"Port {script_part.port} of script is in use by another program"):
+        with pytest.raises(
+            PortTaken, match=f"Port {script_part.port}, which script needs, is in use by another program"
+        ):
             await supervisor.start()
     assert script_part.starts == 1
 

@@ -168,7 +168,7 @@ async def test_alternatives_within_alternatives_do_not_hold_up_the_process(schem
     # Without a pause: however fast the machine is, starting a process takes more turns than that.
     await until(ended, pause=0)
     assert turns_of_the_loop > 10
-    assert check.result() == ["arguments: validating it against its schema takes too much time or memory"]
+    assert check.result() == ["arguments: validation against the schema takes too much time or memory"]
 
 
 async def test_a_check_in_a_process_of_its_own_finds_the_same() -> None:

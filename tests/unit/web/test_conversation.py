@@ -140,7 +140,7 @@ def test_turns_come_in_the_order_of_their_messages_and_those_without_one_last(ru
 
 
 def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) -> None:
-    message = "A budget of the company is used up: cost 25 of 1; it renews at 2026-12-01T00:00:00.000000Z"
+    message = "One of the company's budgets is used up (cost: 25 of 1). It renews at 2026-12-01T00:00:00.000000Z"
     problem = {"message": f"{message}.", "details": [{"message": message}, {"message": "Ask for more."}]}
     said = run("chat/conversation.js", "m.sentenceOf(given)", problem)
     assert said == f"{message}. Ask for more."

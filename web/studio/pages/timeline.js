@@ -59,7 +59,7 @@ function Events({ scope, isTrace }) {
             <${Waterfall} trace=${trace} scale=${scale} now=${now} view=${view} onView=${setView}
               selected=${selection.span} onSelect=${(span) => setSelection({ span: span.id, event: null })} onClose=${close} />`}
         </section>
-        <section class="timeline-events" aria-label="Events of the timeline">
+        <section class="timeline-events" aria-label="Timeline events">
           <${FindBar} wanted=${wanted} onWanted=${setWanted} shown=${listed.length} all=${events.length} />
           ${listed.length === 0 && html`<p class="empty">No matching events.</p>`}
           <${EventList} events=${listed} newestFirst=${!isTrace} selected=${selection.event?.position}

@@ -57,7 +57,7 @@ function Types({ types }) {
 
 function SecretOfWebhook({ webhook, onDone }) {
   return html`
-    <${SecretOnce} title="Secret of the webhook" secret=${webhook.secret} onDone=${onDone}>
+    <${SecretOnce} title="Webhook secret" secret=${webhook.secret} onDone=${onDone}>
       <p>Your receiver uses it to verify the signature of each delivery, according to Standard Webhooks.</p>
     <//>`;
 }

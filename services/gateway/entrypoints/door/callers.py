@@ -33,13 +33,13 @@ BEARER: Final = HTTPBearer(
 CONNECTION_KEY: Final = APIKeyQuery(
     name="connection_key",
     scheme_name="connectionKey",
-    description="The public key of a connection, together with an `Origin` header that it allows.",
+    description="A connection's public key, together with an `Origin` header that the connection allows.",
     auto_error=False,
 )
 AGENT_KEY: Final = APIKeyQuery(
     name="agent_key",
     scheme_name="agentKey",
-    description="The key of a public agent, together with an `Origin` header that the agent allows.",
+    description="A public agent's key, together with an `Origin` header that the agent allows.",
     auto_error=False,
 )
 ANYBODY: Final = Principal(
@@ -147,7 +147,7 @@ SCHEMES: Final[Mapping[object, Sequence[SecurityBase]]] = {
 """The kinds of credentials that each dependency accepts, for the OpenAPI document only.
 
 If they were declared as dependencies, FastAPI would resolve them for each request. Instead, ``Authentication`` reads
-the credentials, also for WebSockets.
+the credentials, including those of WebSockets.
 """
 
 

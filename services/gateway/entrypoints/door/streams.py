@@ -178,7 +178,7 @@ class EventStreamResponse(StreamingResponse):
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:
-    """Yields nothing, as the body of a response to HEAD. If it were streamed, the server would wait for its end."""
+    """Yields nothing, for HEAD. If the body of GET were streamed, the server would wait for it to end."""
     return
     yield
 

@@ -136,7 +136,7 @@ class TransferProxy:
             self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
         )
         if answer.status == 416:
-            response = refused(RangeNotSatisfiable("The range is outside of the file."))
+            response = refused(RangeNotSatisfiable("The range is past the end of the file."))
             response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
             return response
         if answer.status >= 400:

@@ -40,7 +40,7 @@ TEMPLATES: Final = (
     ResourceTemplate(
         name="artifact",
         uri_template=artifact_uri("{artifact_id}"),
-        description=f"A file of a conversation, of at most {_LARGEST} bytes.",
+        description=f"A conversation's file, up to {_LARGEST:,} bytes.",
     ),
 )
 Contents = TextResourceContents | BlobResourceContents

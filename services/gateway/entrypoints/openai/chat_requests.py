@@ -38,7 +38,7 @@ NAMES: Final = {
     "options": "",
     "content": "messages",
 }
-"""The names of fields in the caller's request, by the names of the turn's fields."""
+"""The caller's field names, by the turn's field names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _history(place: int, message: object) -> HistoryMessage:
 
 def _call(place: str, call: Call) -> dict[str, Any]:
     if (arguments := arguments_in(call.function.arguments)) is None:
-        raise refuse(f"{place}.function.arguments", "The arguments of a call must be a JSON object.", "invalid_value")
+        raise refuse(f"{place}.function.arguments", "A call's arguments must be a JSON object.", "invalid_value")
     return {"id": call.id, "name": call.function.name, "arguments": arguments}
 
 

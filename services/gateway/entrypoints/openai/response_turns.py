@@ -45,7 +45,7 @@ from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
-"""The age at which the runtime deletes an unstored response's session, in case the gateway crashed before it did."""
+"""The age at which the runtime deletes an unstored response's session that the gateway hasn't deleted."""
 _REMOVE_SECONDS: Final = 15.0
 
 

@@ -34,7 +34,7 @@ Executor = Annotated[
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
 _END: Final = object()
 _LONGEST_WAIT: Final = 600.0
-"""After this many seconds, the unfinished response is returned. The caller can get it again by its ID."""
+"""The number of seconds after which an unfinished response is returned. The caller can get it later by its ID."""
 NewResponse = Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))]
 
 

@@ -10,7 +10,7 @@ from libs.contracts.resources.knowledge_bases import CreateKnowledgeBaseBody
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
-"""The names of our search filters, by the keys that clients may use in theirs."""
+"""The service's search filters, by the keys that clients use for them."""
 
 
 def _nothing(attributes: JsonObject) -> JsonObject:

@@ -134,7 +134,7 @@ async def detach_file(
     if _within(store, file_id) not in store.file_ids:
         raise refuse(
             "file_id",
-            "The file belongs to a collection of the vector store. Remove it from the collection.",
+            "The file belongs to one of the vector store's collections. Remove it from that collection.",
             "in_collection",
         )
     await _change(door, write, store_id, detached=[file_id])

@@ -46,9 +46,9 @@ async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Respon
     operation_id="budgets.create",
     summary="Create a budget",
     description=(
-        "Limits the usage of the company, or of one of its users or keys, per day, per month (UTC) or in"
-        " total. Once the budget is used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue"
-        " and count. A daily or monthly budget starts with the usage of the current day or month."
+        "Limits the usage of the company, a user or a key, per day, per month (UTC) or in"
+        " total. Once the budget is used up, new turns return 429 `budget_exceeded`. Turns accepted earlier continue,"
+        " and their usage counts. A daily or monthly budget starts with the usage of the current day or month."
     ),
     status_code=201,
     responses={201: answer("The new budget.", Budget, location=True), **errors(409)},

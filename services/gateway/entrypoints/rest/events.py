@@ -78,7 +78,7 @@ class EventsQuery(QueryModel):
         default_factory=tuple,
         description=(
             "Only events of this type, or with this prefix if it ends in `*`, such as `turn.*`."
-            " Separate several with commas, or repeat the parameter."
+            " Separate multiple types with commas, or repeat the parameter."
         ),
     )
     order: _Order | SkipJsonSchema[None] = Field(

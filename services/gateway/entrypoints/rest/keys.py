@@ -31,7 +31,7 @@ WantedToken = Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False)
 @router.get(
     "/me/",
     operation_id="me.get",
-    summary="Get the caller",
+    summary="Get your identity, permissions and limits",
     description="For a public key, returns its permissions, but not its owner or the company's limits.",
     responses={200: answer("The caller.", Me)},
 )

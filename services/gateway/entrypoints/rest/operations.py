@@ -97,9 +97,9 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
     operation_id="operations.services",
     summary="Get the services' health",
     description=(
-        "With `installation:read`, lists every replica that the gateway knows, each with its unavailable dependencies."
-        " With a `company:…` scope, returns a summary by service. A replica that doesn't respond within four seconds is"
-        " `unreachable`. Responses are cached for two seconds."
+        "With `installation:read`, lists every replica that the gateway knows about, each with its unavailable"
+        " dependencies. With a `company:…` scope, returns a summary by service. A replica that doesn't respond within"
+        " four seconds is `unreachable`. Responses are cached for two seconds."
     ),
     responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
 )
@@ -124,7 +124,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
     summary="List internal errors",
     description=(
         "Lists turns, ingestions and commands that ended with `internal_error`, with the type and location of the"
-        " underlying exception. The exception's message isn't stored. Returns the latest 100 of the last eight days."
+        " underlying exception. The exception's message isn't stored. Returns the latest 100 from the last eight days."
     ),
     responses={200: answer("Failures, newest first.", schemas.FailureList), **errors(403)},
 )

@@ -74,9 +74,9 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
     operation_id="toolsets.create",
     summary="Create a toolset",
     description=(
-        "Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. The target's tools"
-        " are fetched immediately, within 20 s. Agents reference a tool as `<toolset>.<tool>`, or all tools as"
-        " `<toolset>.*`. The JSON body can be up to 2 MB."
+        "Adds the tools of an MCP server, an OpenAPI document, or individual HTTP requests. A server's or document's"
+        " tools are fetched before the response, with a timeout of 20 s. Agents reference a tool as"
+        " `<toolset>.<tool>`, or all tools as `<toolset>.*`. The JSON body can be up to 2 MB."
     ),
     status_code=201,
     responses={201: answer("The toolset with its tools.", Toolset, location=True), **errors(409)},
@@ -92,7 +92,7 @@ async def create_toolset(_: Writer, body: NewToolset, submit: Submit) -> Respons
     operation_id="toolsets.update",
     summary="Update a toolset",
     description=(
-        "Omitted fields keep their values; `null` clears a field. The target's tools are fetched again. A change"
+        "Omitted fields keep their values; `null` clears a field. The tools are fetched again. A change"
         " creates a new version for turns that start later."
     ),
     responses={200: answer("The updated toolset.", Toolset), **errors(404, 409)},
@@ -106,7 +106,7 @@ async def update_toolset(name: str, _: Writer, body: ToolsetChanges, submit: Sub
     "/{name}/refresh/",
     operation_id="toolsets.refresh",
     summary="Refresh a toolset's tools",
-    description="If the target doesn't respond, the toolset remains unchanged.",
+    description="If the server doesn't respond, the toolset remains unchanged.",
     responses={200: answer("The refreshed toolset.", Toolset), **errors(404, 409)},
 )
 async def refresh_toolset(name: str, _: Writer, submit: Submit) -> Response:

@@ -142,7 +142,7 @@ class EventReader:
         ``from_running_turn`` starts at the beginning of the running turn instead of at ``after``, if a turn is running.
         ``is_own`` returns whether this reader started a turn: such turns always send their text, so it isn't requested.
 
-        Raises the errors of ``company``, and ``ServiceUnavailable`` if something stays missing for a minute.
+        Raises the errors of ``company``, and ``ServiceUnavailable`` if an event or text stays missing for a minute.
         """
         where = TimelineQuery(session_id=session_id).visible_to(caller)
         if from_running_turn:

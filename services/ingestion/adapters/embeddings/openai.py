@@ -128,7 +128,7 @@ class ServerEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if not all(text.strip() for text in texts):
-            raise EmbeddingRefused("A text without content can't be embedded.")
+            raise EmbeddingRefused("Blank text can't be embedded.")
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         vectors = await self._in_batches(texts)

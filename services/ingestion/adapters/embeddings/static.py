@@ -59,7 +59,7 @@ class StaticEmbedder:
             total += known.take(pieces[start : start + _PIECES_AT_ONCE], axis=0)[:, : self.dimensions].sum(axis=0)
         length = float(np.linalg.norm(total))
         if not length:
-            raise EmbeddingRefused("A text without content can't be embedded.")
+            raise EmbeddingRefused("Blank text can't be embedded.")
         return total / length
 
 

@@ -35,7 +35,7 @@ class DeleteSession:
             self.on_running()
 
     async def finish(self, session_id: str) -> bool:
-        """Deletes a session that is marked for deletion if its executions have stopped. Returns whether it did.
+        """Deletes a session that is marked for deletion, unless an execution is still running. Returns whether it did.
 
         Any worker may do this.
         """

@@ -111,7 +111,7 @@ class WordEmbedder:
         if self.failure is not None:
             raise self.failure
         if not all(text.strip() for text in texts):
-            raise EmbeddingRefused("A text without content can't be embedded.")
+            raise EmbeddingRefused("Blank text can't be embedded.")
         self.embedded += texts
         vectors = np.zeros((len(texts), 16), np.float32)
         for row, text in enumerate(texts):

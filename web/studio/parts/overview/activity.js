@@ -156,7 +156,7 @@ export function UsedUpBudgets() {
     <div class="problem" role="alert">
       ${usedUp.map(({ id, description, user_id: user, key_id: key, renews_at: renews }) => html`
         <p key=${id}>
-          <b>${description || `The budget of ${user ? "a user" : key ? "a key" : "the company"}`}</b> is used up. Turns that it
+          <b>${description || `${user ? "A user's" : key ? "A key's" : "The company's"} budget`}</b> is used up. Turns that it
           covers are rejected until ${renews ? momentText(renews) : "it's changed"}. <a href=${hrefOf("usage/")}>Budgets</a>
         </p>`)}
     </div>`;

@@ -36,7 +36,7 @@ TAGS: Final = {
     "Toolsets": "Custom tools, and secrets for their headers.",
     "Webhooks": "URLs that receive your events.",
     "Usage": "Usage and cost of turns, and budgets.",
-    "Access": "API keys, tokens, connections, and the caller.",
+    "Access": "API keys, tokens and connections, and your own identity.",
     "Operations": "Health, lag and dead-lettered messages, for operators.",
 }
 CORRELATION_IN: Final = "An ID that all events of this request will have. Generated if omitted."
@@ -45,7 +45,7 @@ LOCATION: Final = "The URL of the created resource."
 CHALLENGES: Final = "The supported authentication methods."
 RETRY_AFTER: Final = "The number of seconds to wait before a retry."
 EXECUTE: Final = """
-Returns the agent's reply. Turns of a session run one at a time, in the order in which they were accepted. Closing the
+Returns the agent's reply. A session's turns run one at a time, in the order in which they were accepted. Closing the
 connection doesn't stop a turn.
 
 * By default, the call waits up to 120 s for the reply, or up to N seconds with `Prefer: wait=N` (at most 600). If the
@@ -78,7 +78,7 @@ A piece of text has an `attempt`, a `step`, and its `offset` in the step's text.
 previous attempt's text. The text of the last step is the reply.
 """.strip()
 TIMELINE: Final = """
-Returns the company's events of the last 30 days, oldest first. Events of other users' private sessions require a
+Returns the company's events from the last 30 days, oldest first. Events of other users' private sessions require a
 `company:…` scope. With a public key, specify one of its sessions as `session_id`.
 
 * `position` is an event's number in the company's timeline and never changes. To continue, pass `next` of the previous

@@ -41,7 +41,7 @@ class Failure(IntEnum):
     """The server returned 429 or 5xx."""
     STATUS = 7_300_006
     SESSION_GONE = 7_300_007
-    """The server no longer knows the session and didn't execute the request."""
+    """The server no longer recognizes the session and didn't execute the request."""
     UNEXPLAINED = 7_300_008
     """The server returned 400 without a reason, possibly because of an unknown session."""
 

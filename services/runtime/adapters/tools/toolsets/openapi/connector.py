@@ -60,7 +60,7 @@ class OpenApiConnector:
         try:
             async with self._http.get(address) as response:
                 if response.status >= 400:
-                    raise ToolsetUnusable(f"The server of the OpenAPI document returned status {response.status}.")
+                    raise ToolsetUnusable(f"The OpenAPI document's server returned status {response.status}.")
                 return decoded(await self._http.read(response), response.charset, errors="strict")
         except FetchRefused as problem:
             message = f"The OpenAPI document can't be fetched: {problem}."

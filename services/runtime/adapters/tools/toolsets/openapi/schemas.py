@@ -71,7 +71,7 @@ class Schemas:
             found[reference] = self._definition(reference, place)
             nodes += found[reference].nodes
             if nodes > _MOST_NODES:
-                raise JobRefused(f"{place}: the schemas of the arguments are too large for a model")
+                raise JobRefused(f"{place}: the arguments' schemas are too large for a model")
             waiting.extend(found[reference].references)
         return {self.name(reference): found[reference].schema for reference in sorted(found)}
 
