@@ -69,7 +69,7 @@ class Administration:
     async def company(self, company: str) -> Company:
         rows = await self._database.records(f"{_COMPANIES} WHERE {_column(company)} = %s", (company,))
         if not rows:
-            raise NotFound(f"There is no company '{company}'. List them with 'aes companies list'.")
+            raise NotFound(f"There is no company '{company}'. List all companies with 'aes companies list'.")
         return Company(**rows[0])
 
     async def create_user(self, company: str, name: str) -> User:
@@ -104,7 +104,7 @@ class Administration:
     ) -> IssuedKey:
         """Creates a key for a user. The key never expires unless ``expires_at`` is set.
 
-        ``rate_limit`` defaults to the company's.
+        ``rate_limit`` defaults to that of the company.
         """
         unknown = sorted(scopes - OPERATOR_SCOPES)
         if unknown:

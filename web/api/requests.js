@@ -76,7 +76,7 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Whether the same request may succeed soon. If a budget is used up, it won't: that lasts for hours. */
+  /** Whether the same request may succeed soon. If a budget is used up, it fails for hours. */
   get passes() {
     return (this.status === 429 && this.type !== "budget_exceeded") || this.status >= 502;
   }
@@ -87,7 +87,7 @@ export function checkSize({ size }) {
   if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "The file is larger than 256 MB." });
 }
 
-/** Capitalizes a message of the API, unless it starts with the name of a field or type. */
+/** Capitalizes a message from the API, unless it starts with the name of a field or type. */
 function sentenceOf(message) {
   return /^[a-z]+[ ,]/.test(message) ? message[0].toUpperCase() + message.slice(1) : message;
 }
@@ -123,7 +123,7 @@ async function errorOf(response) {
   }
 }
 
-/** Waits for this many milliseconds, or until the signal aborts. */
+/** Waits for `milliseconds`, or until the signal aborts. */
 export function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
@@ -134,10 +134,11 @@ export function sleep(milliseconds, signal) {
 /**
  * Follows a stream until it ends, the caller aborts or the service refuses.
  *
- * `open(lastId)` returns the request: `{method, path, query?, body?, headers?}`. `onEvent({id, event, data})` gets each
- * event once and returns true for the last one. `onWaiting(stream, waits)` reports when the stream loses its connection
- * and when it has reconnected. `place` contains the last event's id and time, so that a later call can resume there.
- * Resolves at the end of the stream, or to true after `longestMs` without any data. Rejects with the service's error.
+ * `open(lastId)` returns the request: `{method, path, query?, body?, headers?}`. `onEvent({id, event, data})` is called
+ * once per event and returns true for the last one. `onWaiting(stream, waits)` reports when the stream loses its
+ * connection and when it has reconnected. `place` contains the last event's id and time, so that a later call can
+ * resume there. Resolves at the end of the stream, or to true after `longestMs` without any data. Rejects with the
+ * service's error.
  */
 export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, longestMs = Infinity, place = beginning() }) {
   const stream = {};

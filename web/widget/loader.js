@@ -1,5 +1,5 @@
 // `/widget.js`: embeds a connection's chat in the page that contains this script. Other files come from the same
-// release, by the hash in their names. It must be a classic script to find its own element.
+// release, by the hash in their names. This must be a classic script, which can find its own element.
 (() => {
   const named = "script[data-connection-key], script[data-agent-key]";
   const own = document.currentScript ?? [...document.querySelectorAll(named)].find(({ src }) => src.endsWith("/widget.js"));

@@ -135,7 +135,7 @@ class Chat {
     this.#show({ takesMessages });
   }
 
-  /** Called after a request without an answer. A page can't read the error for an expired key, so it looks the same. */
+  /** Called after a request without an answer. An expired key looks the same, because pages can't read its error. */
   #doubt(is) {
     if (!is) {
       this.#doubting?.abort();

@@ -22,7 +22,7 @@ async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Mapping[str, Se
     """Asks every process for its health, and returns the results by service.
 
     ``addresses`` pairs each service with the base URL of its processes. If a host name resolves to several addresses,
-    such as that of a scaled container, each of them is asked.
+    as for a scaled container, each address is asked.
     """
     found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
     by_service: defaultdict[str, list[Replica]] = defaultdict(list)
@@ -55,8 +55,8 @@ async def _ask(service: str, url: str) -> Replica:
 
 
 async def _targets(url: str) -> Sequence[str]:
-    """Returns one URL per address of the host. A URL with TLS stays as it is, because its certificate covers only the
-    host name.
+    """Returns one URL per address of the host. An HTTPS URL is returned unchanged, because the server's certificate
+    covers only the host name.
     """
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
@@ -82,7 +82,7 @@ def _address(url: str) -> str:
 
 
 def _waiting(health: Health) -> str:
-    return "; ".join(f"{name}: {state}" for name, state in health.waiting.items()) or "it doesn't say why"
+    return "; ".join(f"{name}: {state}" for name, state in health.waiting.items()) or "it gave no reason"
 
 
 def _shown_reason(reason: str) -> str:

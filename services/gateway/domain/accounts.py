@@ -124,7 +124,7 @@ def check_scopes(wanted: frozenset[str], own: frozenset[str], refusal: str) -> N
 
 
 def limit_within(own: int | None, wanted: int | None, refusal: str) -> int | None:
-    """Returns the rate limit of a new credential, which defaults to its creator's.
+    """Returns the rate limit of a new credential: ``wanted``, or else its creator's ``own`` limit.
 
     Raises ``PermissionDenied`` for a limit above the creator's. The message starts with ``refusal``.
     """
@@ -149,7 +149,7 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
 class Principal:
     """The authenticated caller of a request. Requests with the same key share one cached object.
 
-    ``expires_at`` and ``rate_limit`` are those of the key. ``public`` is set for a public principal, which is anyone
+    ``expires_at`` is that of the key or bearer token, and ``rate_limit`` that of the key. ``public`` is set for anyone
     who opens a web page that contains a public key.
     """
 

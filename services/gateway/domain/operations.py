@@ -42,7 +42,7 @@ def view_of(reader: Identity) -> OperationsView:
 def replay_view_of(writer: Identity) -> OperationsView:
     """Returns which dead-lettered messages the caller can replay, as a view.
 
-    Raises ``PermissionDenied`` if there are none.
+    Raises ``PermissionDenied`` if the caller can't replay any message.
     """
     if writer.allows(Scope.INSTALLATION_WRITE):
         return OperationsView(None)

@@ -84,7 +84,7 @@ class IdempotencyStore(Protocol):
         """
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        """Returns the command ID recorded for the request, even if its body was different, or None if there is none."""
+        """Returns the command ID recorded under the request's key, even with a different body, or None."""
 
     async def renew(
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str

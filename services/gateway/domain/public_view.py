@@ -1,8 +1,8 @@
 """Filters what public principals can see of turns, events and errors.
 
-Anyone can open a page that contains a public key, so public principals see only the conversation. Hidden are tools and
-their results, models, costs, the company's users and keys, and error messages meant for the company. Calls of client
-tools are visible, because the page executes them.
+Anyone can open a page that contains a public key, so public principals see only the conversation. They don't see
+tools and their results, models, costs, the company's users and keys, or error messages meant for the company. Calls to
+client tools are visible, because the page executes them.
 """
 
 from collections.abc import Callable, Collection

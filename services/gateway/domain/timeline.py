@@ -78,4 +78,4 @@ class TimelineQuery:
 
 class Restarting(ServiceUnavailable):
     def __init__(self) -> None:
-        super().__init__("The service is restarting. Reconnect with the ID of your last event.", retry_after=2)
+        super().__init__("The service is restarting. Reconnect with your last event ID.", retry_after=2)

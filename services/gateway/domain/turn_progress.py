@@ -29,7 +29,7 @@ class TurnProgress(NamedTuple):
 
 
 def typed(streamed: StreamedEvent) -> TurnProgress | None:
-    """Parses an event. Returns None for an event type that this release doesn't know."""
+    """Parses an event. Returns None for an unknown event type, such as one from a newer release."""
     model = TURN_EVENTS.get(streamed.type)
     return None if model is None else TurnProgress(streamed.id, model.decode(streamed.payload))
 

@@ -272,7 +272,7 @@ class TurnStream:
 
 
 class _Text(NamedTuple):
-    """The whole text before an event. ``content`` is None if all of it was sent, and ``about`` if there's no text.
+    """The whole text before an event. ``content`` is None if all of it was sent; ``about`` is None without a text.
 
     ``about``: an event's payload, which names the turn.
     """

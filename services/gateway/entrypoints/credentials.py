@@ -14,7 +14,7 @@ from services.gateway.use_cases.principals import Principals
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Applies changes to credentials to caches and open streams.
+    """Updates caches and ends open streams when a credential changes.
 
     A public key is identified by its agent or connection.
     """
@@ -39,7 +39,7 @@ class Credentials:
         self.streams.refuse(identifier)
 
     def listen(self, sender: CommandSender) -> None:
-        """Subscribes to the events. Their subject is the ID of the key, connection or agent."""
+        """Subscribes to events that change credentials. Their subject is the ID of the key, connection or agent."""
         for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
             sender.on_event(event.TYPE, lambda envelope, _: self.revoked(envelope.subject))
         # A page may have used the key before the agent existed, and the miss is cached.

@@ -55,7 +55,7 @@ class CommandDispatcher:
         """Sends a command and returns its terminal event. Raises the command's error if it's refused or fails.
 
         ``accepted_within``: how many seconds the upstream may take to accept the command, ten by default. Upstreams
-        that call other systems first need more.
+        that call other systems before they accept it need more.
         """
         dispatched = self.dispatch(write, type(command), lambda _: command)
         return await self._outcome(dispatched, accepted_within)

@@ -41,7 +41,7 @@ _FAILURES_SECONDS: Final = 4.0
 ReadReplicas = Callable[[], Awaitable[Mapping[str, Sequence[Replica]]]]
 """Returns all processes with known addresses, by service, within a few seconds. Never raises an error."""
 ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
-"""Returns the lag of all consumer groups. Raises ``BusUnavailable``."""
+"""Returns the lag of all consumer groups. Raises ``BusUnavailable`` if Kafka is unreachable."""
 
 
 class Health:
@@ -68,7 +68,7 @@ class Health:
     async def services(self, reader: Identity) -> ServiceStates:
         """Returns the services' health, with the individual replicas for operators only.
 
-        Raises ``PermissionDenied``.
+        Raises ``PermissionDenied`` unless a scope covers the company or the installation.
         """
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()

@@ -1,4 +1,4 @@
-"""Sheds load: an overloaded gateway delays or rejects requests of the company that sends the most."""
+"""Sheds load: an overloaded gateway delays or rejects requests from the busiest company."""
 
 import asyncio
 import math
@@ -44,7 +44,7 @@ class _Sender:
 class LoadShedding:
     """Throttles the busiest company while the event loop is late and other companies send requests.
 
-    Never throttles a company while the others send next to nothing, nor below ``LEAST_PER_SECOND``. While the event
+    Never throttles a company while others send next to nothing, nor below ``LEAST_PER_SECOND``. While the event
     loop is on time, bounds rise until they have no effect.
     """
 

@@ -19,7 +19,7 @@ _OUTAGE_SECONDS: Final = 5.0
 # Keeps a flood of rejected requests from becoming a flood of queries, or of turns that workers refuse.
 _SHORTEST_SECONDS: Final = 0.2
 _BACKLOG_SECONDS: Final = 0.5
-# If a company's backlog is full, this many rejected callers get the same Retry-After, up to the longest value.
+# While a company's backlog is full, ``Retry-After`` grows by a second for this many rejected callers, up to a maximum.
 _RETRIES_PER_SECOND: Final = 20
 _LONGEST_RETRY: Final = 7
 _BLOCKS: Final = 20
@@ -28,7 +28,7 @@ _BLOCKS: Final = 20
 def block_of(limit: int) -> int:
     """Returns how many tokens or slots a gateway takes at once.
 
-    This is a twentieth of the limit, because some may go unused.
+    This is only a twentieth of the limit, because part of a block may go unused.
     """
     return max(1, limit // _BLOCKS)
 
@@ -74,7 +74,9 @@ class Rates:
         Raises ``RateLimited`` if there's none left.
         """
         if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
-            raise RateLimited(f"The key allows {per_minute} requests per minute. Try again later.", retry_after=wait)
+            raise RateLimited(
+                f"The key's rate limit ({per_minute} per minute) is used up. Try again later.", retry_after=wait
+            )
 
     async def take(self, company_id: str, name: str) -> None:
         """Takes a token from the company's bucket ``name``. Raises ``RateLimited`` if it's empty."""

@@ -72,7 +72,7 @@ class Sessions:
         """Opens a session with a name that the caller chooses, or finds the one opened before. Returns its ID.
 
         The session's ID is derived from the company, user, agent and name, so concurrent first requests create only one
-        session. ``public``: a public principal's restrictions, by which the session uses the public key's own agent.
+        session. With ``public``, a public principal's restrictions, the session uses the public key's own agent.
 
         Raises ``NotFound`` for an unknown agent, and ``Conflict`` if the session with this name has been deleted.
         """
@@ -83,7 +83,7 @@ class Sessions:
                 if public is None
                 else ({"agent_id": public.agent_id}, public.sees_as)
             )
-            # Uses another ID than the session's. Otherwise, a refusal would become the session's first event.
+            # Uses an ID other than the session's. Otherwise, a refusal would become the session's first event.
             own = replace(write, request=None, command_id=str(uuid5(UUID(session_id), "create")))
             try:
                 await self.open(own, wanted, sees_as, session_id=session_id)
@@ -120,7 +120,7 @@ class Sessions:
         before_turn_id: str | None = None,
         expires_after: int | None = None,
     ) -> SessionCreated:
-        """Opens a session with a copy of the history. ``up_to_turn_id`` includes that turn, ``before_turn_id`` doesn't.
+        """Opens a session with a copy of the history. ``up_to_turn_id`` includes that turn; ``before_turn_id`` doesn't.
 
         With ``expires_after`` in seconds, the fork isn't listed, and is deleted after that time. Raises ``Conflict``
         while the turn is running.

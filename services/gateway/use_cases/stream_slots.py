@@ -55,7 +55,7 @@ class StreamSlots:
                 del self._open[company_id]
 
     async def run(self) -> None:
-        """Renews this gateway's slots, and returns all but a block of those that it doesn't use.
+        """Renews this gateway's slots, and frees unused ones except for a block per company.
 
         Runs until cancelled.
         """

@@ -88,7 +88,7 @@ class SubmittedTurn:
         return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` until the turn completes, or until it needs an answer.
+        """Waits up to ``seconds`` for the turn to complete or need an answer.
 
         Raises the turn's error if it's refused, fails or is cancelled. Raises ``TimedOut`` if the runtime doesn't
         accept it within 5 s.

@@ -71,7 +71,7 @@ class WebhookWriter(Protocol):
     """Changes webhooks within a transaction, which the caller commits."""
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
-        """Adds a webhook, which receives the events from now on.
+        """Adds a webhook, which receives events from now on.
 
         Raises ``Conflict`` if the company already has ``most`` webhooks.
         """

@@ -39,7 +39,7 @@ def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
         used = Usage.model_validate(content.get("usage"))
         whose = Attribution.model_validate(content)
     except ValidationError as problem:
-        raise ValueError(f"the usage has {problem.error_count()} errors") from problem
+        raise ValueError(f"number of invalid fields: {problem.error_count()}") from problem
     return TurnUsage(
         hour=parse_time(time).replace(minute=0, second=0, microsecond=0).isoformat(),
         user_id=whose.user_id,

@@ -43,7 +43,7 @@ from services.timeline.domain.webhooks import (
     WriterRevoked,
 )
 
-_REFUSED_URL_HINT: Final = "use a public http(s) address, or ask an operator to allow it in AES_OUTBOUND_NETWORKS"
+_REFUSED_URL_HINT: Final = "use a public http(s) address, or ask an operator to allow this one in AES_OUTBOUND_NETWORKS"
 
 
 @dataclass(frozen=True, slots=True)

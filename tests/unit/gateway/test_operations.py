@@ -289,7 +289,7 @@ async def test_secrets_are_never_shown(public: Gateway, operator: Caller) -> Non
 @pytest.mark.parametrize(
     ("payload", "headers", "note"),
     [
-        (b"password=secret", {}, "It isn't JSON."),
+        (b"password=secret", {}, "The payload isn't JSON."),
         (b'"' + b"x" * 300_000 + b'"', {}, "larger than"),
         (b"", {"dlq_omitted_bytes": "2000000"}, "too large to be stored here"),
     ],

@@ -77,7 +77,7 @@ function NotAllowed({ page: { label, scope } }) {
     <div class="page">
       <h1 tabindex="-1">${label}</h1>
       <p role="alert">This page requires a key with the scope <code>${first}</code>${others.map((each) => html` or <code>${each}</code>`)}. Yours doesn't have it.</p>
-      <p><a href=${BASE}>Go to the overview</a>, or sign out and in with another key.</p>
+      <p><a href=${BASE}>Go to the overview</a>, or sign out and use another key.</p>
     </div>`;
 }
 

@@ -30,7 +30,7 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
   AND path = %(path)s AND key = %(key)s
 """
 
-# The refused ID guards the update: one of several concurrent retries renews it, and the others find the new command.
+# The refused ID guards the update: one of several concurrent retries renews the row, and the others find the new ID.
 _RENEW: Final = """
 UPDATE idempotency_keys SET command_id = %(command_id)s
 WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method = %(method)s
@@ -48,9 +48,9 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 class PostgresIdempotency:
     """Records idempotency keys, sharing the database connections fairly among companies.
 
-    Every write starts here, so one company's burst could take every connection and block the others. A company gets
-    half of the ``connections`` reserved for idempotency keys. It gets more only while no other company waits and two
-    connections stay free.
+    Every write starts here, so one company's burst could take every connection and block the others. A company can
+    use up to half of the ``connections`` reserved for idempotency keys, or more while no other company is waiting and
+    two connections stay free.
     """
 
     def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:

@@ -1,4 +1,4 @@
-"""Executes the calls of A2A clients, over either of the protocol's bindings."""
+"""Executes calls from A2A clients, over either of the protocol's bindings."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -191,7 +191,7 @@ class Call:
             if error is None:
                 raise
             raise error from None
-        # Clients expect empty fields in lists.
+        # Clients expect the response of ListTasks to include empty fields.
         is_list = isinstance(result, ListTasksResponse)
         fields = MessageToDict(result, always_print_fields_with_no_presence=is_list)
         return json_answer(orjson.dumps(self.binding.result(fields)), headers=operations.headers)

@@ -69,7 +69,7 @@ def answers_of(message: Message) -> dict[str, ResolveActionBody]:
         data = _data(part)
         if not isinstance(data, dict) or not isinstance(action_id := data.pop("action_id", None), str):
             raise InvalidParamsError(
-                f"message.parts.{number}: answer the task with a data part for each action: {{action_id,"
+                f"message.parts.{number}: must be a data part that answers one of the task's actions: {{action_id,"
                 " decision | output | error}."
             )
         try:

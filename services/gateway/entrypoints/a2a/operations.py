@@ -170,8 +170,8 @@ class Operations:
         return turn
 
     async def _session(self, message: Message) -> str:
-        """Returns the ID of the context's session, or creates a session. A retry finds the session that it created
-        before.
+        """Returns the ID of the context's session, or creates a session. A retry finds the session that the first
+        attempt created.
         """
         session_id = message.context_id
         if not session_id:
@@ -208,7 +208,7 @@ class Operations:
         return turn, answers.keys()
 
     async def _settled(self, turn: Turn) -> Turn:
-        """Waits up to ten minutes until the turn has ended or needs an answer. Returns the turn."""
+        """Waits up to ten minutes for the turn to end or need an answer. Returns the turn."""
         if turn.status in ("queued", "running"):
             try:
                 async with asyncio.timeout(MAX_WAIT):

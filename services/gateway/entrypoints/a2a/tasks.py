@@ -37,7 +37,7 @@ from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress
 
 REPLY: Final = "reply"
-"""The ID of the artifact with the model's text. At the turn's end, it contains exactly the reply."""
+"""The ID of the artifact with the model's text. At the turn's end, the artifact contains exactly the reply."""
 OUTPUT: Final = "output"
 """The ID of the artifact with the structured value, for agents with an output schema."""
 STATES: Final[Mapping[TurnStatus, TaskState]] = {

@@ -176,7 +176,7 @@ class RunEvents:
         self._own.add(message.id)
 
     def _remove(self, message_id: str) -> Iterator[BaseEvent]:
-        """Removes a message and the results of its calls that the service added. Yields a snapshot of the rest."""
+        """Removes a message and the results that the service added for its calls. Yields a snapshot of the rest."""
         calls = {
             call.id
             for each in self._messages
@@ -229,7 +229,7 @@ class RunEvents:
 
     @property
     def _keeps_state(self) -> bool:
-        """Whether the session's state can be added to the client's state, which must be an object for that."""
+        """Whether the client's state is missing or an object, so that the session's state can be added to it."""
         return self._given.state is None or isinstance(self._given.state, dict)
 
     def _message_id(self, attempt: int, step: int) -> str:

@@ -93,8 +93,8 @@ def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
 
 
 def new_of(users: Sequence[UserMessage], unanswered: Sequence[str]) -> Sequence[UserMessage]:
-    """Returns the user messages that the session doesn't have yet. ``unanswered``: the user's texts at the session's
-    end.
+    """Returns the user messages that the session doesn't have yet. ``unanswered``: the texts of the user
+    messages after the agent's last reply.
     """
     texts = [_text_of(user) for user in users]
     known = min(len(texts), len(unanswered))
@@ -196,7 +196,7 @@ def _resumption(action: RequiredAction, entry: ResumeEntry) -> ResolveActionBody
 
 
 def _text_of(user: UserMessage) -> str:
-    """Returns a message's text as the session stores it, which is the joined texts of its blocks."""
+    """Returns a message's text as the session stores it: the texts of its blocks, joined by line breaks."""
     if isinstance(user.content, str):
         return user.content
     return "\n".join(part.text for part in user.content if isinstance(part, TextPart))

@@ -114,7 +114,7 @@ def rendered(outcome: Received, name: str | None = None, *, location: str | None
 
 
 def results_in(received: Received) -> bytes:
-    """Returns the ``reply`` of a bulk operation as JSON. Leaves out the errors of files that succeeded."""
+    """Returns the ``reply`` of a bulk operation as JSON. Leaves out the null ``error`` of files that succeeded."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
     for result in reply.get("results", ()):
         error = result.pop("error", None)

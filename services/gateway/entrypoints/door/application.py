@@ -73,7 +73,7 @@ class Submission:
         """Sends the command and returns its terminal event.
 
         ``accepted_within``: how many seconds the upstream may take to accept the command. Upstreams that call other
-        systems first need more than the default.
+        systems before they accept it need more than the default.
         """
         return await self.commands.run(self.write, command, accepted_within=accepted_within)
 

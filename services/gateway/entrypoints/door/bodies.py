@@ -106,7 +106,7 @@ async def read_body(
     """Returns the whole body. Raises ``TooLarge`` if it exceeds the limit.
 
     In that case, a limited part of the rest is read and discarded, because a client that is still sending would get a
-    connection reset instead of the response. If given, ``more`` is called first and returns a higher limit.
+    connection reset instead of the response. If given, ``more`` returns a higher limit for a larger body.
     """
     declared = headers.get("content-length", "")
     if more is not None and _exceeds(declared, most_bytes):
@@ -177,7 +177,7 @@ def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
 
 
 async def decode_body(body: bytes, content_type: str) -> Any:
-    """Decodes a JSON or YAML body. Equivalent bodies in either format give the same values."""
+    """Decodes a JSON or YAML body. Equivalent bodies in either format produce the same values."""
     media_type, _, parameters = content_type.lower().partition(";")
     media_type = media_type.strip()
     is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")

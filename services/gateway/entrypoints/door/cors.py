@@ -72,7 +72,7 @@ class CrossOriginMiddleware(CORSMiddleware):
     def _preflight(self, scope: Scope, origin: str) -> Response | None:
         """Returns the response to a preflight request, or None for other requests.
 
-        Raises ``PermissionDenied`` if the origin is only a public key's, and no operation at this path accepts the key.
+        Raises ``PermissionDenied`` if only public keys allow the origin, and no operation at this path accepts them.
         """
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in Headers(scope=scope):
             return None

@@ -58,7 +58,7 @@ class LargeBodies:
 async def read_with_images(request: Request, most_bytes: int) -> bytes:
     """Reads a body whose images ``take_out_images`` will replace.
 
-    Raises the errors of ``read_body``, and ``RateLimited``.
+    Raises the errors of ``read_body``, and ``RateLimited`` if too many requests with large bodies are waiting.
     """
     images = InlineImages()
     held_by(request).push_async_callback(images.slot.aclose)
@@ -108,7 +108,7 @@ def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) 
 def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
     """Yields all images with their paths.
 
-    The recursion is bounded, because the decoder limits how deep a body is nested.
+    The recursion is bounded, because the decoder limits how deeply a body is nested.
     """
     if isinstance(value, dict) and (found := find(value)) is not None:
         yield (*path, *found.place), found

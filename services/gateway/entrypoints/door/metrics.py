@@ -1,4 +1,4 @@
-"""The gateway's own metrics. Every service has metrics of requests in addition."""
+"""The gateway's own metrics. Every service also has metrics for its requests."""
 
 from typing import Final
 

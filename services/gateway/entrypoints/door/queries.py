@@ -25,14 +25,8 @@ _WAIT: Final = re.compile(r"wait\s*=\s*\"?(\d{1,9})\"?", re.ASCII)
 _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
-_IDEMPOTENCY: Final = (
-    "A unique string of your choice. Retrying the request with the same key returns the original result."
-    " The same key with a different body is rejected."
-)
-_LAST_EVENT_ID: Final = (
-    "With `Accept: text/event-stream`: resume after the event with this `id`. Clients of server-sent events send it"
-    " automatically when they reconnect."
-)
+_IDEMPOTENCY: Final = "A unique string. Retries with the same key and body return the original result."
+_LAST_EVENT_ID: Final = "Resumes a stream after the event with this `id`. SSE clients send it automatically."
 _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: don't wait for it."
 
 

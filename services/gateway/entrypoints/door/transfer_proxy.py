@@ -27,7 +27,7 @@ _PASSED_ON: Final = (
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
 )  # fmt: skip
 _PIECE_SECONDS: Final = 60.0
-# Downloads by link have separate slots. All slots together must fit the upstream client's connections for streams.
+# Downloads by link have separate permits. All permits together mustn't exceed the upstream client's stream connections.
 MOST_TRANSFERS: Final = 192
 COMPANY_TRANSFERS: Final = 64
 _RETRY_SECONDS: Final = 2

@@ -131,7 +131,7 @@ def _form(file: dict[str, Any]) -> dict[str, Any]:
 
 
 class UploadBody(RequestBody):
-    """Dependency that provides a multipart form to forward. Its ``Idempotency-Key`` is passed on to the upstream."""
+    """Dependency that provides a multipart form. The form and the ``Idempotency-Key`` are forwarded to the upstream."""
 
     request_body = _form({"type": "array", "items": _FILE})
 

@@ -77,5 +77,5 @@ def failure_text(problem: ServiceError) -> str:
         for each in info.details or ()
         if each.loc
     ]
-    again = [f"Try again in {info.retry_after or 2} seconds."] if info.type in _MAY_PASS else []
+    again = [f"Try again in {info.retry_after or 2} s."] if info.type in _MAY_PASS else []
     return "\n".join([f"{info.type}: {info.message}", *places, *again])

@@ -38,7 +38,7 @@ class Caller:
     def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
         """Returns the record by which a cancellation finds the request's turn.
 
-        Returns None without a connection ID, since such clients cancel a request by closing the connection.
+        Returns None without a connection ID: clients without one cancel a request by closing the connection.
         """
         if self.connection is None or request_id is None:
             return None

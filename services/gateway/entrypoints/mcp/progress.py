@@ -42,7 +42,7 @@ class ProgressWriter:
             case turns.OutputInvalid():
                 return self._begin_again("The response doesn't match the agent's schema. Asking the model again.")
             case turns.TurnActionRequired():
-                return f"Waiting for an answer to {event.action.tool_call.name}."
+                return f"Waiting for approval or a result for the call to {event.action.tool_call.name}."
         return None
 
     def _so_far(self, now: float) -> str | None:

@@ -20,7 +20,7 @@ class NoArguments(StrictModel):
 class Ask(StrictModel):
     message: MessageText = Field(description="The message to the agent.")
     session_id: SessionId | None = Field(
-        default=None, description="The conversation to continue, from an earlier result. Omit it to start one."
+        default=None, description="The conversation to continue, from an earlier result. Omit it to start a new one."
     )
 
 

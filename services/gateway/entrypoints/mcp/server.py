@@ -55,8 +55,8 @@ class McpServer:
             version="1.0.0",
             title="Agent execution service",
             instructions=_INSTRUCTIONS,
-            # No tool takes arguments from headers. Otherwise, the SDK would list the tools before each call to find
-            # out.
+            # The SDK needs schemas only for arguments in headers, which no tool has. By default, it lists the tools
+            # before each call.
             get_tool_input_schema=lambda _: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,

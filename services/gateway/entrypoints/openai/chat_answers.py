@@ -114,7 +114,7 @@ class ChatStream:
     def _new_text(self, delta: turns.OutputTextDelta) -> str:
         """Returns the part of a delta that hasn't been sent.
 
-        Raises ``ModelFailed`` if the rest differs from what was sent.
+        Raises ``ModelFailed`` if text that was already sent has changed.
         """
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)

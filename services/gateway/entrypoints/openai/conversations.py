@@ -125,8 +125,8 @@ async def create_items(
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
     """Always rejects the deletion, because the input that an agent has received stays on record."""
     await door.sessions.read(caller.identity, session_of(conversation_id))
-    stays = f"Item {item_id[:100]!r} can't be deleted without its conversation"
-    raise refuse("item_id", f"{stays}. Create another conversation without it.", "unsupported_value")
+    stays = f"Item {item_id[:100]!r} can't be deleted on its own"
+    raise refuse("item_id", f"{stays}. Delete the conversation, or create one without this item.", "unsupported_value")
 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
@@ -135,7 +135,7 @@ def _history(items: Sequence[Any]) -> list[HistoryMessage]:
     try:
         return messages_of(items)
     except ValidationFailed as problem:
-        # The error message refers to a response's input.
+        # The error refers to the field ``input`` of a response.
         raise refuse("items", problem.message, "invalid_value") from None
 
 

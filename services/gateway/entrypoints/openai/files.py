@@ -56,7 +56,7 @@ class _FileForm(UploadStream):
         if name == FIELD:
             self._files += 1
             if self._files > 1:
-                raise refuse(FIELD, "Send one file at a time.", "invalid_value")
+                raise refuse(FIELD, "The form contains more than one file. Send one file at a time.", "invalid_value")
             return
         if name != "purpose":
             raise refuse(name[:100], f"{name[:100]!r} isn't supported.")

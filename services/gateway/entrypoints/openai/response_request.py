@@ -157,9 +157,9 @@ class CreateResponse(StrictModel):
         if self.conversation is not None and self.previous_response_id is not None:
             raise refuse("conversation", "Send either conversation or previous_response_id, not both.", "conflict")
         if self.store is False and self.background:
-            raise refuse("background", "A background response must be stored. Set store to true.", "conflict")
+            raise refuse("background", "A background response must be stored. Set `store` to true.", "conflict")
         if self.store is False and self.conversation is not None:
-            raise refuse("store", "Responses in a conversation are always stored. Omit store.", "conflict")
+            raise refuse("store", "Responses in a conversation are always stored. Omit `store`.", "conflict")
         if REQUEST_KEY in (self.metadata or {}):
             raise refuse(f"metadata.{REQUEST_KEY}", "This key is reserved. Use another one.", "reserved")
 

@@ -184,8 +184,8 @@ async def follow_artifact_link(
     operation_id="artifacts.upload",
     summary="Upload a file to a session",
     description=(
-        "Send one file of up to 50 MiB in a field named `file`. The extension determines the type, which must match"
-        " the content, and how the file is processed. In messages, reference the file by its `artifact_id`. For an"
+        "Send one file of up to 50 MiB in a field named `file`. The extension determines how the file is processed,"
+        " and must match the content. In messages, reference the file by its `artifact_id`. For an"
         " image, its `url` also works."
     ),
     status_code=201,

@@ -70,14 +70,14 @@ def _cause(reason: str) -> dict[str, str]:
 
 def _payload(letter: DeadLetter) -> dict[str, Any]:
     if letter.original_position is not None:
-        return _not_shown("It was too large to be stored here. A replay reads it from its original topic.")
+        return _not_shown("The payload was too large to be stored here. A replay reads it from the original topic.")
     if len(letter.value) > _LARGEST:
-        return _not_shown(f"It's larger than {_LARGEST // 1024} KiB.")
+        return _not_shown(f"The payload is larger than {_LARGEST // 1024} KiB.")
     try:
         value = orjson.loads(letter.value)
     except orjson.JSONDecodeError:
         # Secrets in other formats can't be masked.
-        return _not_shown("It isn't JSON.")
+        return _not_shown("The payload isn't JSON.")
     return {"value": mask_value(value), "note": None}
 
 

@@ -82,7 +82,7 @@ class EventsQuery(QueryModel):
         ),
     )
     order: _Order | SkipJsonSchema[None] = Field(
-        None, description="`asc` for oldest first, `desc` for newest first. Streams don't support it."
+        None, description="`asc` for oldest first, `desc` for newest first. Can't be used with streams."
     )
     after: _After | SkipJsonSchema[None] = Field(
         None, description="Only events after this position: the `next` of the previous page."

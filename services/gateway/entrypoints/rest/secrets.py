@@ -47,7 +47,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
 
 
-# Takes no Idempotency-Key: storing the same value twice is harmless, and a stored hash of the value could be guessed.
+# Takes no Idempotency-Key: storing the same value twice is harmless, and the value could be guessed from a stored hash.
 @router.put(
     "/{name}/",
     operation_id="secrets.put",

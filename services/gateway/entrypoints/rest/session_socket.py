@@ -192,7 +192,7 @@ class SessionSocket:
                 self._run(self._door.turns.answer(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
-        """Counts a message like a REST request. Raises ``PermissionDenied`` without the scope, or ``RateLimited``."""
+        """Counts a message like a REST request. Raises ``PermissionDenied`` or, above a limit, ``RateLimited``."""
         require_scopes(self._caller, [scope])
         await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:

@@ -39,7 +39,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
 _MOST_BODY: Final = 2_040_000
 # Leaves room for the envelope.
 _MOST_COMMAND: Final = MAX_MESSAGE_BYTES - 32 * 1024
-# The registry calls the target before it accepts the command, for up to 20 s.
+# The registry fetches the tools before it accepts the command, for up to 20 s.
 _DISCOVERY_SECONDS: Final = 25.0
 # Trying a tool may take two minutes.
 _TRIAL_SECONDS: Final = 140.0

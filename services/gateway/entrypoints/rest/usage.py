@@ -76,17 +76,17 @@ _Limit = Annotated[int, Field(ge=1, le=_MAX_LIMIT), whole_number("limit", 1, _MA
 
 
 class UsageQuery(QueryModel):
-    """The query for usage, which is counted in whole hours from ``begin`` up to but excluding ``end``."""
+    """The query for usage from ``begin`` up to but excluding ``end``, both rounded to whole hours."""
 
     begin: _Begin | SkipJsonSchema[None] = Field(
         None,
         alias="from",
-        description="The first day (UTC), or a timestamp, rounded to the hour. Defaults to 30 days ago.",
+        description="The first day (UTC), or a timestamp, rounded down to the hour. Defaults to 30 days before `to`.",
     )
     end: _End | SkipJsonSchema[None] = Field(
         None,
         alias="to",
-        description="The last day, inclusive, or an end timestamp. Defaults to today.",
+        description="The last day, inclusive, or an end timestamp, rounded up to the hour. Defaults to today.",
     )
     group_by: Annotated[str, AfterValidator(_groups)] | SkipJsonSchema[None] = Field(
         None,

@@ -22,8 +22,8 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
-# Half of what a reader may leave unread. So one more page doesn't overflow the queue of a reader that waits to be
-# woken.
+# Half of what a reader may leave unread. So one more page doesn't overflow the queue of a reader that is waiting
+# to be woken.
 _MOST_KEPT_WAITING: Final = 1000
 # Readers woken in the first burst. Later bursts are sized by the time that earlier ones took.
 _AT_ONCE: Final = 16

@@ -84,11 +84,11 @@ class CompanyOrder:
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
-    """Gives each reader every event once: first the stored events after the reader's position, then new events.
+    """Sends each reader every event once: first the stored events after the reader's position, then new events.
 
     A turn's events come from the runtime and Kafka, ordered by their sequence numbers. Events of a session or company
     come in the log's order. Methods that take a turn raise ``NotFound`` if it doesn't exist or the caller can't see it.
-    Methods that read the log raise ``PermissionDenied``.
+    Methods that take a query raise ``PermissionDenied`` if a public principal may not make it.
     """
 
     bus: CommandSender
@@ -161,8 +161,8 @@ class EventReader:
         event.
 
         If there's nothing to send yet, yields ``None`` first. If the cursor is at the turn's end, yields nothing.
-        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if something stays missing
-        for a minute.
+        Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` if an event or
+        text is still missing after a minute.
         """
         order = TurnOrder(self._turn(identity, id_of(session_id, "session"), id_of(turn_id, "turn")), after)
         # Subscribes before watching the turn, so that every event has either been recorded or will still arrive.

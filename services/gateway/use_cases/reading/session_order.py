@@ -74,7 +74,7 @@ class SessionOrder:
     async def _ask_for_texts(self, turn_id: str) -> list[SessionMessage]:
         """Requests a turn's text.
 
-        The runtime returns that of finished steps, and the worker sends the current step's.
+        The runtime returns the text of finished steps, and the worker sends that of the current step.
         """
         turn = self._stream.open_turns.get(turn_id)
         if turn is None:

@@ -118,7 +118,7 @@ def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | Non
 
 
 def _since(*days: date | None) -> list[str]:
-    """Returns a condition that excludes earlier partitions.
+    """Returns a condition that excludes partitions before the latest of these days.
 
     It's a literal, so that the query plan excludes them, too.
     """

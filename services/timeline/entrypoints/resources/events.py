@@ -63,7 +63,7 @@ def serve_events(http: FastAPI, timeline: Timeline) -> None:
 
     @router.post("/events/heads")
     async def heads(companies: list[str], who: Caller) -> Response:
-        """Returns the newest positions of many companies. The gateway uses it to follow the log for its readers."""
+        """Returns the newest positions of many companies. The gateway uses them to follow the log for its readers."""
         if not who.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential needs the scope installation:read.")
         return Response(orjson.dumps(await timeline.heads(companies)), media_type="application/json")

@@ -25,7 +25,7 @@ def serve_usage(http: FastAPI, usage: UsageStore) -> None:
         user_id: str | None = None,
         key_id: str | None = None,
     ) -> Response:
-        """Returns the usage in whole hours. Other users' usage requires a ``company:…`` scope."""
+        """Returns the usage of a period of whole hours. Other users' usage requires a ``company:…`` scope."""
         span = UsageSpan(
             company_id=who.company_id,
             user_id=user_id if who.reads_company else who.user_id,

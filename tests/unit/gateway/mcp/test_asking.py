@@ -115,7 +115,7 @@ async def test_failures_are_errors_of_the_tool_with_what_to_do_about_them(served
         nobody = await client.call_tool("ask_nobody", QUESTION)
     assert all(each.is_error for each in (ill, busy, wrong, nobody))
     assert text_of(ill) == "model_error: the model is ill"
-    assert text_of(busy) == "rate_limit_error: Too many turns wait.\nTry again in 2 seconds."
+    assert text_of(busy) == "rate_limit_error: Too many turns wait.\nTry again in 2 s."
     assert "- message: " in text_of(wrong)
     assert "- colour: " in text_of(wrong)
     assert text_of(nobody).startswith("not_found_error")

@@ -138,8 +138,8 @@ class Running extends Talk {
   }
 
   /**
-   * Reads messages and events since the last read, or only the end of very many. Returns the position from which to
-   * follow events, or null if the key may not read them.
+   * Reads messages and events since the last read, or only the newest of very many. Returns the position from which
+   * to follow events, or null if the key may not read them.
    */
   async load() {
     const { signal } = this.abort;
@@ -182,7 +182,7 @@ class Running extends Talk {
     this.changed();
   }
 
-  /** Reads these turns' tool calls and ends, from the newest event or a position back to the first of the turns. */
+  /** Reads these turns' events, from the newest one or from a position back to the beginning of the first turn. */
   async loadEvents(turns, { before: from, sessionId = this.sessionId, pages = Infinity } = {}) {
     const { signal } = this.abort;
     const shown = new Map(turns.map((turn) => [turn.id, turn]));

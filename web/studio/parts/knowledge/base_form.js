@@ -81,7 +81,7 @@ function SettingFields({ form, set, problem, isOpen }) {
         <${TextField} label="Dimensions" name="dimensions" inputmode="numeric" hint="Defaults to the model's." problem=${embedding("dimensions")} value=${form.dimensions} onValue=${set("dimensions")} />
       </div>
       <${Problem} of=${problemOfGroups(problem)} />
-      <p class="hint">Changed settings build a new index. Searches use the old one until it's complete.</p>
+      <p class="hint">Changed settings build a new index. Searches use the old one until the new one is complete.</p>
     </details>`;
 }
 

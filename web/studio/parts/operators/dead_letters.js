@@ -45,7 +45,7 @@ export function DeadLetters({ query, isWhole }) {
       ${open?.kind === "details" && html`<${LetterDialog} letter=${open.letter} onClose=${() => setOpen(null)} onReplay=${mayReplay() && !open.letter.replayed ? () => setOpen({ kind: "replay", letter: open.letter }) : null} />`}
       ${open?.kind === "replay" && html`
         <${Confirm} title="Replay this message?" action="Replay" onClose=${() => setOpen(null)} onConfirm=${() => replay(open.letter)}>
-          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> again, unchanged. Consumers that already processed it skip it. Fix the cause first; otherwise it is dead-lettered again.</p>
+          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> again, unchanged. Consumers that already processed it skip it. Fix the cause first; otherwise the message is dead-lettered again.</p>
         <//>`}
     </section>`;
 }

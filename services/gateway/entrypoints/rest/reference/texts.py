@@ -52,8 +52,8 @@ connection doesn't stop a turn.
   turn takes longer, it continues, and the call returns 202 with the `Location` of the turn.
 * `Prefer: respond-async` returns 202 as soon as the turn is durably queued.
 * If the turn waits for an approval or a client tool's result, the call immediately returns 202 with the
-  `required_actions`. The turn resumes once they're resolved. Repeat the call with the same `Idempotency-Key` to get
-  the reply.
+  `required_actions`. The turn resumes once they're resolved. Send the request again with the same
+  `Idempotency-Key` to get the reply.
 * If an earlier turn is waiting, the new one is `queued`: the call immediately returns 202. `blocked_by` contains the
   waiting turn and its `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
@@ -62,7 +62,7 @@ connection doesn't stop a turn.
   `…/turns/{turn_id}/events/`; `Location` is the turn's URL.
 """.strip()
 RESOLVE: Final = """
-Answers an action of `required_actions`. For an `approval`, send a `decision`, which requires the scope
+Answers one of the `required_actions`. For an `approval`, send a `decision`, which requires the scope
 `runtime:approve`. An approved call runs with exactly the arguments shown. For a `tool_result`, send the call's `output`
 or `error`, which requires `runtime:execute`. The turn resumes when its last action is resolved.
 
@@ -75,7 +75,7 @@ To resume this stream or the stream of `execute`, send the last event's ID as `L
 repeated, whichever replica you reach.
 
 A piece of text has an `attempt`, a `step`, and its `offset` in the step's text. After `turn.restarted`, discard the
-previous attempt's text. The text of the last step is the reply.
+text that earlier attempts sent for steps after `resumed_from_step`. The text of the last step is the reply.
 """.strip()
 TIMELINE: Final = """
 Returns the company's events from the last 30 days, oldest first. Events of other users' private sessions require a
