@@ -31,7 +31,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     action_ttl_seconds: float = Field(
         86400.0,
         gt=0,
-        description="Time limit for resolving a required action. Afterwards, the call fails and the turn resumes.",
+        description="Time limit for resolving a required action. Afterwards, its tool call fails and the turn resumes.",
     )
     session_retention_days: int = Field(
         0,
@@ -48,7 +48,7 @@ class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
         description="Maximum number of attempts for a turn whose worker dies or raises an unexpected exception.",
     )
     lease_seconds: float = Field(
-        10.0, gt=0, description="How long a worker can be silent before others take over its turns."
+        10.0, gt=0, description="How long a worker can be silent before other workers take over its turns."
     )
     watch_interval_seconds: float = Field(1.0, gt=0, description="How often a worker looks for unclaimed turns.")
     drain_seconds: float = Field(

@@ -46,7 +46,7 @@ class StoredAgent:
 
     @property
     def usable_in_web_pages(self) -> bool:
-        """Returns whether web pages of any origin may use the agent by its key."""
+        """Returns whether web pages of at least one origin may use the agent by its key."""
         return self.is_public and bool(self.allowed_origins)
 
     def visible_to(self, caller: Identity) -> bool:

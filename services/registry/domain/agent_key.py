@@ -11,7 +11,7 @@ _SEPARATORS: Final = re.compile(r"[^a-z0-9]+")
 _APOSTROPHES: Final = re.compile(r"['`]")
 _MAX_LENGTH: Final = 60
 _NO_SLUG: Final = "agent"
-# The alphabet excludes vowels, so that no words occur, and characters that are easily confused.
+# The alphabet excludes characters that are easily confused, and vowels, so that no words occur.
 _SUFFIX_ALPHABET: Final = "bcdfghjkmnpqrstvwxz23456789"
 _SUFFIX_LENGTH: Final = 6
 

@@ -15,7 +15,7 @@ from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
 ToolNames = Mapping[str, Sequence[str]]
 """The names of a company's tools, by toolset name."""
 BUILTIN_TOOLS: Final = "builtin_tools"
-"""Returns the ``tools`` that no toolset contains."""
+"""The part of a configuration that contains the built-in ``tools``."""
 _MODEL: Final[Loc] = ("llm_config", "model")
 
 

@@ -17,7 +17,7 @@ def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
     """Returns the errors that explain why a value isn't a self-contained JSON Schema. Doesn't fetch other documents."""
     for place in _large_integers(schema, loc):
         message = f"Integers can't exceed {_LARGEST_INTEGER}"
-        return [found(place, "number_out_of_range", message, "remove the limit")]
+        return [found(place, "number_out_of_range", message, "use a smaller number")]
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:
@@ -27,7 +27,7 @@ def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
 
 
 def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Returns the errors of ``schema_errors`` for a tool's parameters, which must be described as an object.
+    """Returns the errors in the JSON Schema of a tool's parameters, which must be a schema for an object.
 
     An empty schema means that the tool has no parameters.
     """

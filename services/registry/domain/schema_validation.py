@@ -31,7 +31,7 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
 
 
 def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
-    """Returns the configuration without the fields that have ``errors``, and the names of these fields.
+    """Returns the configuration without the fields that have ``errors``, and the names of the removed top-level fields.
 
     If the name or type is missing, a placeholder is filled in. Returns None if the rest is invalid, too.
     """
@@ -71,7 +71,7 @@ def _printable(loc: Loc) -> Loc:
 
 
 def _is_link_branch(loc: Loc) -> bool:
-    """Returns whether Pydantic's location includes which of the two forms of a ``knowledge_bases`` item was tried."""
+    """Returns whether Pydantic's location names the form that was tried for an item of ``knowledge_bases``."""
     return loc[:1] == ("knowledge_bases",) and len(loc) >= 3
 
 

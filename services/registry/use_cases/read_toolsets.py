@@ -15,7 +15,7 @@ from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.domain.toolset import ToolsetNotFound, secret_names
 
-# The caller waits for the answer on an open connection.
+# Limits single calls, because the caller keeps a connection open until the call ends.
 _LONGEST_TRIAL_SECONDS: Final = 120.0
 
 

@@ -29,7 +29,7 @@ async def put_secret(transaction: Transaction, command: PutSecret, context: Comm
 
 
 async def delete_secret(transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
-    """Deletes a secret. Calls of tools that need the secret will fail. Raises ``SecretNotFound``."""
+    """Deletes a secret. Calls to tools that need the secret will fail. Raises ``SecretNotFound``."""
     secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
     secret = await secrets.delete(company_id, command.name, datetime.now(UTC))
     if secret is None:

@@ -135,7 +135,7 @@ class Toolsets:
             async with self.permits.acquire(caller.company_id):
                 offered = await self.runtime.discover(connected, caller)
         except QueueFull as full:
-            message = f"{full.waiting} toolsets of your company are already waiting for their tools. Try again later."
+            message = f"Your company already has {full.waiting} toolsets waiting for their tools. Try again later."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
         reject([*offer_errors(offered.tools), *unknown])

@@ -88,7 +88,7 @@ async def _measured(
     result_of: Callable[[T], str] = lambda _: "completed",
 ) -> T:
     began = perf_counter()
-    # Also runs at the turn's deadline and when the worker stops.
+    # Calls are also cancelled at the turn's deadline and when the worker stops.
     outcome = "cancelled"
     try:
         result = await call

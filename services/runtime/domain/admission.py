@@ -98,7 +98,7 @@ class AdmissionView:
 
     ``known`` contains the IDs of commands that already have a turn or an outcome. Live turns are queued, running or
     being stopped; within a session, waiting turns also count. ``exhausted`` are the exhausted budgets of the affected
-    companies. ``excess`` lists the companies above their session limit, including the sessions that the submissions
+    companies. ``excess`` lists the companies above their session limit, counting the sessions that the submissions
     create. ``blocked_by`` contains the waiting turns by session ID.
     """
 
@@ -191,7 +191,7 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """Raises ``RateLimited`` if ``live`` turns reach the limit. ``detail`` is the type of the error's detail."""
         if live >= limit:
-            message = f"The {of} has {limit} unfinished turns, which is the maximum. Try again when one has ended."
+            message = f"The {of} has its maximum number of unfinished turns ({limit}). Try again when one has ended."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 

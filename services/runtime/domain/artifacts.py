@@ -10,10 +10,10 @@ from services.runtime.domain.conversation import ArtifactPart, Citation
 
 
 class SessionArtifacts(Protocol):
-    """The artifacts of one session, as an authorized caller may use them.
+    """Reads, searches and creates artifacts of sessions, with the permissions of a caller.
 
     All methods raise NotFound for an artifact that the caller can't see, and Conflict while it's still being processed.
-    They raise UnsupportedMediaType if the artifact isn't available in the requested form, and ServiceUnavailable.
+    They raise UnsupportedMediaType if it doesn't have the requested form, and ServiceUnavailable during an outage.
     """
 
     async def get(self, session_id: str, artifact_id: str, caller: Identity) -> Artifact: ...

@@ -89,7 +89,7 @@ class Citation:
         return f"{name}, row {self.row}" if self.row is not None else name
 
     def to_json(self) -> JsonObject:
-        """Returns the known fields."""
+        """Returns the fields that aren't None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

@@ -70,7 +70,7 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
 def message_to_row(message: Message) -> tuple[str, str, list[JsonObject] | None]:
     """Returns the message's role, text and blocks, as stored in its row.
 
-    Tool calls and results are stored as blocks. A result has the role of the user.
+    Tool calls and results are stored as blocks. The role of a tool result is `user`.
     """
     match message:
         case UserMessage(parts):

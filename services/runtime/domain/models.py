@@ -172,7 +172,7 @@ class ModelCatalogue(Protocol):
         """Raises VisionNotSupported if `model` is known to only accept text. Unlisted models are allowed."""
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
-        """Returns those of the API's `options` that `model`'s provider would ignore."""
+        """Returns the turn options in `options` that `model`'s provider would ignore."""
 
 
 @dataclass(frozen=True, slots=True)

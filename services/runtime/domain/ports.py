@@ -90,7 +90,7 @@ class LeaseReclaimer(Protocol):
 
 class WorkerLease(Protocol):
     async def renew(self) -> None:
-        """Extends this worker's lease by one period, by the database's clock."""
+        """Makes this worker's lease expire one lease period from now, by the database's clock."""
 
     async def release(self) -> None:
         """Releases the lease, so that other workers can immediately take over this worker's turns."""
@@ -134,7 +134,7 @@ class SessionReads(Protocol):
     """
 
     async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
-        """Returns the caller's sessions, newest first, or with the matching scope, all of the company's sessions."""
+        """Returns the caller's sessions, or all of the company's if the caller may read them, newest first."""
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 

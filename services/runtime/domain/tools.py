@@ -13,7 +13,7 @@ Approval = Literal["never", "always"]
 
 
 def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonObject:
-    """Returns the JSON Schema of an object that allows no other properties."""
+    """Returns the JSON Schema of an object with these properties and no others."""
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "properties": properties, **needed, "additionalProperties": False}
 
@@ -22,7 +22,7 @@ def object_schema(required: Sequence[str], /, **properties: JsonObject) -> JsonO
 class ToolDefinition:
     """The definition of a tool, which describes it to models.
 
-    `parameters` is the JSON Schema of the arguments, which are validated before each call. A call of a tool that is
+    `parameters` is the JSON Schema of the arguments, which are validated before each call. A call to a tool that is
     `safe_to_repeat` is repeated if a crash lost its outcome, and retried up to `retries` times after temporary
     failures. `timeout_seconds` covers all attempts. If `run_by_client` is set, the turn's caller runs the tool.
     `toolset` is the tool's source, which is empty for a built-in tool.

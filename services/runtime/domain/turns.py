@@ -42,8 +42,8 @@ class Submission:
     """A message that was submitted to a session. If it's admitted, a turn answers it.
 
     ``blocks`` is None for plain text. ``validation_error`` is an error in the content that another service reported; it
-    only counts for the first delivery, because a later response may differ. ``begins`` is the session to create if its
-    ID doesn't exist.
+    only counts for the first delivery, because that service's later response may differ. ``begins`` is the session to
+    create if its ID doesn't exist.
     """
 
     turn_id: str
@@ -198,10 +198,9 @@ class TurnOutcome:
 
     A terminal transition has an ``event``, optionally with its encoded ``payload``. The turn's ``preceding`` events are
     written first. ``usage`` covers the whole turn if it completed, but only unrecorded steps if it failed. ``toolsets``
-    are the versions offered to a completed turn with one step, whose answer is only stored as the reply. ``sequence``
-    is the number of the turn's latest event; it's only known for a completed turn that started on admission.
-    ``calls_made`` are a completed turn's calls with their results. ``cause`` is the cause of an internal error, as in
-    ``cause_of``.
+    are the toolset versions of a turn that completed in one step, since that step isn't recorded. ``sequence`` is the
+    number of the turn's latest event; it's only known for a completed turn that started on admission. ``calls_made``
+    are a completed turn's calls with their results. ``cause`` is the cause of an internal error, as in ``cause_of``.
     """
 
     turn: ClaimedTurn
@@ -270,8 +269,8 @@ class TurnSnapshot:
 
     ``held`` maps this worker's turns to their fencing token and status. ``watches`` counts the readers' requests for
     their text. ``claimable`` lists the company and session of idle sessions with queued turns, alternating between
-    companies. ``deleting`` are sessions whose deletion is unfinished. ``due`` lists waiting turns with a due wait, with
-    their session. ``queued`` counts all queued turns.
+    companies. ``deleting`` are sessions whose deletion is unfinished. ``due`` lists the session and ID of each turn
+    with a due wait. ``queued`` counts all queued turns.
     """
 
     held: dict[str, tuple[int, str]]

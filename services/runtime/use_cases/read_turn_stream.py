@@ -40,7 +40,7 @@ class ReadTurnStream:
     async def events(self, session_id: str, turn_id: str, caller: Identity, *, after: int) -> Sequence[Received]:
         """Returns the turn's events with a sequence number above ``after``, in order.
 
-        Returns none if the caller may not see the turn.
+        Returns no events if the caller may not see the turn.
 
         Events are retained for days, but turns for as long as their session. For an old turn, only its terminal event
         is returned, rebuilt from its row.

@@ -85,7 +85,7 @@ class ConversationCache:
         self._grow(conversation.size)
 
     def remember(self, turn: ClaimedTurn, said: Sequence[Message]) -> None:
-        """Adds an ended turn's messages to the cached conversation. A failed turn has none."""
+        """Adds an ended turn's messages to the cached conversation. For a failed turn, ``said`` is empty."""
         conversation = self._known.get(turn.session_id)
         if conversation is not None and conversation.through == turn.position - 1:
             before = conversation.size

@@ -20,9 +20,9 @@ _log = structlog.get_logger(__name__)
 
 
 class HttpKnowledgeBases:
-    """Checks whether knowledge bases exist. Results aren't cached.
+    """Checks whether knowledge bases exist.
 
-    Agents are often validated right after one of their knowledge bases was created or deleted.
+    Results aren't cached, since agents are often validated right after a knowledge base was created or deleted.
     """
 
     def __init__(self, calls: UpstreamClient) -> None:

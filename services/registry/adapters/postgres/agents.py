@@ -90,7 +90,7 @@ class PostgresAgentWriter:
     async def add(self, agent: StoredAgent) -> bool:
         """Stores a new agent with its first version. Returns False if its key is taken.
 
-        Waits for a concurrent transaction that takes the same key. Raises ``Conflict`` if the ID is taken.
+        Waits for a concurrent transaction that adds the same key. Raises ``Conflict`` if the ID is taken.
         """
         origin = {each: getattr(agent, each) for each in ("id", "agent_key", "company_id", "owner_id", "created_at")}
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):

@@ -29,7 +29,7 @@ _DELETE: Final = f"""
 
 
 class PostgresSecretReader:
-    """Reads those secrets of a company that aren't deleted."""
+    """Reads companies' secrets, except deleted ones."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

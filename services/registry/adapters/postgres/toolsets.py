@@ -33,7 +33,7 @@ _BY_NAME: Final = Order(("t.name",), ("text",), descending=False)
 
 
 class PostgresToolsetReader:
-    """Reads those toolsets of a company that aren't deleted."""
+    """Reads companies' toolsets, except deleted ones."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """Changes versioned entities in the transaction of a connection.
+    """Changes versioned entities in a connection's transaction.
 
     ``reference`` is the column that links a version to its head. ``number`` is the column of the version number in both
     tables.
@@ -78,7 +78,7 @@ async def lock_company(connection: Connection, table: str, company_id: str) -> N
 
 
 async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
-    """Raises ``Conflict`` if the table has more than ``most`` rows of the company.
+    """Raises ``Conflict`` if the company has more than ``most`` undeleted rows in the table, including the new one.
 
     The caller must hold the company's lock.
     """

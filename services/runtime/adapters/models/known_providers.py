@@ -39,7 +39,7 @@ class CompatibleProvider:
 
 @dataclass(frozen=True, slots=True)
 class OtherProvider:
-    """A provider called through pydantic-ai. It's configured if any of `variables` is set.
+    """A provider called through pydantic-ai. It's configured if any of the environment `variables` is set.
 
     `wants_bytes` is set if it can't fetch images by URL. `ignores` lists the turn options that it doesn't support.
     """

@@ -26,7 +26,7 @@ _FIELDS: Final = (
 )  # fmt: skip
 # Fields that arrive in pieces. Other fields arrive whole, and some are repeated in each chunk.
 _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summary", "data", "thinking"))
-# orjson can only write 250 levels, half as many as it reads.
+# orjson can only write 254 levels, a quarter of what it reads.
 _DEEPEST: Final = 64
 
 

@@ -31,7 +31,7 @@ BUILTIN = ProviderInfo("builtin", True, (ModelInfo("builtin:extractive", vision=
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A model provider. `model` is None if it isn't configured; `remedy` then says how to configure it.
+    """A model provider. `model` is None if the provider isn't configured; `remedy` then says how to configure it.
 
     `ignores` lists the turn options that have no effect.
     """
@@ -103,7 +103,7 @@ def model_providers(
     retry: RetryPolicy | None = None,
     resolver: GuardedResolver | None = None,
 ) -> ModelProviders:
-    """Creates all known providers from their clients' usual environment variables, such as `OPENAI_API_KEY`.
+    """Creates all known providers from their usual environment variables, such as `OPENAI_API_KEY`.
 
     `builtin_delay` is the duration of the built-in model's answers, and `timeout` limits calls to the other models;
     both are in seconds. The caller closes `session`. `resolver` resolves the hosts of image URLs.

@@ -107,7 +107,7 @@ def _as_said(message: AssistantMessage) -> theirs.ModelResponse:
 
 
 def settings(request: ModelRequest, timeout: float, *, stream: bool) -> ModelSettings:
-    """Returns pydantic-ai's settings. The SDK's retries are disabled, because the adapter retries.
+    """Returns pydantic-ai's settings. The provider SDK's own retries are disabled, because the adapter retries.
 
     `timeout` is in seconds.
     """

@@ -143,8 +143,8 @@ class PostgresAdmissionBatch:
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
         for session in self.begun:
-            # The event has no cause: with this command's ID, it would count as the outcome of ExecuteTurn, because it's
-            # the outcome of CreateSession.
+            # This event is normally the outcome of CreateSession. With a command as its cause, it would count as that
+            # command's outcome, here ExecuteTurn's.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 

@@ -69,7 +69,7 @@ def _message(row: tuple[Any, ...]) -> Message:
 def _calls_made(steps: str | None) -> tuple[Message, ...]:
     """Returns the messages with the tool calls and results that precede a reply.
 
-    Model steps without calls are skipped: they may only contain the turn's toolsets.
+    Model steps without calls are skipped, since they may contain nothing but the turn's toolsets.
     """
     rows = [] if steps is None else read_json(steps)
     return calls_made([Step.from_row(*row) for row in rows if row[1] != "model" or row[2].get("tool_calls")])

@@ -28,7 +28,7 @@ _RENEW: Final = """
 _RELEASE: Final = "DELETE FROM workers WHERE id = %s"
 _PRESENCES: Final = "SELECT presence FROM workers WHERE presence IS NOT NULL AND id <> %s"
 # Right after its start, the database can't distinguish dead workers from those that couldn't reach it to renew their
-# leases. A worker without a row was deleted and counts as dead.
+# leases. If a worker's row was deleted, the worker counts as dead.
 _GONE: Final = """
     (w.presence = ANY(%(gone)s)
      OR (w.lease_expires_at IS NULL OR w.lease_expires_at < clock_timestamp())

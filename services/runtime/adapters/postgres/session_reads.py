@@ -197,7 +197,7 @@ def _open(wanted: Row) -> str:
 
 
 def _visible(caller: Identity) -> str:
-    """Returns the condition ``_VISIBLE`` for a list, whose query plan depends on whether the owner is limited."""
+    """Returns the condition ``_VISIBLE`` for this caller, so that a list's query plan fits the caller's permissions."""
     return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 

@@ -103,7 +103,7 @@ class PostgresTurnOutcomes:
         except Exception as problem:
             if not ended:
                 raise
-            # Turns ended by the fast path stay ended.
+            # The fast path has committed its turns, so only the other outcomes have failed.
             results = repeat(problem)
         return [CommitResult(applied=True) if each.turn.id in ended else next(results) for each in outcomes]
 

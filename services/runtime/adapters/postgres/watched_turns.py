@@ -18,7 +18,7 @@ _VISIBLE: Final = """
           AND (%(everyone)s OR s.owner_id = %(user)s))
 """
 _STATE: Final = f"SELECT t.id, t.status, t.event_sequence FROM turns t WHERE {_VISIBLE}"
-# Only locks its own row, so that it can't deadlock with the worker's writes.
+# Only locks the turn's row, so that it can't deadlock with the worker's writes.
 _MARK: Final = f"""
     UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches

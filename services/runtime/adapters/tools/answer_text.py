@@ -1,4 +1,4 @@
-"""Decodes HTTP responses to text in whatever encoding they use."""
+"""Decodes HTTP responses, in whatever encoding they use, to text."""
 
 import codecs
 import json

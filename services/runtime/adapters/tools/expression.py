@@ -130,7 +130,9 @@ class _Evaluation:
             arguments.append(self._value(0, depth + 1))
         self._close()
         if not fewest <= len(arguments) <= most:
-            raise ExpressionError(f"{name.lower()}() requires {fewest} to {most} values, not {len(arguments)}")
+            raise ExpressionError(
+                f"wrong number of values for {name.lower()}(): {len(arguments)} (minimum {fewest}, maximum {most})"
+            )
         return function(*arguments)
 
     def _close(self) -> None:

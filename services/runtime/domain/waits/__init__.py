@@ -26,7 +26,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 @dataclass(frozen=True, slots=True)
 class NewWait:
-    """A wait to start, at the step that it suspends.
+    """A wait to start. ``step`` is the number of the step that needs the wait.
 
     ``payload`` contains the kind-specific fields of the API. ``call_id`` is None for a wait that isn't about one call.
     At ``due_at``, the service resolves the wait itself.

@@ -208,5 +208,5 @@ def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
 
 def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
     """Removes the calls from a final answer that ignores the step limit."""
-    text = answer.text or f"I couldn't finish this within {steps} steps."
+    text = answer.text or f"I couldn't finish this within the step limit of {steps}."
     return replace(answer, text=text, tool_calls=())

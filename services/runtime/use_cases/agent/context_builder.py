@@ -95,7 +95,7 @@ class ContextBuilder:
             raise ValidationFailed(
                 message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
             )
-        what = f"{left_out} of the conversation's oldest messages and tool results"
+        what = f"the conversation's oldest messages and tool results ({left_out})"
         return (f"{what} were omitted: a model only receives the newest {longest}",)
 
 
@@ -299,7 +299,7 @@ def _named(messages: Sequence[Message]) -> list[ArtifactPart]:
 
 
 def _replaced(message: UserMessage, contents: dict[str, list[Part]]) -> UserMessage:
-    """Replaces the message's file references with contents. Call it from the newest message to the oldest.
+    """Replaces the message's file references with contents. Must be called for the newest message first.
 
     A file's contents are only inserted at its latest mention.
     """

@@ -24,7 +24,7 @@ _COMPILED_SCHEMAS: Final = 2000
 
 
 class ArgumentSchemas:
-    """A cache of compiled argument schemas that evicts the least recently used. The key is a dict's identity."""
+    """An LRU cache of compiled argument schemas. Each key is the identity of a schema's dict."""
 
     def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
         self._capacity = capacity
@@ -106,7 +106,7 @@ class ToolCaller:
         return CalledTools(results, tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds))
 
     async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
-        """Returns the valid calls of tools that the client runs."""
+        """Returns the valid calls to tools that the client runs."""
         wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
         return tuple([call for call in wanted if await self._rejection(call, tools) is None])
 

@@ -100,9 +100,9 @@ class ToolTries:
 def _late(definition: ToolDefinition, *, waiting: bool) -> ToolFailed:
     name, seconds = definition.name, definition.timeout_seconds
     if waiting:
-        return ToolFailed(f"{name} wasn't called: too many calls were running for {seconds:g} seconds.")
+        return ToolFailed(f"{name} wasn't called: too many calls were running for {seconds:g} s.")
     doubt = "" if definition.safe_to_repeat else " It's unknown whether the call was executed."
-    return ToolFailed(f"{name} didn't finish within {seconds:g} seconds.{doubt}")
+    return ToolFailed(f"{name} didn't finish within {seconds:g} s.{doubt}")
 
 
 def _after(problem: ToolFailed, tries: int) -> ToolFailed:

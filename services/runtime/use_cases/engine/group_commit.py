@@ -117,7 +117,7 @@ class ClaimFuture:
 
     @classmethod
     def confirmed(cls) -> Self:
-        """Creates the claim of a turn that was committed before the turn started."""
+        """Creates a claim that was committed before its turn started."""
         claim = cls()
         claim.settle(committed=True)
         return claim

@@ -118,7 +118,7 @@ class TurnEngine:
         self._conversations.forget(session.id)
 
     def stop(self, turn_id: str, stop_as: OutcomeKind = OutcomeKind.RELEASED) -> None:
-        """Stops a cancelled or lost turn. If its outcome is already being committed, the fencing token decides."""
+        """Stops a cancelled or lost turn, unless its outcome is already being committed."""
         running = self._running.get(turn_id)
         if running is not None:
             running.stop_as = stop_as

@@ -17,7 +17,7 @@ _LONGEST_DELTA: Final = 50_000
 
 
 class TurnWatch:
-    """Tracks whether a reader follows a running turn's text. ``on_request`` is called for each further reader."""
+    """Tracks whether a reader follows a running turn's text. ``on_request`` is called when readers request the text."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted

@@ -151,7 +151,7 @@ class TurnReconciler:
         elif orphan.overdue:
             outcome = failed(turn, TimedOut("The turn didn't end before its deadline."))
         else:
-            message = f"{orphan.lost_attempts} workers died while running this turn."
+            message = f"The turn's worker died, and no attempts remain (attempts: {orphan.lost_attempts})."
             outcome = failed(turn, InternalError(message, cause=f"no exception: {message}"))
         await self._engine.commit(outcome)
 

@@ -79,7 +79,7 @@ class ChangeSession:
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if await writer.live_turns(session.id):
-            raise Conflict("One of the session's turns is running. Add messages after it has ended.")
+            raise Conflict("One of the session's turns hasn't ended. Add messages after it has ended.")
         updated = SessionUpdated(session_id=session.id, messages=await writer.add_messages(session.id, messages))
         transaction.emit(updated, subject=session.id, owner_id=session.owner_id)
 

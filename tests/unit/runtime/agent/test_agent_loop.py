@@ -193,7 +193,7 @@ async def test_a_call_that_cannot_be_made_is_told_to_the_model(call: ModelAnswer
     [
         (FakeTool(behave=failing("the page is gone")), "the page is gone"),
         (FakeTool(behave=lambda text: {"other": "x"}[text]), "echo failed: internal error (KeyError)."),
-        (FakeTool(delay=30, timeout_seconds=0.01), "echo didn't finish within 0.01 seconds."),
+        (FakeTool(delay=30, timeout_seconds=0.01), "echo didn't finish within 0.01 s."),
     ],
 )
 async def test_a_failing_tool_does_not_end_the_turn(tool: FakeTool, said_to_model: str) -> None:
@@ -219,7 +219,8 @@ async def test_the_last_step_asks_for_text_without_tools() -> None:
 
 async def test_a_model_that_never_stops_calling_is_stopped() -> None:
     turn = Turn(echo("again"))
-    assert (await turn.run(agent=replace(REACT, max_steps=3))).text == "I couldn't finish this within 3 steps."
+    reply = await turn.run(agent=replace(REACT, max_steps=3))
+    assert reply.text == "I couldn't finish this within the step limit of 3."
     assert len(turn.requests) == 3
 
 

@@ -241,7 +241,7 @@ async def test_messages_that_do_not_fit_are_left_out_with_a_warning(artifacts: F
     request, warnings = await given(artifacts, task, ContextLimits(history=25))
     assert len(request.messages) == 3
     [warning] = warnings
-    assert warning.startswith("2 of the conversation's oldest messages and tool results were omitted")
+    assert warning.startswith("the conversation's oldest messages and tool results (2) were omitted")
     assert warning.endswith("25 characters")
     _, warnings = await given(artifacts, task, ContextLimits(history=40))
     assert warnings == ()

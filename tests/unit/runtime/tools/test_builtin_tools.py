@@ -86,7 +86,7 @@ PROBLEMS = {
     "factorial": ["1001!", "2.5!", "(-3)!"],
     "doesn't have a value": ["sqrt(-1)", "ln(0-1)"],
     "digits": ["round(1, 1000)"],
-    "requires 1 to 1": ["sqrt(1, 2)"],
+    "wrong number of values": ["sqrt(1, 2)"],
     "unknown name 'open'": ["open(1)"],
     "unknown name 'x'": ["x + 1"],
     "unexpected ','": ["1,000"],

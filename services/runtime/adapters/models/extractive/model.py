@@ -128,7 +128,7 @@ def _answer(request: ModelRequest) -> ModelAnswer:
 def _as_output(answer: ModelAnswer, schema: JsonObject, request: ModelRequest) -> ModelAnswer:
     """Converts the answer to JSON that matches the schema.
 
-    If that isn't possible, returns the text unchanged, and the agent loop rejects it.
+    If that isn't possible, returns the answer unchanged, which the agent loop then rejects.
     """
     value = structured(schema, answer.text.removesuffix(_NOTE).strip())
     if value is MISSING:
@@ -155,7 +155,7 @@ def _files(messages: Sequence[Message]) -> list[TextPart]:
 
 
 def _documents(files: Sequence[TextPart]) -> list[_Source]:
-    """Returns the files that are included as a whole. Skips the first line, which only contains the file's name."""
+    """Returns the files that are included as a whole. Skips each file's first line, which only contains its name."""
     return [
         _Source(part.text.partition("\n")[2], name=part.file.name, file=part.file)
         for part in files

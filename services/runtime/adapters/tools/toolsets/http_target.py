@@ -29,7 +29,7 @@ RESERVED_HEADERS: Final = frozenset({
     "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 })  # fmt: skip
-"""Headers that the connection or the call sets itself, so that a toolset can't set them."""
+"""Headers that the connection or the call sets, and that a toolset therefore can't set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class HttpTarget:
     ) -> ToolOutput:
         """Sends the request and returns the response's text.
 
-        A call of a tool that is safe to repeat may reuse one of the toolset's connections. Other calls are sent only
+        A call to a tool that is safe to repeat may reuse one of the toolset's connections. Other calls are sent only
         once, over a new connection. Raises ToolFailed if there's no usable response or its status is 400 or above.
         """
         headers = self._secrets.headers(toolset, request.headers)

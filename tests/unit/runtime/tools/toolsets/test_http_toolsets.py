@@ -215,8 +215,8 @@ async def test_a_description_that_cannot_work_is_refused(world: World, described
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (hanging, "didn't finish within 0.3 seconds"),
-        (dripping, "didn't finish within 0.3 seconds"),
+        (hanging, "didn't finish within 0.3 s"),
+        (dripping, "didn't finish within 0.3 s"),
         (breaking_off, "the connection failed: ClientPayloadError"),
         (closing, "the connection failed: ServerDisconnectedError"),
         (not_http, "the connection failed"),
@@ -236,7 +236,7 @@ async def test_a_hostile_target_is_a_failed_result(
 ) -> None:
     target.answers = {"/": answer, "/again": redirecting("/again")}
     tool = await world.tool(retries=0)
-    seconds = 0.3 if "0.3 seconds" in reason else 20.0
+    seconds = 0.3 if "0.3 s" in reason else 20.0
     tool.definition = replace(tool.definition, timeout_seconds=seconds)  # type: ignore[misc]
 
     async with asyncio.timeout(30):

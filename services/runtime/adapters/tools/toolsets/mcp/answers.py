@@ -16,11 +16,11 @@ from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 LEFT_OUT: Final = "aes/left-out"
-"""Key in a tool list's `_meta` with the name of each omitted tool and the reason."""
+"""The key in a tool list's `_meta` for the name of each omitted tool and the reason."""
 LISTED: Final = "aes/listed"
-"""Key in a tool list's `_meta` with the names that are passed to the SDK, which may drop some of the tools."""
+"""The key in a tool list's `_meta` for the names of the tools passed to the SDK, which may drop some of them."""
 CUT: Final = "aes/cut"
-"""Key in the `_meta` of a result that was only partly read."""
+"""The key in a result's `_meta` that is set if only the start of the result was read."""
 
 _BLOCK: Final[TypeAdapter[ContentBlock]] = TypeAdapter(ContentBlock)
 # A tool that is valid in this version is also valid in earlier versions and in the next one.

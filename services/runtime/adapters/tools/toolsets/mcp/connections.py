@@ -1,6 +1,6 @@
 """Manages connections to MCP servers.
 
-All calls to one version of a toolset share a connection, which is closed when it's idle for a while.
+All calls to one version of a toolset share a connection, which is closed when it has been idle for a while.
 """
 
 import asyncio

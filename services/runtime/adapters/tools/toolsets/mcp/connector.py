@@ -106,7 +106,7 @@ class McpConnector:
 
 
 def _key(toolset: Toolset) -> Hashable:
-    """Returns the key of the toolset's connection. It includes ciphertexts, so a new secret has a new connection."""
+    """Returns the key of the toolset's connection. It includes ciphertexts: a new secret requires a new connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
 
 
@@ -130,7 +130,7 @@ async def _send(
     except MCPError as problem:
         if problem.code != HEADER_MISMATCH:
             raise
-    # The server hasn't executed the call, because it also expects arguments in headers. Its tool list specifies them.
+    # The server hasn't executed the call, because it also expects arguments in headers. Its tool list says which.
     await _list_tools(session)
     return await session.send_request(request, _RESULT)
 
@@ -198,7 +198,7 @@ def _chosen(
         if name in unusable:
             raise ToolsetUnusable(f"The MCP server's tool {name} can't be used: {unusable[name].reason}.")
     if missing:
-        raise ToolsetUnusable(f"The MCP server doesn't have the tool {', '.join(missing)[:500]}. Check allowed_tools.")
+        raise ToolsetUnusable(f"The MCP server doesn't have all allowed_tools. Missing: {', '.join(missing)[:500]}.")
     return DiscoveredTools(tools=[usable[name] for name in dict.fromkeys(allowed)])
 
 

@@ -85,7 +85,7 @@ async def _kept(
     """Stores the image as a session artifact, or returns a note on why it can't be stored.
 
     A repeated call returns the same artifact. `kind` is the MIME type that the server claims, but the image's first
-    bytes decide.
+    bytes determine the artifact's type.
     """
     kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:

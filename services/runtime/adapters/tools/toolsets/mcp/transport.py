@@ -172,7 +172,7 @@ class _Events(httpx2.AsyncByteStream):
             if size > LARGEST_ANSWER:
                 part = beginning(without_half_escapes(_data(held)), self._request)
                 if part is None:
-                    # After any other error, the SDK would request the rest.
+                    # After any other error, the SDK would request the rest of the stream.
                     raise httpx2.SSEError(TOO_LARGE)
                 yield _event(part)
                 return

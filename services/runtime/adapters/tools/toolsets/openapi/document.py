@@ -54,7 +54,7 @@ def parse_document(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document in OpenAPI 3.0 or 3.1. References outside the document are rejected, and never read."""
+    """A document in OpenAPI 3.0 or 3.1. References to other documents are rejected, and never read."""
 
     contents: JsonObject
     version: str
@@ -121,7 +121,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The server that operations are sent to. `headers` are sent with every request, so they aren't arguments."""
+    """The server that operations call. `headers` are sent with every request, so they aren't arguments."""
 
     base_url: str | None = None
     document_url: str | None = None

@@ -109,7 +109,7 @@ def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
 def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yields the pairs of a nested value, such as `a[b][c]` and `a[0]`.
 
-    OpenAPI only defines one level, but servers that support the style accept more.
+    OpenAPI defines `deepObject` for one level only, but servers that support it accept more.
     """
     if isinstance(value, dict):
         for key, each in value.items():
